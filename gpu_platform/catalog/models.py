@@ -1,0 +1,141 @@
+"""The shapes of the catalogue: what is known about GPUs, machine types and operator releases.
+
+Facts live as YAML under `facts/`, each entry with its source and the date it was read.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Fact(BaseModel):
+    """Base of all catalogue entries: immutable, and no field that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(Fact):
+    """Where a fact comes from and when it was read."""
+
+    title: str
+    url: str = ""
+    date: datetime.date
+
+    def __str__(self) -> str:
+        return f"{self.title}, {self.date.isoformat()}"
+
+
+class MigProfile(Fact):
+    """One MIG profile of one GPU model.
+
+    A GPU instance of the profile takes `compute_slices` of the GPU's compute slices and a run of
+    `memory_slices` memory slices that begins at one of `starts` (memory-slice indices).
+    `max_instances` is the most that fit on one GPU. `media_engines`: a `+me` variant, once per GPU.
+    """
+
+    name: str
+    compute_slices: int = Field(ge=1)
+    memory_slices: int = Field(ge=1)
+    memory_mib: int = Field(ge=1, description="memory of one instance as NVML reports it, MiB; nominal")
+    starts: tuple[int, ...]
+    max_instances: int = Field(ge=1)
+    media_engines: bool = False
+
+
+class Mig(Fact):
+    """MIG support of a GPU model."""
+
+    compute_slices: int
+    memory_slices: int
+    profiles: tuple[MigProfile, ...]
+    source: Source
+
+    def profile(self, name: str) -> MigProfile | None:
+        """Return the profile of that exact name, or None."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+class Gpu(Fact):
+    """One GPU model."""
+
+    model: str = Field(description="our short name: a100-80gb, h100-80gb, t4")
+    product: str = Field(description="NVML's product name: NVIDIA A100-SXM4-80GB")
+    aliases: tuple[str, ...] = ()
+    architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell"]
+    compute_capability: str
+    memory_mib: int = Field(description="total memory as NVML reports it, MiB")
+    ecc: bool = Field(description="ECC memory, on by default")
+    row_remapping: bool = Field(description="Ampere and newer; older GPUs retire pages")
+    pcie_generation: int
+    pcie_width: int = 16
+    slowdown_celsius: int | None = Field(default=None, description="hardware slowdown temperature, °C")
+    power_limit_watt: int | None = Field(default=None, description="default board power limit, W")
+    minimum_driver_branch: int = Field(description="first driver branch that supports the GPU: 450")
+    mig: Mig | None = None
+    source: Source
+
+    @property
+    def product_label(self) -> str:
+        """The value of `nvidia.com/gpu.product`: NVML's name with spaces as dashes."""
+        return self.product.replace(" ", "-")
+
+
+class MachineType(Fact):
+    """One machine type with whole GPUs."""
+
+    name: str
+    provider: Literal["aws", "gcp", "on-prem"]
+    gpu: str = Field(description="a Gpu.model")
+    gpu_count: int = Field(ge=1)
+    vcpu: int
+    memory_mib: int
+    arch: Literal["amd64", "arm64"] = "amd64"
+    nvlinks_per_gpu: int = 0
+    numa_nodes: tuple[int, ...] | None = Field(
+        default=None, description="NUMA node of each GPU in index order; None: not known, or hidden by the VM"
+    )
+    network_mbps: int | None = None
+    rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
+    local_nvme_gb: int = 0
+    accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
+    price_usd_per_hour: float | None = Field(
+        default=None, description="on-demand list price, USD/h; None: unknown, never zero"
+    )
+    verified: bool = True
+    source: Source
+
+
+class OperatorRelease(Fact):
+    """One release of the NVIDIA GPU Operator and what it supports."""
+
+    version: str
+    date: datetime.date
+    status: Literal["supported", "deprecated", "end-of-support"]
+    kubernetes: tuple[str, str] = Field(description="lowest and highest minor version: 1.33, 1.36")
+    default_driver: str
+    drivers: tuple[str, ...]
+    toolkit: str
+    device_plugin: str
+    mig_manager: str
+    dcgm_exporter: str
+    source: Source
+
+
+class Image(Fact):
+    """A container image, pinned by digest."""
+
+    name: str
+    reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?@sha256:[0-9a-f]{64}$")]
+    source: Source
+
+
+class CatalogFile(Fact):
+    """One YAML file of the catalogue."""
+
+    gpus: tuple[Gpu, ...] = ()
+    machine_types: tuple[MachineType, ...] = ()
+    operator_releases: tuple[OperatorRelease, ...] = ()
+    images: tuple[Image, ...] = ()

@@ -1,0 +1,64 @@
+"""Every name that two rooms must agree on: labels, annotations, resource names, namespaces.
+
+Names under `nvidia.com/` are NVIDIA's (GPU Operator, device plugin, feature discovery, MIG manager);
+names under `gpu-platform.dev/` are ours.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- ours -------------------------------------------------------------------------------------------------
+POOL_LABEL: Final = "gpu-platform.dev/pool"
+WORKLOAD_LABEL: Final = "gpu-platform.dev/workload"
+SHARING_LABEL: Final = "gpu-platform.dev/sharing"
+TEAM_LABEL: Final = "gpu-platform.dev/team"
+STACK_LABEL: Final = "gpu-platform.dev/stack"
+CONTENT_HASH_ANNOTATION: Final = "gpu-platform.dev/content-hash"
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+NAME_LABEL: Final = "app.kubernetes.io/name"
+FIELD_MANAGER: Final = "gpu-platform"
+
+VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
+VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
+VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
+OPERATOR_NAMESPACE: Final = "gpu-operator"
+CLUSTER_POLICY: Final = "cluster-policy"  # the one ClusterPolicy object's name, as the Helm chart has it
+
+# -- the sandbox ------------------------------------------------------------------------------------------
+SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # the hardware behind a Node
+SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"
+SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
+SANDBOX_NAMESPACE: Final = "sandbox-system"
+KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK plays this node's kubelet
+
+# -- Kubernetes -------------------------------------------------------------------------------------------
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+
+# -- NVIDIA -----------------------------------------------------------------------------------------------
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
+MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+GPU_TAINT_KEY: Final = "nvidia.com/gpu"
+GPU_TAINT_VALUE: Final = "present"
+GPU_PRESENT_LABEL: Final = "nvidia.com/gpu.present"
+GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
+GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
+GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
+DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
+MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
+MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
+MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
+
+
+def mig_resource(profile: str) -> str:
+    """Return the extended resource of a MIG profile under the `mixed` strategy.
+
+    `+` becomes `.`, as the device plugin writes it: `1g.10gb+me` is `nvidia.com/mig-1g.10gb.me`.
+    """
+    return MIG_RESOURCE_PREFIX + profile.replace("+", ".")

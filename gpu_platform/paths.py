@@ -1,0 +1,37 @@
+"""Where the program keeps things outside the repository: what is built once, and sandboxes' data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+STACKS_DIR = PROJECT_ROOT / "stacks"
+
+
+def cache_dir() -> Path:
+    """Return the folder of what is built once, keyed by version below it.
+
+    `$GPU_PLATFORM_CACHE`, else `$XDG_CACHE_HOME/gpu-platform`, else `~/.cache/gpu-platform`.
+    """
+    if explicit := os.environ.get("GPU_PLATFORM_CACHE"):
+        return Path(explicit)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "gpu-platform"
+
+
+def sandbox_dir(name: str) -> Path:
+    """Return the data folder of the sandbox `name`: etcd's data, certificates, logs, kubeconfig.
+
+    Below `$GPU_PLATFORM_SANDBOX_DIR`, else `$XDG_STATE_HOME/gpu-platform/sandbox`, else
+    `~/.local/state/gpu-platform/sandbox`.
+    """
+    if explicit := os.environ.get("GPU_PLATFORM_SANDBOX_DIR"):
+        return Path(explicit) / name
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "gpu-platform" / "sandbox" / name
+
+
+def sandbox_kubeconfig(name: str) -> Path:
+    """Return the admin kubeconfig of the sandbox `name`, whether or not it runs."""
+    return sandbox_dir(name) / "kubeconfig"
