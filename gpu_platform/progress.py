@@ -1,0 +1,40 @@
+"""Shows the progress of long work: a live line on a terminal, plain lines without one.
+
+Everything goes to standard error, so that standard output stays what a command's result is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+
+
+class Progress:
+    """Reports steps of long work. One instance a command; `quiet` shows nothing."""
+
+    def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
+        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._quiet = quiet
+
+    def line(self, text: str) -> None:
+        """Print one line that stays."""
+        if not self._quiet:
+            self._console.print(escape(text))
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Show `text` while the body runs, then the same with the seconds it took."""
+        started = time.monotonic()
+        if self._quiet:
+            yield
+        elif self._console.is_terminal:
+            with self._console.status(escape(text)):
+                yield
+        else:
+            self.line(f"{text} ...")
+            yield
+        self.line(f"{text}: {time.monotonic() - started:.1f} s")
