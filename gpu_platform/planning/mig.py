@@ -1,0 +1,142 @@
+"""MIG geometry: which multisets of profiles a GPU can hold, and where each instance starts.
+
+Legality follows real placements, not sums of slices: an instance takes a run of memory slices that begins at
+one of its profile's starts. So 3g+3g+1g is illegal on an A100 (the two 3g take all eight memory slices) and
+4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and NVML's
+nvmlDeviceGetGpuInstancePossiblePlacements; the starts are facts of the catalogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpu_platform.catalog.models import Gpu, Mig, MigProfile
+from gpu_platform.errors import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """One GPU instance at its place: memory slices `start` to `start + size - 1`."""
+
+    profile: str
+    start: int
+    size: int
+
+    @property
+    def slices(self) -> range:
+        """The memory slices that it takes."""
+        return range(self.start, self.start + self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class IllegalLayout:
+    """Why a layout cannot be made on a GPU model: what was found, what is allowed, the likely fix."""
+
+    found: str
+    allowed: str
+    fix: str
+
+
+def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None:
+    """Return one placement of every instance of `layout` (profile name to count), or None if there is none.
+
+    Profiles that the GPU does not have give None. The placement is ordered by start.
+    """
+    wanted: list[MigProfile] = []
+    for name, count in layout.items():
+        profile = mig.profile(name)
+        if profile is None:
+            return None
+        wanted.extend([profile] * count)
+    if sum(profile.compute_slices for profile in wanted) > mig.compute_slices:
+        return None
+    if sum(profile.media_engines for profile in wanted) > 1:
+        return None
+    # Largest first: they have the fewest starts, so a dead end shows early.
+    wanted.sort(key=lambda profile: (-profile.memory_slices, profile.name))
+    found = next(_search(wanted, 0, frozenset()), None)
+    return None if found is None else tuple(sorted(found, key=lambda instance: instance.start))
+
+
+def _search(
+    wanted: list[MigProfile], at: int, taken: frozenset[int], earliest: int = 0
+) -> Iterator[tuple[GpuInstance, ...]]:
+    if at == len(wanted):
+        yield ()
+        return
+    profile = wanted[at]
+    for start in profile.starts:
+        if start < earliest:
+            continue
+        slices = frozenset(range(start, start + profile.memory_slices))
+        if slices & taken:
+            continue
+        instance = GpuInstance(profile.name, start, profile.memory_slices)
+        # Equal profiles are interchangeable: the next one of the same kind only looks further right.
+        same_next = at + 1 < len(wanted) and wanted[at + 1].name == profile.name
+        for rest in _search(wanted, at + 1, taken | slices, start + 1 if same_next else 0):
+            yield (instance, *rest)
+
+
+def layout_text(layout: Mapping[str, int]) -> str:
+    """Return a layout as people write it: `3g.40gb x1 + 1g.10gb x4`."""
+    return " + ".join(f"{name} x{count}" for name, count in layout.items())
+
+
+def check_layout(gpu: Gpu, layout: Mapping[str, int]) -> IllegalLayout | None:
+    """Return why `layout` is illegal on `gpu`, or None when one GPU can hold it."""
+    if gpu.mig is None:
+        return IllegalLayout(
+            found=f"MIG on {gpu.product}",
+            allowed="MIG on a GPU that has it (A30, A100, H100, H200, B200 and newer data-centre GPUs)",
+            fix="use sharing mode time-slicing or none, or a machine type with a MIG-capable GPU",
+        )
+    mig = gpu.mig
+    names = [profile.name for profile in mig.profiles]
+    for name in layout:
+        if mig.profile(name) is None:
+            return IllegalLayout(
+                found=f"profile {name!r} on {gpu.product}",
+                allowed="one of " + ", ".join(names),
+                fix=did_you_mean(name, names) or "take a profile of this GPU's memory size",
+            )
+    if place(mig, layout) is not None:
+        return None
+    for name, count in layout.items():
+        profile = mig.profile(name)
+        if profile is not None and count > profile.max_instances:
+            return IllegalLayout(
+                found=f"{name} x{count} on {gpu.product}",
+                allowed=f"at most {profile.max_instances} of {name} on one GPU",
+                fix=f"ask for {profile.max_instances} or fewer",
+            )
+    return IllegalLayout(
+        found=f"{layout_text(layout)} on {gpu.product}",
+        allowed=(
+            f"instances whose memory slices do not overlap ({mig.memory_slices} memory slices, "
+            f"{mig.compute_slices} compute slices; " + _starts_text(mig, layout) + ")"
+        ),
+        fix=_nearest_fix(mig, layout),
+    )
+
+
+def _starts_text(mig: Mig, layout: Mapping[str, int]) -> str:
+    parts: list[str] = []
+    for name in layout:
+        profile = mig.profile(name)
+        if profile is not None:
+            starts = ",".join(str(start) for start in profile.starts)
+            parts.append(f"{name} takes {profile.memory_slices} from {starts}")
+    return "; ".join(parts)
+
+
+def _nearest_fix(mig: Mig, layout: Mapping[str, int]) -> str:
+    """Suggest the layout with one instance less that is legal, the smallest profile first."""
+    by_size = sorted(layout, key=lambda name: profile.memory_slices if (profile := mig.profile(name)) else 0)
+    for name in by_size:
+        for fewer in range(layout[name] - 1, -1, -1):
+            smaller = {other: count for other, count in {**layout, name: fewer}.items() if count}
+            if smaller and place(mig, smaller) is not None:
+                return f"{layout_text(smaller)} is legal"
+    return "ask for fewer or smaller instances"
