@@ -1,10 +1,11 @@
 """What of a node's CPU and memory pods can use: capacity less what the provider's kubelet keeps back.
 
-CPU, on EKS and GKE alike: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest.
-Memory on EKS (and here on-premises): 255 MiB + 11 MiB a pod. Memory on GKE: 25 % of the first 4 GiB, 20 % of the
-next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Both keep 100 MiB more as the eviction threshold.
+CPU, on EKS and GKE alike: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the
+rest. Memory on EKS (and here on-premises): 255 MiB + 11 MiB a pod. Memory on GKE: 25 % of the first 4 GiB,
+20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Both keep 100 MiB more as the
+eviction threshold. Capacity is the machine type's advertised memory; an operating system sees a little less.
 Sources: awslabs/amazon-eks-ami, nodeadm's kubelet configuration, 2026-07-23; Google Cloud, "Plan GKE Standard
-node sizes". Capacity is the machine type's advertised memory; an operating system sees a little less.
+node sizes".
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def allocatable(machine: MachineType) -> NodeResources:
 
 
 def _reserved_cpu(millicores: int) -> int:
-    return int(_by_bands(millicores, ((1000, 0.06), (1000, 0.01), (2000, 0.005)), 0.0025))
+    return round(_by_bands(millicores, ((1000, 0.06), (1000, 0.01), (2000, 0.005)), 0.0025))
 
 
 def _reserved_memory_gke(mib: int) -> int:
     bands = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
-    return int(_by_bands(mib, bands, 0.02))
+    return round(_by_bands(mib, bands, 0.02))
 
 
 def _by_bands(amount: int, bands: tuple[tuple[int, float], ...], rest: float) -> float:
