@@ -1,0 +1,1 @@
+"""Proof that what was declared is what came up: node agent, cluster checks, one report."""
