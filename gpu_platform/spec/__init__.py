@@ -1,0 +1,29 @@
+"""What a person says: strict models of the stack file under the key `gpu-platform:platform`."""
+
+from gpu_platform.spec.load import (
+    CONFIG_KEY,
+    StackFile,
+    find_stack_file,
+    parse_platform,
+    read_stack_file,
+    stack_adapter,
+    stack_name,
+)
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.stack import Environment, Stack, TeamStack
+from gpu_platform.spec.team import Team
+
+__all__ = [
+    "CONFIG_KEY",
+    "Environment",
+    "Pool",
+    "Stack",
+    "StackFile",
+    "Team",
+    "TeamStack",
+    "find_stack_file",
+    "parse_platform",
+    "read_stack_file",
+    "stack_adapter",
+    "stack_name",
+]

@@ -1,0 +1,310 @@
+"""The Plan: every decision resolved, immutable, the one truth that components, validators and reports read. Made by `gpu_platform.planning.make_plan`; nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, cast
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One thing that was chosen, for whom, and why: printed by `check`, so that no default is silent."""
+
+    subject: str
+    what: str
+    chosen: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A node taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMapPlan:
+    """A ConfigMap whose name carries the hash of its content, so that a change rolls out by itself."""
+
+    name: str
+    namespace: str
+    data: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOffer:
+    """One extended resource that each node of a pool offers: units on a node, and on one of its GPUs."""
+
+    name: str
+    per_node: int
+    per_gpu: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """Kubelet settings that a pool's nodes are made with."""
+
+    topology_policy: str
+    topology_scope: str
+    cpu_manager_policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesPlan:
+    """Which nodes a pool has. `created`: by this program; `labelled`: named ones; `selected`: by labels."""
+
+    ownership: Literal["created", "labelled", "selected", "cloud"]
+    min: int
+    desired: int
+    max: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigDevicesPlan:
+    """The instances on some GPUs of a node. `devices` None: on all."""
+
+    devices: tuple[int, ...] | None
+    layout: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingPlan:
+    """How a pool's GPUs are offered."""
+
+    mode: str
+    replicas: int
+    renamed: bool
+    mig_strategy: Literal["none", "single", "mixed"]
+    mig_layouts: tuple[MigDevicesPlan, ...]
+    mig_change: str | None
+    device_plugin_key: str
+    device_plugin_config: Mapping[str, Any]
+    mig_config: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero)."""
+
+    name: str
+    path: str
+    workload: str
+    machine_type: str
+    architecture: str
+    gpu_model: str
+    gpu_product: str
+    gpu_memory_mib: int
+    gpus_per_node: int
+    nodes: NodesPlan
+    capacity: Mapping[str, Any]
+    placement: str
+    sharing: SharingPlan
+    resources: tuple[ResourceOffer, ...]
+    cpu_millicores: int
+    memory_mib: int
+    labels: Labels
+    taints: tuple[Taint, ...]
+    node_selector: Labels
+    kubelet: Kubelet | None
+    driver_version: str | None
+    price_usd_per_hour: float | None
+    expectations: Mapping[str, Any]
+
+    @property
+    def units_desired(self) -> Mapping[str, int]:
+        """Units of each extended resource over the desired nodes."""
+        return {offer.name: offer.per_node * self.nodes.desired for offer in self.resources}
+
+    @property
+    def units_most(self) -> Mapping[str, int]:
+        """Units of each extended resource over the most nodes that the pool may have."""
+        return {offer.name: offer.per_node * self.nodes.max for offer in self.resources}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPlan:
+    """How the cluster is reached. `kubernetes` is its minor version where known."""
+
+    provider: str
+    name: str
+    kubeconfig: str | None
+    context: str | None
+    kubernetes: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPlan:
+    """The GPU Operator: how it is installed and every value it gets."""
+
+    release: str
+    namespace: str
+    install: Literal["helm", "cluster-policy"]
+    cluster_policy: Mapping[str, Any]
+    helm_values: Mapping[str, Any]
+    device_plugin_config: ConfigMapPlan
+    mig_config: ConfigMapPlan | None
+    metrics_config: ConfigMapPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClassPlan:
+    """A PriorityClass; never the cluster's default."""
+
+    name: str
+    value: int
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadPlan:
+    """A Deployment of a team, placed as its pool demands."""
+
+    name: str
+    pool: str
+    replicas: int
+    image: str
+    command: tuple[str, ...]
+    resource: str
+    units: int
+    cpu: str
+    memory: str
+    priority_class: str
+    node_selector: Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A member of a team as RBAC names it."""
+
+    kind: Literal["User", "Group", "ServiceAccount"]
+    name: str
+    namespace: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantPlan:
+    """One team's namespace and everything in it.
+
+    `quota` holds every GPU resource of the environment, 0 where nothing is granted, so that no MIG profile
+    escapes; `forbidden_priorities` are the classes above the team's own.
+    """
+
+    namespace: str
+    labels: Labels
+    quota: Mapping[str, str]
+    forbidden_priorities: tuple[str, ...]
+    default_request: Mapping[str, str]
+    default_limit: Mapping[str, str]
+    members: tuple[Subject, ...]
+    workloads: tuple[WorkloadPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRule:
+    """One Prometheus alert."""
+
+    alert: str
+    expr: str
+    for_: str
+    severity: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringPlan:
+    """DCGM metrics and alerts."""
+
+    service_monitor: bool
+    interval: str
+    labels: Labels
+    alerts: tuple[AlertRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationPlan:
+    """The gate: the agent's image, its deadline and what every pool's nodes are held against."""
+
+    gate: bool
+    timeout_seconds: int
+    image: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolCost:
+    """What a pool costs at its desired size, USD/h, and how much of it is granted to no team."""
+
+    pool: str
+    usd_per_hour: float | None
+    granted_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPlan:
+    """Cost at the desired size, USD/h: the known part, pools of unknown price, and what no quota covers."""
+
+    usd_per_hour: float
+    ungranted_usd_per_hour: float
+    unknown: tuple[str, ...]
+    pools: tuple[PoolCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyPlan:
+    """How the policy pack judges the stack: its configuration as CrossGuard takes it."""
+
+    level: str
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentPlan:
+    """A whole platform."""
+
+    kind: Literal["environment"]
+    stack: str
+    cluster: ClusterPlan
+    operator: OperatorPlan
+    pools: tuple[PoolPlan, ...]
+    priority_classes: tuple[PriorityClassPlan, ...]
+    tenants: tuple[TenantPlan, ...]
+    monitoring: MonitoringPlan | None
+    validation: ValidationPlan
+    policy: PolicyPlan
+    cost: CostPlan
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamPlan:
+    """One team's share, on top of the environment deployed by `environment_stack`."""
+
+    kind: Literal["team"]
+    stack: str
+    environment_stack: str
+    cluster: ClusterPlan
+    tenants: tuple[TenantPlan, ...]
+    policy: PolicyPlan
+    decisions: tuple[Decision, ...]
+
+
+Plan = EnvironmentPlan | TeamPlan
+
+
+def plan_as_json(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return a Plan, or any part of it, as plain JSON values in a stable order."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name.rstrip("_"): plan_as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plan_as_json(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [plan_as_json(item) for item in cast("tuple[object, ...]", value)]
+    return value

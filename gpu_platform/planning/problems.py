@@ -1,0 +1,24 @@
+"""Collects the mistakes that planning finds, so that one run shows all of them."""
+
+from __future__ import annotations
+
+from gpu_platform.errors import Problem
+
+
+class Problems:
+    """A growing list of problems below one place of the file."""
+
+    def __init__(self, path: str = "", found: list[Problem] | None = None) -> None:
+        self.path = path
+        self.found: list[Problem] = [] if found is None else found
+
+    def at(self, part: str) -> Problems:
+        """Return the same list one place deeper: `at("sharing").at("[0]")`."""
+        joined = (
+            f"{self.path}{part}" if part.startswith("[") else f"{self.path}.{part}" if self.path else part
+        )
+        return Problems(joined, self.found)
+
+    def add(self, found: str, allowed: str, fix: str = "") -> None:
+        """Record a problem at this place."""
+        self.found.append(Problem(self.path, found, allowed, fix))

@@ -1,0 +1,39 @@
+"""Kubernetes quantities and durations, read without the Kubernetes client.
+
+`kubernetes.utils.parse_quantity` does the same, but importing it loads the whole client (a third of a second),
+which a preview does not need. Source of the grammar: apimachinery, pkg/api/resource/quantity.go.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:[eE]([+-]?\d{1,3})|([KMGTPE]i|[numkMGTPE]))?")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def parse_quantity(value: str | int | float) -> Decimal:
+    """Return the number of a quantity such as `200`, `500m` or `2Ti`; raises ValueError."""
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None:
+        raise ValueError(f"not a Kubernetes quantity: {value!r}")
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        return Decimal(number).scaleb(int(exponent))
+    if suffix is None:
+        return Decimal(number)
+    if suffix in _BINARY:
+        return Decimal(number) * 1024 ** _BINARY[suffix]
+    return Decimal(number).scaleb(_DECIMAL[suffix])
+
+
+def parse_duration(value: str) -> int:
+    """Return the seconds of a duration such as `15m`, `1h30m` or `90s`; raises ValueError."""
+    match = _DURATION.fullmatch(value)
+    if not value or match is None:
+        raise ValueError(f"not a duration: {value!r}")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return hours * 3600 + minutes * 60 + seconds

@@ -1,0 +1,107 @@
+"""Small pure validators that the models and the command line share, as annotated types."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict
+from pydantic import BaseModel as _PydanticModel
+from pydantic_core import PydanticCustomError
+
+from gpu_platform.quantity import parse_duration, parse_quantity
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
+_VERSION = re.compile(r"v\d+\.\d+\.\d+")
+_MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
+
+
+class SpecModel(_PydanticModel):
+    """Base of all stack-file models: immutable, strict, and no key that is not declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
+    """Return the error a validator raises: what is allowed here and the likely fix."""
+    return PydanticCustomError("gpu_platform", "{allowed}", {"allowed": allowed, "fix": fix})
+
+
+def _dns_label(value: str) -> str:
+    if not _DNS_LABEL.fullmatch(value):
+        raise wrong(
+            "a DNS label: 1-63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            f"for example {re.sub('[^a-z0-9-]+', '-', value.casefold()).strip('-')[:63] or 'train'!r}",
+        )
+    return value
+
+
+def _label_key(value: str) -> str:
+    if not _LABEL_KEY.fullmatch(value):
+        raise wrong("a Kubernetes label key: [prefix/]name", "for example 'example.com/tier'")
+    return value
+
+
+def _label_value(value: str) -> str:
+    if not _LABEL_VALUE.fullmatch(value):
+        raise wrong("a Kubernetes label value: up to 63 of letters, digits, - _ .", "shorten or rewrite it")
+    return value
+
+
+def _duration(value: str) -> str:
+    try:
+        if parse_duration(value) > 0:
+            return value
+    except ValueError:
+        pass
+    raise wrong("a duration above zero such as 90s, 15m or 1h30m", "write for example 15m")
+
+
+def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a string
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti")
+    try:
+        if parse_quantity(value) < 0:
+            raise wrong("a quantity of zero or more", "drop the minus sign")
+    except ValueError:
+        raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti") from None
+    return str(value)
+
+
+def _mig_profile(value: str) -> str:
+    if not _MIG_PROFILE.fullmatch(value):
+        raise wrong(
+            "a MIG profile name such as 1g.10gb or 1g.10gb+me",
+            "see `gpu-platform check` for a model's profiles",
+        )
+    return value
+
+
+def _release(value: str) -> str:
+    if not _VERSION.fullmatch(value):
+        raise wrong(
+            "a GPU Operator release such as v26.7.0", f"write it with the leading v: 'v{value.lstrip('v')}'"
+        )
+    return value
+
+
+def _member(value: str) -> str:
+    if not _MEMBER.fullmatch(value):
+        raise wrong(
+            "user:<name>, group:<name> or serviceaccount:<namespace>/<name>",
+            f"for example 'group:{value.split(':')[-1]}'",
+        )
+    return value
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]
+Duration = Annotated[str, AfterValidator(_duration)]
+Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
+MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
+OperatorVersion = Annotated[str, AfterValidator(_release)]
+Member = Annotated[str, AfterValidator(_member)]

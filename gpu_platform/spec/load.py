@@ -1,0 +1,135 @@
+"""Reads a stack file: YAML strictly, then the models; every mistake of the file in one error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.paths import STACKS_DIR
+from gpu_platform.spec.problems import problems_of
+from gpu_platform.spec.stack import Environment, Stack, TeamStack
+
+CONFIG_KEY = "gpu-platform:platform"
+
+
+@dataclass(frozen=True, slots=True)
+class StackFile:
+    """A stack file as found: its name, where it is, and its platform object, not yet validated."""
+
+    stack: str
+    path: Path
+    platform: object
+
+
+class _StrictLoader(yaml.CSafeLoader):
+    """Safe YAML that refuses a key written twice; PyYAML keeps the last one in silence."""
+
+
+def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    loader.flatten_mapping(node)
+    seen: dict[Hashable, Any] = {}
+    for key_node, value_node in node.value:
+        key = cast("Hashable", loader.construct_object(key_node, deep=True))
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} is written twice", key_node.start_mark
+            )
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+@cache
+def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
+    """Return the validator of a platform object."""
+    return TypeAdapter(Stack)
+
+
+def find_stack_file(stack: str) -> Path:
+    """Return the path of a stack given by name (`local`) or by path; raises BadInput if there is none."""
+    if stack.endswith((".yaml", ".yml")) or "/" in stack:
+        path = Path(stack)
+        known: list[str] = []
+    else:
+        path = STACKS_DIR / f"Pulumi.{stack}.yaml"
+        known = sorted(file.name.split(".")[1] for file in STACKS_DIR.glob("Pulumi.*.yaml"))
+    if path.is_file():
+        return path
+    allowed = "a stack of this project (" + ", ".join(known) + ")" if known else "the path of a stack file"
+    fix = did_you_mean(stack, known) or "give the name of a stack file in stacks/, or a path"
+    raise BadInput(stack, [Problem("STACK", repr(stack), allowed, fix)])
+
+
+def stack_name(path: Path) -> str:
+    """Return the stack's name of a stack file: `local` for `Pulumi.local.yaml`."""
+    return path.name.removeprefix("Pulumi.").rsplit(".", 1)[0]
+
+
+def read_stack_file(path: Path) -> StackFile:
+    """Read the YAML of a stack file; raises BadInput where it is no stack file at all."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            str(path), [Problem("(the whole file)", str(error), "a readable UTF-8 file")]
+        ) from None
+    try:
+        document: object = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
+        found = error.problem or "something that is not YAML"
+        raise BadInput(
+            str(path), [Problem(place, found, "valid YAML, each key once", "mend that line")]
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
+    config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
+    if not isinstance(config, Mapping):
+        problem = Problem(
+            "config",
+            "nothing",
+            f"a mapping with {CONFIG_KEY}",
+            f"begin the file with config: and {CONFIG_KEY}:",
+        )
+        raise BadInput(str(path), [problem])
+    keys = cast("Mapping[str, object]", config)
+    if CONFIG_KEY not in keys:
+        ours = [key for key in keys if str(key).startswith("gpu-platform")]
+        fix = did_you_mean(CONFIG_KEY, ours)
+        found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
+        raise BadInput(
+            str(path),
+            [
+                Problem(
+                    f"config.{CONFIG_KEY}",
+                    found,
+                    "the platform object",
+                    fix and f"rename {ours[0]!r} to {CONFIG_KEY!r}",
+                )
+            ],
+        )
+    return StackFile(stack_name(path), path, keys[CONFIG_KEY])
+
+
+def parse_platform(platform: object, source: str) -> Environment | TeamStack:
+    """Validate a platform object; raises BadInput with every problem, its places as the file has them."""
+    try:
+        return stack_adapter().validate_json(as_json(platform))
+    except ValidationError as error:
+        raise BadInput(source, problems_of(error, platform, stack_adapter())) from None
+
+
+def as_json(platform: object) -> str:
+    """Return YAML's values as JSON: strict models then see lists as tuples and dates as text."""
+    return json.dumps(platform, default=str, allow_nan=True)

@@ -1,0 +1,40 @@
+"""`monitoring`, `validation` and `policy`: how the platform is watched, proven and judged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_platform.spec._types import Duration, SpecModel
+
+
+class Monitoring(SpecModel):
+    """DCGM metrics and alerts."""
+
+    enabled: bool = True
+    prometheus_operator: bool = True
+    """The cluster has the Prometheus operator: write a ServiceMonitor and PrometheusRules."""
+    interval: Duration = "15s"
+    """Scrape interval."""
+    temperature_celsius: int = Field(default=85, ge=50, le=110)
+    """Alert above this GPU temperature, °C."""
+    labels: dict[str, str] = {}
+    """Labels by which the Prometheus selects monitors and rules, such as release: prometheus."""
+
+
+class Validation(SpecModel):
+    """Proof on every node that what was declared is what came up."""
+
+    gate: bool = True
+    """`up` waits for the proof and fails without it."""
+    timeout: Duration = "15m"
+    """How long `up` waits for a pool's nodes to pass."""
+
+
+class Policy(SpecModel):
+    """How the policy pack judges this stack."""
+
+    level: Literal["advisory", "mandatory"] = "mandatory"
+    rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
+    """Settings by rule id, as the policy pack's own configuration takes them."""

@@ -1,0 +1,222 @@
+"""Turns pydantic's errors into problems that a reader of the YAML understands.
+
+Each names the place as the file has it (`pools[2].sharing.replicas`), what was found, what is allowed (read off
+the models' JSON Schema) and the likely fix, with a suggestion for near misses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpu_platform.errors import Problem, did_you_mean
+
+Schema = Mapping[str, Any]
+
+_ARTICLES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+_FOUND_LIMIT = 80
+
+
+def path_text(parts: Iterable[str | int]) -> str:
+    """Return a place as people write it: `pools[2].sharing.replicas`."""
+    text = ""
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text or "(the whole file)"
+
+
+def found_text(value: object) -> str:
+    """Return a found value as JSON, shortened."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _FOUND_LIMIT else text[: _FOUND_LIMIT - 1] + "…"
+
+
+def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
+    """Return every problem of a failed validation of `data` by `adapter`, in the order of the file."""
+    schema = _schema(adapter)
+    return [
+        _problem(details, data, schema)
+        for details in error.errors(include_url=False)
+        if not _follows_from_items(details)
+    ]
+
+
+def _follows_from_items(details: ErrorDetails) -> bool:
+    """A tuple whose items failed is also reported as too short, though the file has enough items."""
+    context: Mapping[str, Any] = details.get("ctx", {})
+    return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
+
+
+def _schema(adapter: TypeAdapter[Any]) -> Schema:
+    return adapter.json_schema(mode="validation")
+
+
+def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
+    parts, value = _locate(details, data)
+    path = path_text(parts)
+    kind = details["type"]
+    context: Mapping[str, Any] = details.get("ctx", {})
+    if kind == "missing":
+        owner = _schema_at(parts[:-1], data, root)
+        described = _described(_property(owner, str(parts[-1]), root), root)
+        return Problem(path, "nothing", described, f"add {parts[-1]}:")
+    if kind == "extra_forbidden":
+        key = str(parts[-1])
+        allowed = list(cast("Mapping[str, Any]", _schema_at(parts[:-1], data, root).get("properties", {})))
+        fix = did_you_mean(key, allowed) or "remove it, or put it where it belongs"
+        return Problem(path, f"unknown key {key!r}", "one of " + ", ".join(allowed), fix)
+    if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        discriminator = str(context["discriminator"]).strip("'")
+        tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag.strip()]
+        tags = tags or _tags(_schema_at(parts, data, root))
+        tag: object = (
+            cast("Mapping[str, Any]", value).get(discriminator) if isinstance(value, Mapping) else None
+        )
+        allowed = "one of " + ", ".join(tags)
+        if tag is None:
+            return Problem(path_text([*parts, discriminator]), "nothing", allowed, f"add {discriminator}:")
+        fix = did_you_mean(str(tag), tags) or f"write {discriminator}: {tags[0]}"
+        return Problem(path_text([*parts, discriminator]), found_text(tag), allowed, fix)
+    if kind == "gpu_platform":
+        return Problem(path, found_text(value), str(context["allowed"]), str(context["fix"]))
+    described = _described(_schema_at(parts, data, root), root)
+    if kind in {"literal_error", "enum"}:
+        options = [option.strip(" '") for option in str(context["expected"]).replace(" or ", ", ").split(",")]
+        fix = did_you_mean(str(value), options) or f"write {options[0]}"
+        return Problem(path, found_text(value), "one of " + ", ".join(options), fix)
+    if kind == "invalid_key":
+        return Problem(path, found_text(value), "text keys", "quote the key")
+    return Problem(path, found_text(value), described or details["msg"], _fix(value, described))
+
+
+def _fix(value: object, described: str) -> str:
+    if isinstance(value, str) and described.startswith(("a whole number", "a number")):
+        return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
+    if value is None:
+        return "give it a value, or remove the key"
+    return "change it to what is allowed"
+
+
+def _locate(details: ErrorDetails, data: object) -> tuple[list[str | int], object]:
+    """Return the place in the file and the value there; pydantic's union tags are no part of a place."""
+    parts: list[str | int] = []
+    here = data
+    loc = details["loc"]
+    for index, part in enumerate(loc):
+        if isinstance(here, Mapping):
+            mapping = cast("Mapping[Any, object]", here)
+            if part in mapping:
+                here = mapping[part]
+            elif index == len(loc) - 1 and details["type"] == "missing":
+                here = None
+            else:
+                continue
+        elif isinstance(here, list | tuple) and isinstance(part, int):
+            sequence = cast("Sequence[object]", here)
+            here = sequence[part] if part < len(sequence) else None
+        else:
+            continue
+        parts.append(part)
+    return parts, here
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    while "$ref" in schema:
+        name = str(schema["$ref"]).rsplit("/", 1)[-1]
+        schema = {**root["$defs"][name], **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema
+
+
+def _branches(schema: Schema, root: Schema) -> list[Schema]:
+    options = schema.get("oneOf") or schema.get("anyOf")
+    return [_resolve(option, root) for option in options] if options else [schema]
+
+
+def _tags(schema: Schema) -> list[str]:
+    return list(schema.get("discriminator", {}).get("mapping", {}))
+
+
+def _select(schema: Schema, value: object, root: Schema) -> Schema:
+    """Return the branch of a union that `value` means: by its discriminator, else the first non-null one."""
+    schema = _resolve(schema, root)
+    discriminator = schema.get("discriminator")
+    if discriminator and isinstance(value, Mapping):
+        tag = cast("Mapping[str, object]", value).get(discriminator["propertyName"])
+        reference = discriminator["mapping"].get(tag)
+        if reference:
+            return _resolve({"$ref": reference}, root)
+        return schema
+    branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
+    if len(branches) == 1 and branches[0] is not schema:
+        merged = {**branches[0], **{key: schema[key] for key in ("description",) if key in schema}}
+        return _select(merged, value, root)
+    return schema
+
+
+def _property(owner: Schema, name: str, root: Schema) -> Schema:
+    found = owner.get("properties", {}).get(name)
+    if found is None:
+        found = owner.get("additionalProperties")
+    return cast("Schema", found) if isinstance(found, Mapping) else {}
+
+
+def _schema_at(parts: Sequence[str | int], data: object, root: Schema) -> Schema:
+    schema = _select(root, data, root)
+    here = data
+    for part in parts:
+        if isinstance(part, int):
+            schema = cast("Schema", schema.get("items", {}))
+            sequence = cast("Sequence[object]", here) if isinstance(here, list | tuple) else ()
+            here = sequence[part] if part < len(sequence) else None
+        else:
+            schema = _property(schema, part, root)
+            here = cast("Mapping[str, object]", here).get(part) if isinstance(here, Mapping) else None
+        schema = _select(schema, here, root)
+    return schema
+
+
+def _described(schema: Schema, root: Schema) -> str:
+    """Return in words what a schema allows."""
+    schema = _select(schema, None, root)
+    if "const" in schema:
+        return repr(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(str(option) for option in schema["enum"])
+    if tags := _tags(schema):
+        name = schema["discriminator"]["propertyName"]
+        return f"a mapping with {name}: one of " + ", ".join(tags)
+    types = [
+        _ARTICLES[branch["type"]]
+        for branch in _branches(schema, root)
+        if branch.get("type") in _ARTICLES and branch.get("type") != "null"
+    ]
+    text = " or ".join(dict.fromkeys(types))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        text += f" from {low} to {high}"
+    elif low is not None:
+        text += f" of {low} or more"
+    elif high is not None:
+        text += f" of {high} or less"
+    if schema.get("minItems") or schema.get("minProperties"):
+        text += " with at least one entry"
+    if pattern := schema.get("pattern"):
+        text += f" like {pattern}"
+    if schema.get("type") == "object" and schema.get("properties"):
+        text += " with " + ", ".join(schema["properties"])
+    return text
