@@ -1,0 +1,25 @@
+"""A custom resource of a cloud, whose outputs feed a ConfigMap, and a function of that cloud's provider."""
+
+import pulumi
+from pulumi.runtime import invoke_output
+from pulumi_kubernetes.core.v1 import ConfigMap
+
+
+class Cluster(pulumi.CustomResource):
+    endpoint: pulumi.Output[str]
+
+    def __init__(self, name: str) -> None:
+        super().__init__("aws:eks/cluster:Cluster", name, {"version": "1.34", "endpoint": None})
+
+
+cluster = Cluster("ml")
+zones = invoke_output("aws:index/getAvailabilityZones:getAvailabilityZones", {})
+ConfigMap(
+    "facts",
+    metadata={"name": "facts", "namespace": "default"},
+    data={
+        "endpoint": pulumi.Output.concat("https://", cluster.endpoint),
+        "zone": zones.apply(lambda z: z["names"][0]),
+    },
+)
+pulumi.export("id", cluster.id)

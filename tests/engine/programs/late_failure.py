@@ -1,0 +1,12 @@
+"""Registers one object, then fails inside an apply, after the file itself has run to its end."""
+
+from pulumi_kubernetes.core.v1 import Namespace
+
+from gpu_platform.errors import Finding
+
+
+def refuse(name: str) -> str:
+    raise Finding(f"namespace {name} is not wanted")
+
+
+Namespace("team", metadata={"name": "team"}).metadata["name"].apply(refuse)

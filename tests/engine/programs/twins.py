@@ -1,0 +1,6 @@
+"""Registers two resources with one URN."""
+
+from pulumi_kubernetes.core.v1 import Namespace
+
+Namespace("team", metadata={"name": "one"})
+Namespace("team", metadata={"name": "two"})
