@@ -1,0 +1,150 @@
+"""The command line of each process of the sandbox. All run in the data folder; relative paths are below it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpu_platform.names import KWOK_NODE_ANNOTATION
+from sandbox._layout import Layout
+from sandbox.build import Binaries
+
+_HERE: Final = Path(__file__).resolve().parent
+_LOOPBACK: Final = "127.0.0.1"
+_ETCD: Final = "unix://etcd:0"
+_SERVICES: Final = "10.96.0.0/16"
+_PODS: Final = "10.244.0.0/16"
+# Every simulated node answers with this address; loopback is not allowed in EndpointSlices.
+_NODE: Final = "10.10.0.1"
+
+_SIMULATOR: Final = "sandbox.simulator"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One process: its command, and the files whose change asks for a restart."""
+
+    name: str
+    command: Sequence[str]
+    reads: Sequence[Path] = ()
+
+
+def etcd(binaries: Binaries) -> Component:
+    """Return the store. It listens on sockets in the data folder only, which belongs to its owner alone."""
+    peer = "unix://etcd-peer:0"
+    return Component(
+        "etcd",
+        [
+            str(binaries.path("etcd")),
+            "--name=sandbox",
+            "--data-dir=etcd",
+            f"--listen-client-urls={_ETCD}",
+            f"--advertise-client-urls={_ETCD}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=sandbox={peer}",
+            "--unsafe-no-fsync",  # what is written survives any crash but the machine's own
+            "--max-request-bytes=8388608",  # a large CRD and its managed fields pass etcd's default of 1.5 MiB
+            "--log-level=warn",
+        ],
+    )
+
+
+def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
+    """Return the API server: RBAC, the default admission plugins, and a certificate that it signs itself."""
+    key = str(layout.server_key.relative_to(layout.folder))
+    return Component(
+        "kube-apiserver",
+        [
+            str(binaries.path("kube-apiserver")),
+            f"--etcd-servers={_ETCD}",
+            f"--bind-address={_LOOPBACK}",
+            f"--advertise-address={_LOOPBACK}",
+            f"--secure-port={port}",
+            f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={key}",
+            f"--token-auth-file={layout.tokens.relative_to(layout.folder)}",
+            "--anonymous-auth=false",
+            "--authorization-mode=Node,RBAC",
+            f"--service-cluster-ip-range={_SERVICES}",
+            "--allow-privileged=true",
+            "--profiling=false",
+        ],
+        reads=[layout.tokens],
+    )
+
+
+def controller_manager(binaries: Binaries, layout: Layout) -> Component:
+    """Return the controllers, each with its own service account as in any cluster."""
+    user = "system:kube-controller-manager"
+    kubeconfig = layout.component_kubeconfig(user)
+    return Component(
+        "kube-controller-manager",
+        [
+            str(binaries.path("kube-controller-manager")),
+            f"--kubeconfig={kubeconfig.relative_to(layout.folder)}",
+            "--secure-port=0",
+            "--leader-elect=false",
+            "--use-service-account-credentials=true",
+            f"--root-ca-file={layout.authority.relative_to(layout.folder)}",
+            f"--service-account-private-key-file={layout.server_key.relative_to(layout.folder)}",
+            "--kube-api-qps=500",
+            "--kube-api-burst=1000",
+            "--concurrent-resource-quota-syncs=10",
+            "--profiling=false",
+        ],
+        reads=[kubeconfig, layout.server_key],
+    )
+
+
+def scheduler(binaries: Binaries, layout: Layout) -> Component:
+    """Return the scheduler, configured by scheduler.yaml."""
+    config = _HERE / "scheduler.yaml"
+    command = [str(binaries.path("kube-scheduler")), f"--config={config}", "--secure-port=0"]
+    return Component(
+        "kube-scheduler", command, reads=[config, layout.component_kubeconfig("system:kube-scheduler")]
+    )
+
+
+def kwok(binaries: Binaries, layout: Layout) -> Component:
+    """Return KWOK, which plays the kubelet of every node with its annotation, as stages.yaml says."""
+    stages = _HERE / "stages.yaml"
+    kubeconfig = layout.component_kubeconfig("kwok")
+    return Component(
+        "kwok",
+        [
+            str(binaries.path("kwok")),
+            f"--kubeconfig={kubeconfig}",
+            f"--config={stages}",
+            f"--manage-nodes-with-annotation-selector={KWOK_NODE_ANNOTATION}=fake",
+            "--manage-all-nodes=false",
+            f"--cidr={_PODS}",
+            f"--node-ip={_NODE}",
+        ],
+        reads=[stages, kubeconfig],
+    )
+
+
+def simulator(layout: Layout) -> Component | None:
+    """Return the simulated GPU operator and nodes, or None while that module does not exist."""
+    if not (_HERE / "simulator" / "__main__.py").exists():
+        return None
+    kubeconfig = layout.component_kubeconfig("sandbox-simulator")
+    sources = [*_HERE.glob("simulator/**/*.py"), *_HERE.glob("nvml/**/*.py")]
+    return Component(
+        "simulator",
+        [sys.executable, "-m", _SIMULATOR, "--kubeconfig", str(kubeconfig)],
+        reads=[kubeconfig, *sources],
+    )
+
+
+def environment(layout: Layout) -> Mapping[str, str]:
+    """Return the environment of every component: nothing of the user's settings of the same programs."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    return {**kept, "TMPDIR": str(layout.scratch), "KWOK_WORKDIR": str(layout.scratch)}

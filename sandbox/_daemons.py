@@ -1,0 +1,116 @@
+"""Processes that outlive the command that started them, and can be found again by any other command.
+
+A daemon inherits an open file on which an exclusive lock is held. The kernel drops the lock when the
+process is gone, however it went, so a process id that was reused since can never be taken for ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.02
+
+# Kept so that a dead child of this very process is reaped, and no warning says that it still runs.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One long-running process of the sandbox whose data folder is `folder`."""
+
+    name: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """The file that takes its standard output and error; the run before is in `<log>.1`."""
+        return self.folder / "logs" / f"{self.name}.log"
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "run" / f"{self.name}.json"
+
+    def pid(self) -> int | None:
+        """Return the process id (also its process group's), or None when it does not run."""
+        try:
+            record = self._record.open()
+        except FileNotFoundError:
+            return None
+        with record:
+            try:
+                fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = record.read()
+                return int(json.loads(text)["pid"]) if text else None
+        return None
+
+    def ensure(self, command: Sequence[str], *, env: Mapping[str, str], reads: Iterable[Path] = ()) -> bool:
+        """Run `command` in the data folder unless it runs already; return whether it was started.
+
+        A process that was started with another command, or with other contents of the files that it
+        `reads`, is replaced.
+        """
+        fingerprint = _fingerprint(command, reads)
+        if self.pid() is not None:
+            if json.loads(self._record.read_text())["fingerprint"] == fingerprint:
+                return False
+            self.stop(grace_seconds=5)
+        self._start(command, env, fingerprint)
+        return True
+
+    def stop(self, *, grace_seconds: float) -> None:
+        """End the process and its group: politely, and by force after `grace_seconds`."""
+        for name, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 10.0)):
+            pid = self.pid()
+            if pid is None:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, name)
+            deadline = time.monotonic() + patience
+            while self.pid() is not None and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+
+    def last_words(self, lines: int = 12) -> str:
+        """Return the end of the log, for an error message."""
+        try:
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        except FileNotFoundError:
+            return ""
+
+    def _start(self, command: Sequence[str], env: Mapping[str, str], fingerprint: str) -> None:
+        for path in (self.log, self._record):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with self._record.open("a") as record, self.log.open("wb") as log:
+            fcntl.flock(record, fcntl.LOCK_EX)
+            record.truncate(0)
+            child = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(record.fileno(),),
+            )
+            json.dump({"pid": child.pid, "fingerprint": fingerprint}, record)
+        _children.append(child)
+
+
+def _fingerprint(command: Sequence[str], reads: Iterable[Path]) -> str:
+    digest = hashlib.sha256(json.dumps(list(command)).encode())
+    for path in sorted(reads):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,157 @@
+"""The files in a sandbox's data folder, and the small documents in them that this program writes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_DAY_SECONDS: Final = 86_400
+# The API server signs its certificate for a year; it is renewed well before that.
+_CERTIFICATE_DAYS: Final = 300
+
+ADMIN: Final = "admin"
+# Who talks to the API server, and as member of which groups. The two Kubernetes components get their
+# rights from the roles that the API server creates for exactly these names.
+IDENTITIES: Final = {
+    ADMIN: "system:masters",
+    "system:kube-controller-manager": "",
+    "system:kube-scheduler": "",
+    "kwok": "system:masters",
+    "sandbox-simulator": "system:masters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a sandbox remembers from one `up` to the next."""
+
+    name: str
+    api_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths below a sandbox's data folder."""
+
+    folder: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever changes this sandbox."""
+        return self.folder / "lock"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, for people and for the program."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def scratch(self) -> Path:
+        """Temporary files of the components, gone with the sandbox."""
+        return self.folder / "tmp"
+
+    @property
+    def tokens(self) -> Path:
+        """The API server's static token file."""
+        return self.folder / "tokens.csv"
+
+    @property
+    def certificates(self) -> Path:
+        """Where the API server writes its key and the certificate that it signs for itself."""
+        return self.folder / "pki"
+
+    @property
+    def server_key(self) -> Path:
+        """The API server's private key, which signs service-account tokens as well."""
+        return self.certificates / "apiserver.key"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that clients have to trust."""
+        return self.certificates / "ca.crt"
+
+    @property
+    def _settings(self) -> Path:
+        return self.folder / "sandbox.json"
+
+    def component_kubeconfig(self, user: str) -> Path:
+        """Return the kubeconfig of one of `IDENTITIES`."""
+        return self.kubeconfig if user == ADMIN else self.folder / "kubeconfigs" / user.replace(":", "-")
+
+    def settings(self) -> Settings | None:
+        """Return what the sandbox remembers, or None when this folder holds no sandbox."""
+        try:
+            return Settings(**json.loads(self._settings.read_text()))
+        except FileNotFoundError:
+            return None
+
+    def write_settings(self, settings: Settings) -> None:
+        """Remember `settings`; from here on the folder holds a sandbox."""
+        _write(self._settings, json.dumps({"name": settings.name, "api_port": settings.api_port}) + "\n")
+
+    def ensure_tokens(self) -> None:
+        """Make a token for every identity, once; the API server knows only those at its start."""
+        if not self.tokens.exists():
+            rows = [f'{secrets.token_hex(24)},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
+            _write(self.tokens, "".join(rows))
+
+    def token(self, user: str) -> str:
+        """Return the token of one of `IDENTITIES`."""
+        by_user = {row.split(",")[1]: row.split(",")[0] for row in self.tokens.read_text().splitlines()}
+        return by_user[user]
+
+    def certificate_is_old(self) -> bool:
+        """Return whether the API server should sign itself a new certificate at its next start."""
+        certificate = self.certificates / "apiserver.crt"
+        return (
+            certificate.exists() and time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
+        )
+
+    def write_kubeconfigs(self, server: str) -> bool:
+        """Write the authority and every kubeconfig; return False while there is no certificate yet."""
+        try:
+            chain = (self.certificates / "apiserver.crt").read_text()
+        except FileNotFoundError:
+            return False
+        found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
+        if len(found) < 2:  # the API server is just writing it: its own certificate, then its authority's
+            return False
+        _write(self.authority, found[-1])
+        for user in IDENTITIES:
+            text = json.dumps(self._kubeconfig(server, user), indent=2)  # JSON is YAML
+            _write(self.component_kubeconfig(user), text + "\n")
+        return True
+
+    def _kubeconfig(self, server: str, user: str) -> dict[str, object]:
+        settings = self.settings()
+        context = f"sandbox-{settings.name}" if settings else "sandbox"
+        authority = base64.b64encode(self.authority.read_bytes()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": context, "cluster": {"server": server, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": user, "user": {"token": self.token(user)}}],
+            "contexts": [{"name": context, "context": {"cluster": context, "user": user}}],
+            "current-context": context,
+        }
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file's content at once, readable by its owner only; leaves it alone when it is the same."""
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    temporary.replace(path)

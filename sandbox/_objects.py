@@ -1,0 +1,128 @@
+"""What a new sandbox already holds: the definitions of the kinds that the program uses, and a namespace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from kubernetes.client import ApiClient, ApiException, ApiextensionsV1Api, Configuration, CoreV1Api
+
+from gpu_platform.errors import BadInput, CouldNotTell, Problem
+from gpu_platform.names import SANDBOX_NAMESPACE
+from sandbox._layout import ADMIN, Layout
+
+_PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
+_FIELD_MANAGER: Final = "gpu-platform-sandbox"
+_KIND: Final = "CustomResourceDefinition"
+_POLL_SECONDS: Final = 0.05
+
+Document = dict[str, Any]
+
+
+def read_definitions(folder: Path) -> list[Document]:
+    """Return the CustomResourceDefinitions in the YAML files of `folder`.
+
+    Raises:
+        BadInput: the folder is missing or has none, or a file is not YAML or holds something else.
+    """
+    problems: list[Problem] = []
+    definitions: list[Document] = []
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    if not files:
+        problems.append(Problem(str(folder), "no .yaml file", f"a folder of {_KIND} manifests"))
+    for file in files:
+        try:
+            documents = [document for document in _documents(file) if document is not None]
+        except yaml.YAMLError as error:
+            problems.append(Problem(str(file), f"no YAML ({error})", f"{_KIND} manifests"))
+            continue
+        for document in documents:
+            kind: object = document.get("kind") if isinstance(document, dict) else type(document).__name__
+            if kind == _KIND:
+                definitions.append(document)
+            else:
+                problems.append(Problem(str(file), str(kind), _KIND, "keep only CRDs in this folder"))
+    if problems:
+        raise BadInput("CRD folder", problems)
+    return definitions
+
+
+def install(layout: Layout, server: str, crds_dir: Path | None, *, deadline: float) -> None:
+    """Create what a sandbox holds from the start, and wait until it serves.
+
+    Definitions from `crds_dir` are applied; ours, which permit any content, only where there is none yet.
+    `deadline` is in seconds of `time.monotonic()`.
+
+    Raises:
+        BadInput: `crds_dir` holds something else than definitions.
+        CouldNotTell: not everything served by the deadline.
+    """
+    given = read_definitions(crds_dir) if crds_dir else []
+    with _client(layout, server) as client:
+        api = ApiextensionsV1Api(client)
+        present = {item.metadata.name for item in api.list_custom_resource_definition().items}
+        absent = [item for item in read_definitions(_PERMISSIVE_CRDS) if _name(item) not in present]
+        wanted = {_name(item): item for item in [*absent, *given]}
+        for name, definition in wanted.items():
+            _apply(api.patch_custom_resource_definition, name, definition)
+        core = CoreV1Api(client)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
+        _apply(core.patch_namespace, SANDBOX_NAMESPACE, namespace)
+        waiting = set(wanted)
+        while waiting or not _pods_are_accepted(core):
+            waiting = {name for name in waiting if not _is_established(api, name)}
+            if time.monotonic() > deadline:
+                missing = ", ".join(sorted(waiting)) or "the service accounts of the controller manager"
+                raise CouldNotTell(f"The sandbox's API server does not serve in time: {missing}")
+            time.sleep(_POLL_SECONDS)
+
+
+def _client(layout: Layout, server: str) -> ApiClient:
+    configuration = Configuration(
+        host=server,
+        api_key={"authorization": layout.token(ADMIN)},
+        api_key_prefix={"authorization": "Bearer"},
+    )
+    configuration.ssl_ca_cert = str(layout.authority)
+    configuration.proxy = None  # never through the proxy of the environment: it is this machine
+    return ApiClient(configuration)
+
+
+def _documents(file: Path) -> Iterator[Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML has it: 10 times as fast
+    yield from yaml.load_all(file.read_text(), Loader=loader)
+
+
+def _name(definition: Document) -> str:
+    return definition["metadata"]["name"]
+
+
+def _apply(patch: Any, name: str, document: Document) -> None:
+    """Apply on the server's side with one of the client's patch functions."""
+    patch(
+        name,
+        document,
+        field_manager=_FIELD_MANAGER,
+        force=True,
+        _content_type="application/apply-patch+yaml",  # JSON is YAML
+    )
+
+
+def _is_established(api: ApiextensionsV1Api, name: str) -> bool:
+    conditions = api.read_custom_resource_definition(name).status.conditions or []
+    return any(condition.type == "Established" and condition.status == "True" for condition in conditions)
+
+
+def _pods_are_accepted(core: CoreV1Api) -> bool:
+    """Return whether the controllers made what every pod mounts: an account and the authority's certificate."""
+    try:
+        core.read_namespaced_service_account("default", "default")
+        core.read_namespaced_config_map("kube-root-ca.crt", "default")
+    except ApiException as error:
+        if error.status == 404:
+            return False
+        raise
+    return True

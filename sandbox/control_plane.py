@@ -1,0 +1,282 @@
+"""A Kubernetes control plane on this machine: started, repaired, looked at and removed by name.
+
+The processes are real (etcd, API server, controllers, scheduler) and outlive the command that starts them;
+KWOK and the simulator stand in for the nodes. Everything listens on the loopback address or on sockets in
+the sandbox's data folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from gpu_platform.errors import BadInput, CouldNotTell, Problem
+from gpu_platform.paths import sandbox_dir
+from gpu_platform.progress import Progress
+from sandbox import _components, build
+from sandbox._components import Component
+from sandbox._daemons import Daemon
+from sandbox._layout import ADMIN, Layout, Settings
+from sandbox._locks import file_lock
+
+DEFAULT_NAME: Final = "default"
+
+_START_SECONDS: Final = 120.0  # seconds; a slow laptop under load takes about a fifth of it
+_POLL_SECONDS: Final = 0.05
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+
+# In the order of starting; each stops before the ones that it needs.
+_NAMES: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "simulator")
+
+State = Literal["running", "degraded", "stopped", "absent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A sandbox as it is now. `pids` has every component, None for one that does not run."""
+
+    name: str
+    state: State
+    data_dir: Path
+    kubeconfig: Path
+    server: str | None
+    kubernetes: str
+    pids: dict[str, int | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return json.loads(json.dumps(asdict(self), default=str))
+
+
+def up(
+    name: str = DEFAULT_NAME,
+    *,
+    data_dir: Path | None = None,
+    api_port: int | None = None,
+    crds_dir: Path | None = None,
+    progress: Progress | None = None,
+) -> Status:
+    """Make the sandbox `name` run: build, create, start or repair, whatever is missing.
+
+    Args:
+        name: lower-case letters, digits and hyphens; sandboxes of different names run side by side.
+        data_dir: an empty or new folder for its data; by default `paths.sandbox_dir(name)`, which becomes a
+            link to the one given. Needed in the first `up` only.
+        api_port: the API server's TCP port; by default a free one, remembered.
+        crds_dir: CustomResourceDefinitions to install in place of the permissive ones.
+        progress: where to show what takes long.
+
+    Raises:
+        BadInput: the name, folder or port cannot be used.
+        CouldNotTell: a component could not be built or did not start; carries the end of its log.
+    """
+    progress = progress or Progress()
+    layout = Layout(_claim(name, data_dir))
+    binaries = build.binaries(progress)
+    with file_lock(layout.lock), progress.step(f"Starting sandbox {name}"):
+        return _Starter(name, layout, binaries).run(api_port, crds_dir)
+
+
+def down(name: str = DEFAULT_NAME, *, keep_data: bool = False) -> Status:
+    """Stop every process of the sandbox `name` and remove its data folder, unless `keep_data`."""
+    home = _home(name)
+    layout = Layout(home.resolve())
+    if layout.settings() is not None:
+        with file_lock(layout.lock):
+            for component in reversed(_NAMES):
+                # Without the data no process has anything left to write, so none gets time for it.
+                Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
+            if not keep_data:
+                _remove(layout.folder)
+    if not keep_data and home.is_symlink():
+        home.unlink()
+    return status(name)
+
+
+def status(name: str = DEFAULT_NAME) -> Status:
+    """Return how the sandbox `name` is, without changing anything."""
+    layout = Layout(_home(name).resolve())
+    settings = layout.settings()
+    pids = {component: Daemon(component, layout.folder).pid() for component in _NAMES}
+    if _components.simulator(layout) is None:
+        del pids["simulator"]
+    state: State
+    if settings is None:
+        state = "absent"
+    elif not any(pids.values()):
+        state = "stopped"
+    elif all(pids.values()) and _is_ready(layout, _server(settings)):
+        state = "running"
+    else:
+        state = "degraded"
+    return Status(
+        name=name,
+        state=state,
+        data_dir=layout.folder,
+        kubeconfig=layout.kubeconfig,
+        server=_server(settings) if settings else None,
+        kubernetes=build.pinned_version("k8s.io/kubernetes"),
+        pids=pids,
+    )
+
+
+class _Starter:
+    """One `up` of one sandbox, under its lock."""
+
+    def __init__(self, name: str, layout: Layout, binaries: build.Binaries) -> None:
+        self._name = name
+        self._layout = layout
+        self._binaries = binaries
+        self._deadline = time.monotonic() + _START_SECONDS
+        self._started: list[Daemon] = []
+
+    def run(self, api_port: int | None, crds_dir: Path | None) -> Status:
+        layout, binaries = self._layout, self._binaries
+        layout.folder.chmod(0o700)  # etcd's sockets have no other protection
+        layout.scratch.mkdir(exist_ok=True)
+        settings = self._settings(api_port)
+        server = _server(settings)
+        layout.ensure_tokens()
+
+        self._ensure(_components.etcd(binaries))
+        self._ensure(_components.api_server(binaries, layout, settings.api_port))
+        from sandbox import _objects  # its client takes 0.5 s to import: done while the API server starts
+
+        self._wait("kube-apiserver", "sign its certificate", lambda: layout.write_kubeconfigs(server))
+        self._wait("kube-apiserver", "be ready", lambda: _is_ready(layout, server))
+        self._ensure(_components.controller_manager(binaries, layout))
+        self._ensure(_components.scheduler(binaries, layout))
+        self._ensure(_components.kwok(binaries, layout))
+        if (simulator := _components.simulator(layout)) is not None:
+            self._ensure(simulator)
+        _objects.install(layout, server, crds_dir, deadline=self._deadline)
+        self._fail_if_dead()
+        return status(self._name)
+
+    def _settings(self, api_port: int | None) -> Settings:
+        """Return the port to use; stops everything first where it has to change."""
+        layout = self._layout
+        known = layout.settings()
+        runs = Daemon("kube-apiserver", layout.folder).pid() is not None
+        if known is not None and api_port in (None, known.api_port) and (runs or _is_free(known.api_port)):
+            settings = known
+        else:
+            if api_port is not None and not _is_free(api_port):
+                problem = Problem(
+                    "api port", f"{api_port}, in use", "a free port", "leave it out to get a free one"
+                )
+                raise BadInput(f"sandbox {self._name}", [problem])
+            settings = Settings(self._name, api_port or _free_port())
+        if settings != known or layout.certificate_is_old():
+            for component in reversed(_NAMES):
+                Daemon(component, layout.folder).stop(grace_seconds=10.0)
+            if layout.certificate_is_old():
+                shutil.rmtree(layout.certificates)
+            layout.write_settings(settings)
+        return settings
+
+    def _ensure(self, component: Component) -> None:
+        daemon = Daemon(component.name, self._layout.folder)
+        env = _components.environment(self._layout)
+        daemon.ensure(component.command, env=env, reads=component.reads)
+        self._started.append(daemon)
+
+    def _wait(self, component: str, what: str, done: Callable[[], bool]) -> None:
+        while not done():
+            self._fail_if_dead()
+            if time.monotonic() > self._deadline:
+                daemon = Daemon(component, self._layout.folder)
+                raise CouldNotTell(
+                    f"Sandbox {self._name}: {component} did not {what} within {_START_SECONDS:.0f} s."
+                    f" The end of {daemon.log}:\n{daemon.last_words()}"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _fail_if_dead(self) -> None:
+        for daemon in self._started:
+            if daemon.pid() is None:
+                raise CouldNotTell(
+                    f"Sandbox {self._name}: {daemon.name} died while starting. The end of {daemon.log}:\n"
+                    f"{daemon.last_words()}"
+                )
+
+
+def _home(name: str) -> Path:
+    """Return the place of the sandbox `name`: its data folder, or a link to it."""
+    if _NAME.fullmatch(name) is None:
+        allowed = "lower-case letters, digits and hyphens, at most 42"
+        raise BadInput("sandbox", [Problem("name", repr(name), allowed)])
+    return sandbox_dir(name)
+
+
+def _claim(name: str, data_dir: Path | None) -> Path:
+    """Return the data folder of the sandbox `name`, made if need be."""
+    home = _home(name)
+    wanted = (data_dir or home).expanduser().resolve()
+    if home.exists() and home.resolve() != wanted:
+        fix = f"run `gpu-platform sandbox down --name {name}` first, or take another name"
+        raise BadInput("sandbox", [Problem("data folder", str(wanted), f"{home.resolve()}, where it is", fix)])
+    wanted.mkdir(parents=True, exist_ok=True)
+    # `down` removes this folder, so nothing else may live in it.
+    if Layout(wanted).settings() is None and any(path.name != "lock" for path in wanted.iterdir()):
+        raise BadInput(
+            "sandbox", [Problem("data folder", f"files of others in {wanted}", "an empty or new folder")]
+        )
+    if home.is_symlink():
+        home.unlink()  # to a folder that is gone
+    if data_dir is not None and not home.exists():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        home.symlink_to(wanted)
+    return wanted
+
+
+def _remove(folder: Path) -> None:
+    for _ in range(3):  # a killed process may have left a file between listing and removing
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+    shutil.rmtree(folder)
+
+
+def _server(settings: Settings) -> str:
+    return f"https://127.0.0.1:{settings.api_port}"
+
+
+def _is_ready(layout: Layout, server: str) -> bool:
+    try:
+        trust = ssl.create_default_context(cafile=layout.authority)
+        headers = {"Authorization": f"Bearer {layout.token(ADMIN)}"}
+        request = urllib.request.Request(f"{server}/readyz", headers=headers)
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=trust), urllib.request.ProxyHandler({})
+        )
+        with opener.open(request, timeout=5):
+            return True
+    except (OSError, urllib.error.URLError):  # not listening yet, not ready yet (500), or no certificate yet
+        return False
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
