@@ -1,4 +1,6 @@
-"""The Plan: every decision resolved, immutable, the one truth that components, validators and reports read. Made by `gpu_platform.planning.make_plan`; nothing here decides.
+"""The Plan: every decision resolved, immutable, the one truth that components, validators and reports read.
+
+Made by `gpu_platform.planning`; nothing here decides.
 """
 
 from __future__ import annotations
@@ -6,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, cast
+
+from validators.expectations import Expectations, NodeExpectation
 
 Labels = Mapping[str, str]
 
@@ -116,7 +120,8 @@ class PoolPlan:
     kubelet: Kubelet | None
     driver_version: str | None
     price_usd_per_hour: float | None
-    expectations: Mapping[str, Any]
+    expectations: Expectations
+    node_expectation: NodeExpectation
 
     @property
     def units_desired(self) -> Mapping[str, int]:

@@ -14,9 +14,7 @@ class Problems:
 
     def at(self, part: str) -> Problems:
         """Return the same list one place deeper: `at("sharing").at("[0]")`."""
-        joined = (
-            f"{self.path}{part}" if part.startswith("[") else f"{self.path}.{part}" if self.path else part
-        )
+        joined = f"{self.path}{part}" if part.startswith("[") else f"{self.path}.{part}" if self.path else part
         return Problems(joined, self.found)
 
     def add(self, found: str, allowed: str, fix: str = "") -> None:

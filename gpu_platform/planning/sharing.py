@@ -119,9 +119,7 @@ def _check_mig(sharing: Mig, machine: MachineType, gpu: Gpu, here: Problems) -> 
         return
     taken: dict[int, int] = {}
     for index, entry in enumerate(_layouts(sharing)):
-        place = (
-            here.at("layout") if entry.devices is None else here.at("layouts").at(f"[{index}]").at("layout")
-        )
+        place = here.at("layout") if entry.devices is None else here.at("layouts").at(f"[{index}]").at("layout")
         illegal = check_layout(gpu, entry.layout)
         if illegal is not None:
             place.add(illegal.found, illegal.allowed, illegal.fix)
@@ -147,9 +145,7 @@ def _check_single(sharing: Mig, machine: MachineType, here: Problems) -> None:
     if sharing.strategy != "single":
         return
     layouts = [entry.layout for entry in _layouts(sharing)]
-    covered = (
-        machine.gpu_count if sharing.layout else sum(len(entry.devices) for entry in sharing.layouts or ())
-    )
+    covered = machine.gpu_count if sharing.layout else sum(len(entry.devices) for entry in sharing.layouts or ())
     profiles = sorted({profile for layout in layouts for profile in layout})
     if len(profiles) > 1 or any(layout != layouts[0] for layout in layouts) or covered < machine.gpu_count:
         here.at("strategy").add(

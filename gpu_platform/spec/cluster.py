@@ -51,9 +51,7 @@ class GkeCluster(SpecModel):
     kubernetes: KubernetesVersion | None = None
 
 
-Cluster = Annotated[
-    SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")
-]
+Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")]
 
 
 class Driver(SpecModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,7 @@ class _StrictLoader(yaml.CSafeLoader):
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     loader.flatten_mapping(node)
+    construct: Callable[..., Hashable] = loader.construct_object  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
     seen: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = cast("Hashable", loader.construct_object(key_node, deep=True))
@@ -42,7 +43,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key!r} is written twice", key_node.start_mark
             )
-        seen[key] = loader.construct_object(value_node, deep=True)
+        seen[key] = construct(value_node, deep=True)
     return seen
 
 
@@ -80,18 +81,14 @@ def read_stack_file(path: Path) -> StackFile:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            str(path), [Problem("(the whole file)", str(error), "a readable UTF-8 file")]
-        ) from None
+        raise BadInput(str(path), [Problem("(the whole file)", str(error), "a readable UTF-8 file")]) from None
     try:
         document: object = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
         found = error.problem or "something that is not YAML"
-        raise BadInput(
-            str(path), [Problem(place, found, "valid YAML, each key once", "mend that line")]
-        ) from None
+        raise BadInput(str(path), [Problem(place, found, "valid YAML, each key once", "mend that line")]) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None

@@ -84,9 +84,7 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         discriminator = str(context["discriminator"]).strip("'")
         tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag.strip()]
         tags = tags or _tags(_schema_at(parts, data, root))
-        tag: object = (
-            cast("Mapping[str, Any]", value).get(discriminator) if isinstance(value, Mapping) else None
-        )
+        tag: object = cast("Mapping[str, Any]", value).get(discriminator) if isinstance(value, Mapping) else None
         allowed = "one of " + ", ".join(tags)
         if tag is None:
             return Problem(path_text([*parts, discriminator]), "nothing", allowed, f"add {discriminator}:")
@@ -132,7 +130,7 @@ def _locate(details: ErrorDetails, data: object) -> tuple[list[str | int], objec
         else:
             continue
         parts.append(part)
-    return parts, here
+    return parts, cast("object", here)
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:

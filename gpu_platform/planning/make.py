@@ -1,0 +1,160 @@
+"""Spec and catalogue in, one immutable Plan out; or every mistake that only the whole shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.planning.cost import plan_cost
+from gpu_platform.planning.monitoring import metrics_config_map, plan_monitoring
+from gpu_platform.planning.operator import check_operator, cluster_version, plan_operator
+from gpu_platform.planning.plan import (
+    ClusterPlan,
+    Decision,
+    EnvironmentPlan,
+    PolicyPlan,
+    TeamPlan,
+    ValidationPlan,
+)
+from gpu_platform.planning.pools import check_driver, check_pool, plan_pool
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.tenants import (
+    check_priorities,
+    check_quotas,
+    check_team,
+    check_unique,
+    granted,
+    plan_priority_classes,
+    plan_tenant,
+    priority_values,
+)
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.operations import Policy
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.stack import Environment, TeamStack
+from gpu_platform.spec.team import Team
+
+AGENT_IMAGE = "node-agent-python"  # its name in the catalogue
+
+
+def check_parts(
+    pools: Sequence[tuple[int, Pool]], cluster: Cluster | None, operator: Operator | None, catalog: Catalog
+) -> list[Problem]:
+    """Return what is wrong with pools and operator, each by itself.
+
+    Works on the parts of a file that parsed, so that a file with mistakes of several kinds shows them in one run.
+    `pools`: index in the file, pool.
+    """
+    problems = Problems()
+    if operator is not None:
+        check_operator(operator, cluster, catalog, problems.at("operator"))
+    check_unique("pool", [(f"pools[{index}]", pool.name) for index, pool in pools], problems)
+    for index, pool in pools:
+        here = problems.at(f"pools[{index}]")
+        check_pool(pool, cluster, catalog, here)
+        if operator is not None:
+            check_driver(pool, operator, catalog, here)
+    return problems.found
+
+
+def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
+    """Return the plan of an environment; raises BadInput with every problem of the stack."""
+    found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog)
+    if found:
+        # What the teams may have cannot be judged on pools that are wrong; names and priorities can.
+        problems = Problems(found=found)
+        _check_teams_alone(spec, problems)
+        raise BadInput(stack, problems.found)
+    decisions: list[Decision] = []
+    pools = tuple(
+        plan_pool(pool, f"pools[{index}]", spec.cluster, spec.operator, catalog, decisions)
+        for index, pool in enumerate(spec.pools)
+    )
+    problems = Problems()
+    priorities = priority_values(spec.priorities)
+    _check_teams_alone(spec, problems)
+    for index, team in enumerate(spec.teams):
+        check_team(team, pools, priorities, problems.at(f"teams[{index}]"))
+    check_quotas([(f"teams[{i}]", team) for i, team in enumerate(spec.teams)], pools, spec.overcommit, problems)
+    if problems.found:
+        raise BadInput(stack, problems.found)
+    metrics = metrics_config_map(spec.monitoring)
+    units: dict[str, int] = {}
+    for team in spec.teams:
+        for resource, count in granted(team.quota).items():
+            units[resource] = units.get(resource, 0) + count
+    return EnvironmentPlan(
+        kind="environment",
+        stack=stack,
+        cluster=plan_cluster(spec.cluster),
+        operator=plan_operator(spec, pools, metrics, catalog, decisions),
+        pools=pools,
+        priority_classes=plan_priority_classes(spec.priorities),
+        tenants=tuple(plan_tenant(team, stack, pools, priorities, decisions) for team in spec.teams),
+        monitoring=plan_monitoring(spec.monitoring),
+        validation=ValidationPlan(
+            gate=spec.validation.gate,
+            timeout_seconds=parse_duration(spec.validation.timeout),
+            image=catalog.images[AGENT_IMAGE].reference,
+            namespace=names.VALIDATION_NAMESPACE,
+        ),
+        policy=plan_policy(spec.policy),
+        cost=plan_cost(pools, units),
+        decisions=tuple(decisions),
+    )
+
+
+def _check_teams_alone(spec: Environment, problems: Problems) -> None:
+    check_priorities(spec.priorities, problems.at("priorities"))
+    check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(spec.teams)], problems)
+
+
+def make_team_plan(
+    spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str
+) -> TeamPlan:
+    """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
+    problems = Problems()
+    here = problems.at("team")
+    priorities = priority_values(environment.priorities)
+    taken = [team.name for team in environment.teams]
+    if spec.team.name in taken:
+        here.at("name").add(
+            f"{spec.team.name!r}",
+            f"a team that the environment does not declare itself ({', '.join(taken)})",
+            "remove it from the environment's teams, or rename it",
+        )
+    check_team(spec.team, environment_plan.pools, priorities, here)
+    others: list[tuple[str, Team]] = [("(environment)", team) for team in environment.teams]
+    check_quotas([*others, ("team", spec.team)], environment_plan.pools, environment.overcommit, problems)
+    if problems.found:
+        raise BadInput(stack, problems.found)
+    decisions: list[Decision] = []
+    return TeamPlan(
+        kind="team",
+        stack=stack,
+        environment_stack=spec.environment.stack,
+        cluster=environment_plan.cluster,
+        tenants=(plan_tenant(spec.team, stack, environment_plan.pools, priorities, decisions),),
+        policy=plan_policy(spec.policy),
+        decisions=tuple(decisions),
+    )
+
+
+def plan_cluster(cluster: Cluster) -> ClusterPlan:
+    """Return how the cluster is reached."""
+    existing = cluster if cluster.provider == "existing" else None
+    return ClusterPlan(
+        provider=cluster.provider,
+        name=cluster.name,
+        kubeconfig=existing.kubeconfig if existing else None,
+        context=existing.context if existing else None,
+        kubernetes=cluster_version(cluster),
+    )
+
+
+def plan_policy(policy: Policy) -> PolicyPlan:
+    """Return the policy pack's configuration as CrossGuard takes it."""
+    return PolicyPlan(level=policy.level, config={"all": policy.level, **policy.rules})

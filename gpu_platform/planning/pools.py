@@ -1,0 +1,226 @@
+"""Node pools: what follows from a machine type, a workload and a sharing mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.expectations import hardware_expectations, node_expectation
+from gpu_platform.planning.node_resources import allocatable
+from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing import DEFAULT_KEY, check_sharing, offered_resources, plan_sharing
+from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.pool import Pool
+
+GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
+_CLOUDS: Mapping[str, str] = {"eks": "aws", "gke": "gcp"}
+
+
+def check_pool(pool: Pool, cluster: Cluster | None, catalog: Catalog, problems: Problems) -> None:
+    """Record everything that is wrong with one pool by itself."""
+    machine = catalog.machine_types.get(pool.machine_type)
+    if pool.name == DEFAULT_KEY:
+        problems.at("name").add(
+            f"{pool.name!r}", "any name but 'default', the key of nodes without a pool", "call it by its job"
+        )
+    if machine is None:
+        known = list(catalog.machine_types)
+        fix = did_you_mean(pool.machine_type, known) or "see gpu_platform/catalog/facts for the known ones"
+        problems.at("machine_type").add(
+            f"{pool.machine_type!r}", f"one of the {len(known)} machine types of the catalogue", fix
+        )
+    else:
+        check_sharing(pool, machine, catalog.gpu_of(machine), problems)
+        if pool.topology is not None and pool.topology.policy == "single-numa-node":
+            _check_single_numa(pool, machine, problems)
+    if cluster is not None:
+        _check_cluster(pool, machine, cluster, problems)
+
+
+def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    nodes = machine.numa_nodes
+    if nodes is not None and len(set(nodes)) > 1 and pool.workload == "training":
+        per_numa = max(nodes.count(node) for node in set(nodes))
+        problems.at("topology").at("policy").add(
+            "'single-numa-node'",
+            f"restricted: {machine.name} has its GPUs on {len(set(nodes))} NUMA nodes, "
+            f"so a pod of more than {per_numa} GPUs would never start",
+            "write policy: restricted",
+        )
+
+
+def _check_cluster(pool: Pool, machine: MachineType | None, cluster: Cluster, problems: Problems) -> None:
+    cloud = _CLOUDS.get(cluster.provider)
+    if machine is not None and cloud is not None and machine.provider != cloud:
+        problems.at("machine_type").add(
+            f"{machine.name!r} of {machine.provider} on {cluster.provider}",
+            f"a machine type of {cloud}",
+            "change the machine type or the cluster's provider",
+        )
+    if cluster.provider == "existing":
+        if pool.nodes is None:
+            problems.at("nodes").add(
+                "nothing",
+                "names or selector: which nodes of the existing cluster are this pool",
+                "add nodes: {names: [gpu-0]} or nodes: {selector: {key: value}}",
+            )
+        elif pool.nodes.names is not None and len(pool.nodes.names) != pool.count.desired:
+            problems.at("count").at("desired").add(
+                str(pool.count.desired),
+                f"{len(pool.nodes.names)}: the number of nodes.names",
+                f"write desired: {len(pool.nodes.names)}",
+            )
+    elif pool.nodes is not None:
+        problems.at("nodes").add(
+            f"nodes on provider {cluster.provider}",
+            "nodes only on provider existing; elsewhere the program makes them",
+            "remove nodes",
+        )
+    if cluster.provider in {"sandbox", "existing"} and pool.capacity.type != "on-demand":
+        problems.at("capacity").at("type").add(
+            f"{pool.capacity.type!r} on provider {cluster.provider}",
+            "on-demand: capacity is bought only where the program makes cloud nodes",
+            "remove capacity",
+        )
+
+
+def check_driver(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
+    """Record a pool whose GPU needs a newer driver than the stack gives it."""
+    machine = catalog.machine_types.get(pool.machine_type)
+    release = catalog.operator_releases.get(operator.release)
+    version = driver_version(operator, release)
+    if machine is None or version is None:
+        return
+    gpu = catalog.gpu_of(machine)
+    if int(version.split(".")[0]) < gpu.minimum_driver_branch:
+        problems.at("machine_type").add(
+            f"{machine.name!r} ({gpu.product}) with driver {version}",
+            f"driver branch {gpu.minimum_driver_branch} or newer for {gpu.product} ({gpu.source})",
+            f"set operator.driver.version to branch {gpu.minimum_driver_branch} or newer",
+        )
+
+
+def driver_version(operator: Operator, release: OperatorRelease | None) -> str | None:
+    """Return the driver version that nodes will have, or None where the host decides and does not say."""
+    if operator.driver.version is not None:
+        return operator.driver.version
+    if operator.driver.owner == "operator" and release is not None:
+        return release.default_driver
+    return None
+
+
+def plan_pool(
+    pool: Pool, path: str, cluster: Cluster, operator: Operator, catalog: Catalog, decisions: list[Decision]
+) -> PoolPlan:
+    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+    machine = catalog.machine_types[pool.machine_type]
+    gpu = catalog.gpu_of(machine)
+    sharing = plan_sharing(pool, machine, gpu)
+    version = driver_version(operator, catalog.operator_releases.get(operator.release))
+    nodes = _nodes(pool, cluster)
+    kubelet = _kubelet(pool, machine, cluster, decisions)
+    cpu_millicores, memory_mib = allocatable(machine)
+    labels = {
+        names.POOL_LABEL: pool.name,
+        names.WORKLOAD_LABEL: pool.workload,
+        names.SHARING_LABEL: sharing.mode,
+        names.DEVICE_PLUGIN_CONFIG_LABEL: sharing.device_plugin_key,
+    }
+    if sharing.mig_config is not None:
+        labels[names.MIG_CONFIG_LABEL] = sharing.mig_config
+    if sharing.mig_change is not None:
+        labels[names.MIG_CHANGE_LABEL] = sharing.mig_change
+    if kubelet is not None:
+        labels[names.TOPOLOGY_POLICY_LABEL] = kubelet.topology_policy
+    labels |= pool.labels
+    taints = (
+        GPU_TAINT,
+        *(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.taints),
+    )
+    decisions.append(
+        Decision(
+            subject=f"pool {pool.name}",
+            what="taint",
+            chosen=f"{GPU_TAINT.key}={GPU_TAINT.value}:{GPU_TAINT.effect}",
+            why="pods without GPUs stay off GPU nodes",
+        )
+    )
+    resources = offered_resources(sharing, machine.gpu_count)
+    selected = pool.nodes.selector if pool.nodes is not None else None
+    return PoolPlan(
+        name=pool.name,
+        path=path,
+        workload=pool.workload,
+        machine_type=machine.name,
+        architecture=machine.arch,
+        gpu_model=gpu.model,
+        gpu_product=gpu.product,
+        gpu_memory_mib=gpu.memory_mib,
+        gpus_per_node=machine.gpu_count,
+        nodes=nodes,
+        capacity=pool.capacity.model_dump(exclude_none=True),
+        placement=pool.placement.type if pool.placement else "none",
+        sharing=sharing,
+        resources=resources,
+        cpu_millicores=cpu_millicores,
+        memory_mib=memory_mib,
+        labels=labels,
+        taints=taints,
+        node_selector=dict(selected) if selected else {names.POOL_LABEL: pool.name},
+        kubelet=kubelet,
+        driver_version=version,
+        price_usd_per_hour=machine.price_usd_per_hour,
+        expectations=hardware_expectations(pool.name, path, machine, sharing, operator, version, catalog),
+        node_expectation=node_expectation(
+            pool.name, path, machine, gpu.product_label, sharing, resources, labels, taints
+        ),
+    )
+
+
+def _nodes(pool: Pool, cluster: Cluster) -> NodesPlan:
+    ownership: Literal["created", "labelled", "selected", "cloud"]
+    node_names: tuple[str, ...] = ()
+    if cluster.provider == "sandbox":
+        ownership, node_names = "created", tuple(f"{pool.name}-{i}" for i in range(pool.count.desired))
+    elif pool.nodes is not None and pool.nodes.names is not None:
+        ownership, node_names = "labelled", pool.nodes.names
+    elif pool.nodes is not None:
+        ownership = "selected"
+    else:
+        ownership = "cloud"
+    return NodesPlan(
+        ownership=ownership,
+        min=pool.count.min,
+        desired=pool.count.desired,
+        max=pool.count.highest,
+        names=node_names,
+    )
+
+
+def _kubelet(pool: Pool, machine: MachineType, cluster: Cluster, decisions: list[Decision]) -> Kubelet | None:
+    if pool.topology is not None:
+        policy, scope, why = pool.topology.policy, pool.topology.scope, "the stack says so"
+    elif cluster.provider == "existing":
+        # The kubelets are not ours: claiming a policy that nobody set would be a lie on a label.
+        return None
+    elif pool.workload == "training" and machine.gpu_count > 1:
+        policy, scope, why = (
+            "restricted",
+            "container",
+            "training on several GPUs: GPUs, CPUs and NICs of one NUMA node",
+        )
+    else:
+        return None
+    decisions.append(
+        Decision(subject=f"pool {pool.name}", what="Topology Manager", chosen=f"{policy} ({scope})", why=why)
+    )
+    return Kubelet(
+        topology_policy=policy,
+        topology_scope=scope,
+        # A topology policy without static CPUs aligns nothing.
+        cpu_manager_policy="static" if policy != "none" else "none",
+    )

@@ -1,0 +1,286 @@
+"""Teams: quotas for every GPU resource, priorities, limits, members and workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_platform import names
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.plan import (
+    Decision,
+    PoolPlan,
+    PriorityClassPlan,
+    Subject,
+    TenantPlan,
+    WorkloadPlan,
+)
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Quota, Team
+from gpu_platform.spec.team import Workload as WorkloadSpec
+
+DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+RESERVED_NAMESPACES = {
+    "default",
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    names.OPERATOR_NAMESPACE,
+    names.VALIDATION_NAMESPACE,
+    names.SANDBOX_NAMESPACE,
+}
+# What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
+DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
+DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
+# Kubernetes' own pause image: it holds the GPU and computes nothing.
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a"
+
+
+def priority_values(said: Mapping[str, int]) -> dict[str, int]:
+    """Return every priority class by name: the field's defaults, and whatever the stack says."""
+    return {**DEFAULT_PRIORITIES, **said}
+
+
+def plan_priority_classes(said: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
+    """Return the PriorityClasses, lowest first; none is the cluster's default, which would inflate all pods."""
+    values = priority_values(said)
+    return tuple(
+        PriorityClassPlan(name=name, value=value, description=f"GPU workloads of class {name}")
+        for name, value in sorted(values.items(), key=lambda item: (item[1], item[0]))
+    )
+
+
+def check_priorities(said: Mapping[str, int], problems: Problems) -> None:
+    """Record names that Kubernetes keeps for itself."""
+    for name in said:
+        if name.startswith("system-"):
+            problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
+
+
+def granted(quota: Quota) -> dict[str, int]:
+    """Return a quota's GPU units by extended resource."""
+    units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
+    units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
+    return {name: count for name, count in units.items() if count}
+
+
+def quota_place(resource: str) -> str:
+    """Return where in a quota a resource is written: `mig.1g.10gb`."""
+    if resource == names.GPU_RESOURCE:
+        return "gpus"
+    if resource == names.SHARED_GPU_RESOURCE:
+        return "shared"
+    return "mig." + resource.removeprefix(names.MIG_RESOURCE_PREFIX)
+
+
+def check_team(team: Team, pools: Sequence[PoolPlan], priorities: Mapping[str, int], problems: Problems) -> None:
+    """Record what is wrong with one team by itself, given the environment's pools and priority classes."""
+    if team.name in RESERVED_NAMESPACES:
+        problems.at("name").add(
+            f"{team.name!r}",
+            "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
+            "rename it",
+        )
+    if team.priority not in priorities:
+        fix = (
+            did_you_mean(team.priority, priorities)
+            or f"write priority: {next(iter(priorities))}, or add it to priorities"
+        )
+        problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
+    offered = _offered(pools)
+    for resource, count in granted(team.quota).items():
+        if resource not in offered:
+            problems.at("quota").at(quota_place(resource)).add(
+                str(count),
+                f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
+                did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
+            )
+    seen: dict[str, int] = {}
+    for index, workload in enumerate(team.workloads):
+        here = problems.at("workloads").at(f"[{index}]")
+        if workload.name in seen:
+            here.at("name").add(
+                f"{workload.name!r} again",
+                f"each name once (it is in workloads[{seen[workload.name]}])",
+                "rename it",
+            )
+        seen.setdefault(workload.name, index)
+        _check_workload(workload, pools, here)
+    _check_workloads_fit_quota(team, pools, problems)
+
+
+def _offered(pools: Sequence[PoolPlan]) -> dict[str, int]:
+    """Units of each extended resource over the most nodes that the pools may have."""
+    units: dict[str, int] = {}
+    for pool in pools:
+        for name, count in pool.units_most.items():
+            units[name] = units.get(name, 0) + count
+    return units
+
+
+def _check_workload(workload: WorkloadSpec, pools: Sequence[PoolPlan], here: Problems) -> None:
+    by_name = {pool.name: pool for pool in pools}
+    pool = by_name.get(workload.pool)
+    if pool is None:
+        fix = did_you_mean(workload.pool, by_name) or "name a pool of the environment"
+        here.at("pool").add(f"{workload.pool!r}", "one of " + ", ".join(by_name), fix)
+        return
+    if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
+        here.at("gpus").add(
+            str(workload.gpus),
+            f"1 on pool {pool.name}: a pod takes one share or instance ({pool.sharing.mode})",
+            "write gpus: 1 and more replicas, or use a pool of whole GPUs",
+        )
+    elif workload.gpus > pool.gpus_per_node:
+        here.at("gpus").add(
+            str(workload.gpus),
+            f"at most {pool.gpus_per_node}: what one {pool.machine_type} has",
+            "split the job over several pods",
+        )
+    profiles = sorted({profile for entry in pool.sharing.mig_layouts for profile in entry.layout})
+    if workload.profile is not None and workload.profile not in profiles:
+        here.at("profile").add(
+            f"{workload.profile!r}",
+            f"a profile of pool {pool.name}: " + (", ".join(profiles) or "none, it is no MIG pool"),
+            did_you_mean(workload.profile, profiles) or "change or remove it",
+        )
+    elif workload.profile is None and len(profiles) > 1 and pool.sharing.mig_strategy == "mixed":
+        here.at("profile").add(
+            "nothing",
+            f"one of {', '.join(profiles)}: pool {pool.name} offers several",
+            f"add profile: {profiles[0]}",
+        )
+    if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
+        here.at("cpu").add(
+            workload.cpu,
+            f"at most {pool.cpu_millicores}m: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+    if parse_quantity(workload.memory) > pool.memory_mib * 1024 * 1024:
+        here.at("memory").add(
+            workload.memory,
+            f"at most {pool.memory_mib}Mi: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+
+
+def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
+    allowed = granted(team.quota)
+    wanted: dict[str, int] = {}
+    for workload in team.workloads:
+        pool = next((pool for pool in pools if pool.name == workload.pool), None)
+        if pool is not None:
+            resource = _resource(workload, pool)
+            wanted[resource] = wanted.get(resource, 0) + workload.gpus * workload.replicas
+    for resource, count in wanted.items():
+        if count > allowed.get(resource, 0):
+            problems.at("workloads").add(
+                f"{count} of {resource} in all",
+                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
+                "raise the quota or lower replicas",
+            )
+
+
+def check_quotas(
+    teams: Sequence[tuple[str, Team]], pools: Sequence[PoolPlan], overcommit: float, problems: Problems
+) -> None:
+    """Record quotas that sum to more than the pools can ever offer. `teams`: place in the file, team."""
+    offered = _offered(pools)
+    for resource, capacity in offered.items():
+        shares = [(path, team, granted(team.quota).get(resource, 0)) for path, team in teams]
+        total = sum(count for _, _, count in shares)
+        if total <= capacity * overcommit:
+            continue
+        told = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
+        path = max((count, path) for path, _, count in shares)[1]
+        Problems(f"{path}.quota.{quota_place(resource)}", problems.found).add(
+            f"{total} of {resource} granted in all ({told})",
+            f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
+            + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
+            "lower the quotas, raise a pool's count.max, or say overcommit",
+        )
+
+
+def plan_tenant(
+    team: Team,
+    stack: str,
+    pools: Sequence[PoolPlan],
+    priorities: Mapping[str, int],
+    decisions: list[Decision],
+) -> TenantPlan:
+    """Return the plan of a team without problems."""
+    units = granted(team.quota)
+    quota = {f"requests.{resource}": str(units.get(resource, 0)) for resource in sorted(_offered(pools) | units)}
+    if team.quota.cpu is not None:
+        quota["requests.cpu"] = team.quota.cpu
+    if team.quota.memory is not None:
+        quota["requests.memory"] = team.quota.memory
+    own = priorities[team.priority]
+    above = sorted(name for name, value in priorities.items() if value > own)
+    decisions.append(
+        Decision(
+            subject=f"team {team.name}",
+            what="priority classes refused",
+            chosen=", ".join((*above, *SYSTEM_PRIORITIES)),
+            why=f"above its own, {team.priority} ({own})",
+        )
+    )
+    return TenantPlan(
+        namespace=team.name,
+        labels={
+            names.TEAM_LABEL: team.name,
+            names.STACK_LABEL: stack,
+            "pod-security.kubernetes.io/enforce": "baseline",
+            "pod-security.kubernetes.io/warn": "restricted",
+        },
+        quota=quota,
+        forbidden_priorities=(*above, *SYSTEM_PRIORITIES),
+        default_request=DEFAULT_REQUEST,
+        default_limit=DEFAULT_LIMIT,
+        members=tuple(_subject(member) for member in team.members),
+        workloads=tuple(_plan_workload(workload, team, pools) for workload in team.workloads),
+    )
+
+
+def _subject(member: str) -> Subject:
+    kind, _, name = member.partition(":")
+    if kind == "serviceaccount":
+        namespace, _, account = name.partition("/")
+        return Subject(kind="ServiceAccount", name=account, namespace=namespace)
+    return Subject(kind="User" if kind == "user" else "Group", name=name, namespace=None)
+
+
+def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
+    if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
+        return names.mig_resource(workload.profile)
+    # A pool with several resources and no profile named means its instances, or its only resource.
+    return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
+
+
+def _plan_workload(workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan]) -> WorkloadPlan:
+    pool = next(pool for pool in pools if pool.name == workload.pool)
+    return WorkloadPlan(
+        name=workload.name,
+        pool=pool.name,
+        replicas=workload.replicas,
+        image=workload.image or PAUSE_IMAGE,
+        command=workload.command,
+        resource=_resource(workload, pool),
+        units=workload.gpus,
+        cpu=workload.cpu,
+        memory=workload.memory,
+        priority_class=team.priority,
+        node_selector=pool.node_selector,
+    )
+
+
+def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems) -> None:
+    """Record names used twice. `found`: place in the file, name."""
+    first: dict[str, str] = {}
+    for path, name in found:
+        if name in first:
+            Problems(f"{path}.name", problems.found).add(
+                f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
+            )
+        first.setdefault(name, path)

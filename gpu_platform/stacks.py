@@ -1,0 +1,116 @@
+"""From a stack's name or platform object to its Plan; every mistake of the file in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.paths import STACKS_DIR
+from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, make_environment_plan, make_team_plan
+from gpu_platform.spec import (
+    Environment,
+    Pool,
+    TeamStack,
+    find_stack_file,
+    parse_platform,
+    read_stack_file,
+)
+from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, Operator, SandboxCluster
+from gpu_platform.spec.load import as_json
+
+T = TypeVar("T")
+_CLUSTER: TypeAdapter[SandboxCluster | ExistingCluster | EksCluster | GkeCluster] = TypeAdapter(Cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStack:
+    """A stack that is fit to deploy: its name, its file, the platform object as written, and its Plan."""
+
+    stack: str
+    path: Path
+    platform: object
+    plan: Plan
+
+
+def load_stack(stack: str) -> LoadedStack:
+    """Read, validate and plan a stack given by name or path; raises BadInput with every problem."""
+    file = read_stack_file(find_stack_file(stack))
+    plan = plan_platform(file.platform, file.stack, source=str(file.path), folder=file.path.parent)
+    return LoadedStack(file.stack, file.path, file.platform, plan)
+
+
+def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path = STACKS_DIR) -> Plan:
+    """Validate and plan a platform object, as Pulumi's configuration or a stack file gives it.
+
+    `source` names the file in errors; `folder` is where a team's environment file is looked for.
+    Raises BadInput with every problem.
+    """
+    source = source or f"stack {stack}"
+    try:
+        spec = parse_platform(platform, source)
+    except BadInput as error:
+        raise BadInput(source, [*error.problems, *_problems_of_parts(platform, error.problems)]) from None
+    try:
+        if isinstance(spec, Environment):
+            return make_environment_plan(spec, stack, load_catalog())
+        return _plan_team(spec, stack, source, folder)
+    except BadInput as error:
+        raise BadInput(source, error.problems) from None
+
+
+def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator[Problem]:
+    """Yield what planning finds in the parts that did parse, so that one run shows mistakes of both kinds."""
+    if not isinstance(platform, Mapping):
+        return
+    parts = cast("Mapping[str, object]", platform)
+    raw = parts.get("pools")
+    entries = cast("list[object]", raw) if isinstance(raw, list) else []
+    pools = [
+        (i, pool) for i, entry in enumerate(entries) if (pool := _parsed(TypeAdapter(Pool), entry)) is not None
+    ]
+    cluster = _parsed(_CLUSTER, parts.get("cluster"))
+    operator = _parsed(TypeAdapter(Operator), parts.get("operator", {}))
+    told = {problem.path for problem in known}
+    for problem in check_parts(pools, cluster, operator, load_catalog()):
+        if problem.path not in told:
+            yield problem
+
+
+def _parsed(adapter: TypeAdapter[T], value: object) -> T | None:
+    try:
+        return adapter.validate_json(as_json(value))
+    except ValidationError:
+        return None
+
+
+def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
+    reference = spec.environment
+    name = reference.stack.rsplit("/", 1)[-1]
+    path = folder / (reference.file or f"Pulumi.{name}.yaml")
+    if not path.is_file():
+        problem = Problem(
+            "environment.file" if reference.file else "environment.stack",
+            repr(reference.file or reference.stack),
+            "an environment whose stack file is there: a team is planned on its pools",
+            f"there is no {path}; set environment.file to the environment's stack file",
+        )
+        raise BadInput(source, [problem])
+    file = read_stack_file(path)
+    environment = parse_platform(file.platform, str(path))
+    if not isinstance(environment, Environment):
+        problem = Problem(
+            "environment.stack",
+            repr(reference.stack),
+            "a stack of kind environment",
+            "name the environment, not a team",
+        )
+        raise BadInput(source, [problem])
+    plan = plan_platform(file.platform, name, source=str(path), folder=folder)
+    assert isinstance(plan, EnvironmentPlan)  # noqa: S101 - its spec is an Environment
+    return make_team_plan(spec, environment, plan, stack)
