@@ -183,6 +183,7 @@ class WorkloadPlan:
     memory: str
     priority_class: str
     node_selector: Labels
+    tolerations: tuple[Taint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +307,8 @@ Plan = EnvironmentPlan | TeamPlan
 
 def plan_as_json(value: object) -> Any:  # noqa: ANN401 - JSON
     """Return a Plan, or any part of it, as plain JSON values in a stable order."""
+    if isinstance(value, Expectations):
+        return value.as_json()
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name.rstrip("_"): plan_as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

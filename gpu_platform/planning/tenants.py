@@ -272,6 +272,7 @@ def _plan_workload(workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan]
         memory=workload.memory,
         priority_class=team.priority,
         node_selector=pool.node_selector,
+        tolerations=pool.taints,
     )
 
 

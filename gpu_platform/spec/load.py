@@ -38,7 +38,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     construct: Callable[..., Hashable] = loader.construct_object  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
     seen: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
-        key = cast("Hashable", loader.construct_object(key_node, deep=True))
+        key = construct(key_node, deep=True)
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key!r} is written twice", key_node.start_mark

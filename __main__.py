@@ -1,0 +1,17 @@
+"""The Pulumi program: load the spec, make the plan, build the components, export the outputs."""
+
+import pulumi
+
+from components.environment import build_environment
+from components.team import build_team
+from gpu_platform.errors import BadInput
+from gpu_platform.stacks import plan_platform
+
+try:
+    plan = plan_platform(pulumi.Config("gpu-platform").require_object("platform"), pulumi.get_stack())
+except BadInput as error:
+    raise pulumi.RunError(str(error)) from None
+
+outputs = build_environment(plan) if plan.kind == "environment" else build_team(plan)
+for name, value in outputs.items():
+    pulumi.export(name, value)

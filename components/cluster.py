@@ -1,0 +1,40 @@
+"""`Cluster`: how the program reaches Kubernetes."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform.paths import sandbox_kubeconfig
+from gpu_platform.planning.plan import ClusterPlan
+
+
+class Cluster(pulumi.ComponentResource):
+    """The Kubernetes provider of one cluster.
+
+    It is given the path of the kubeconfig, never its content, so that no credential reaches the state.
+
+    Outputs: `kubeconfig` (path; None: the client's own default), `context`.
+    """
+
+    kubeconfig: pulumi.Output[str | None]
+    context: pulumi.Output[str | None]
+    provider: k8s.Provider
+
+    def __init__(
+        self,
+        name: str,
+        args: ClusterPlan,
+        kubeconfig: pulumi.Input[str] | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:Cluster", name, None, opts)
+        path = kubeconfig or args.kubeconfig
+        if args.provider == "sandbox":
+            path = str(sandbox_kubeconfig(args.name))
+        self.provider = k8s.Provider(
+            name, kubeconfig=path, context=args.context, opts=pulumi.ResourceOptions(parent=self)
+        )
+        self.kubeconfig = pulumi.Output.from_input(path)
+        self.context = pulumi.Output.from_input(args.context)
+        self.register_outputs({"kubeconfig": self.kubeconfig, "context": self.context})

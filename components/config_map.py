@@ -1,0 +1,44 @@
+"""`GpuSharing` and `MigLayout`: the ConfigMaps that the device plugin and the MIG manager read."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform.planning.plan import ConfigMapPlan
+
+
+class _HashedConfigMap(pulumi.ComponentResource):
+    """One ConfigMap whose name carries the hash of its content.
+
+    Outputs: `config_map_name`.
+    """
+
+    config_map_name: pulumi.Output[str]
+
+    def __init__(
+        self, token: str, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(token, name, None, opts)
+        config_map = k8s.core.v1.ConfigMap(
+            args.name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.name, namespace=args.namespace),
+            data=args.data,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.config_map_name = config_map.metadata.name
+        self.register_outputs({"config_map_name": self.config_map_name})
+
+
+class GpuSharing(_HashedConfigMap):
+    """The device plugin's configs: a key per pool; a node chooses by label `nvidia.com/device-plugin.config`."""
+
+    def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:GpuSharing", name, args, opts)
+
+
+class MigLayout(_HashedConfigMap):
+    """mig-parted's layouts: one by pool; a node chooses by its label `nvidia.com/mig.config`."""
+
+    def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:MigLayout", name, args, opts)

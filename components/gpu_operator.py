@@ -1,0 +1,92 @@
+"""`GpuOperator`: the NVIDIA GPU Operator with every config that it names."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.config_map import GpuSharing, MigLayout
+from gpu_platform import names
+from gpu_platform.planning.plan import OperatorPlan
+
+CHART = "gpu-operator"
+CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
+
+
+class GpuOperator(pulumi.ComponentResource):
+    """The operator's namespace, its content-hashed ConfigMaps, and the operator itself.
+
+    On a real cluster a Helm release, which makes the ClusterPolicy; in the sandbox the ClusterPolicy object, from
+    the same values, for the simulated operator to read.
+
+    Outputs: `release` (the operator's version), `namespace`.
+    """
+
+    release: pulumi.Output[str]
+    namespace: pulumi.Output[str]
+
+    def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
+        namespace = self._create_namespace(args)
+        configs = self._create_configs(args, pulumi.ResourceOptions(parent=self, depends_on=[namespace]))
+        ready = pulumi.ResourceOptions(parent=self, depends_on=configs)
+        if args.install == "helm":
+            self._install_chart(args, ready)
+        else:
+            self._create_cluster_policy(args, ready)
+        self.release = pulumi.Output.from_input(args.release)
+        self.namespace = namespace.metadata.name
+        self.register_outputs({"release": self.release, "namespace": self.namespace})
+
+    def _create_namespace(self, args: OperatorPlan) -> k8s.core.v1.Namespace:
+        return k8s.core.v1.Namespace(
+            args.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.namespace,
+                # Drivers and device plugins need the host.
+                labels={"pod-security.kubernetes.io/enforce": "privileged"},
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _create_configs(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        configs: list[pulumi.Resource] = [GpuSharing("gpu-sharing", args.device_plugin_config, opts)]
+        if args.mig_config is not None:
+            configs.append(MigLayout("mig-layout", args.mig_config, opts))
+        if args.metrics_config is not None:
+            metrics = args.metrics_config
+            configs.append(
+                k8s.core.v1.ConfigMap(
+                    metrics.name,
+                    metadata=k8s.meta.v1.ObjectMetaArgs(name=metrics.name, namespace=metrics.namespace),
+                    data=metrics.data,
+                    opts=opts,
+                )
+            )
+        return configs
+
+    def _install_chart(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> None:
+        k8s.helm.v3.Release(
+            CHART,
+            k8s.helm.v3.ReleaseArgs(
+                name=CHART,
+                chart=CHART,
+                version=args.release,
+                namespace=args.namespace,
+                repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=CHART_REPOSITORY),
+                values=dict(args.helm_values),
+                atomic=True,
+                timeout=900,
+            ),
+            opts=opts,
+        )
+
+    def _create_cluster_policy(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> None:
+        k8s.apiextensions.CustomResource(
+            names.CLUSTER_POLICY,
+            api_version="nvidia.com/v1",
+            kind="ClusterPolicy",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=names.CLUSTER_POLICY),
+            spec=args.cluster_policy,
+            opts=opts,
+        )

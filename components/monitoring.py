@@ -1,0 +1,71 @@
+"""`Monitoring`: scraping of dcgm-exporter and a first set of alerts."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform import names
+from gpu_platform.planning.plan import MonitoringPlan
+
+
+class Monitoring(pulumi.ComponentResource):
+    """A ServiceMonitor for the operator's dcgm-exporter, and PrometheusRules.
+
+    Needs the CRDs of the Prometheus operator. Outputs: `alerts`, the names of the alerts.
+    """
+
+    alerts: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: MonitoringPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Monitoring", name, None, opts)
+        if args.service_monitor:
+            self._create_service_monitor(args)
+            self._create_rules(args)
+        self.alerts = pulumi.Output.from_input([rule.alert for rule in args.alerts])
+        self.register_outputs({"alerts": self.alerts})
+
+    def _create_service_monitor(self, args: MonitoringPlan) -> None:
+        k8s.apiextensions.CustomResource(
+            "dcgm-exporter",
+            api_version="monitoring.coreos.com/v1",
+            kind="ServiceMonitor",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE, labels=args.labels
+            ),
+            spec={
+                "selector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
+                "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
+                # The exporter's own pod and namespace labels name the workload that holds the GPU: keep them.
+                "endpoints": [{"port": "gpu-metrics", "interval": args.interval, "honorLabels": True}],
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _create_rules(self, args: MonitoringPlan) -> None:
+        k8s.apiextensions.CustomResource(
+            "gpu-alerts",
+            api_version="monitoring.coreos.com/v1",
+            kind="PrometheusRule",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name="gpu-platform-alerts", namespace=names.OPERATOR_NAMESPACE, labels=args.labels
+            ),
+            spec={
+                "groups": [
+                    {
+                        "name": "gpu-platform",
+                        "rules": [
+                            {
+                                "alert": rule.alert,
+                                "expr": rule.expr,
+                                "for": rule.for_,
+                                "labels": {"severity": rule.severity},
+                                "annotations": {"summary": rule.summary},
+                            }
+                            for rule in args.alerts
+                        ],
+                    }
+                ]
+            },
+            opts=pulumi.ResourceOptions(parent=self),
+        )

@@ -1,0 +1,74 @@
+"""`NodePool`: the nodes of one pool, labelled and tainted as the plan says."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform import names
+from gpu_platform.planning.plan import PoolPlan
+
+
+class NodePool(pulumi.ComponentResource):
+    """The nodes of one pool.
+
+    In the sandbox it makes `v1/Node` objects that KWOK brings to life; on an existing cluster it labels and taints
+    the nodes that the stack names. Nodes chosen by a selector belong to somebody else and are left alone.
+
+    Outputs: `node_names`, the nodes that it made or labelled.
+    """
+
+    node_names: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: PoolPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:NodePool", name, None, opts)
+        self._child = pulumi.ResourceOptions(parent=self)
+        if args.nodes.ownership == "created":
+            self._create_nodes(args)
+        elif args.nodes.ownership == "labelled":
+            self._label_nodes(args)
+        self.node_names = pulumi.Output.from_input(list(args.nodes.names))
+        self.register_outputs({"node_names": self.node_names})
+
+    def _create_nodes(self, args: PoolPlan) -> None:
+        for node in args.nodes.names:
+            annotations = {
+                names.KWOK_NODE_ANNOTATION: "fake",
+                names.SANDBOX_MACHINE_ANNOTATION: args.machine_type,
+            }
+            if args.driver_version is not None:
+                annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
+            k8s.core.v1.Node(
+                node,
+                metadata=k8s.meta.v1.ObjectMetaArgs(
+                    name=node,
+                    annotations=annotations,
+                    labels={
+                        **args.labels,
+                        names.HOSTNAME_LABEL: node,
+                        names.INSTANCE_TYPE_LABEL: args.machine_type,
+                        "kubernetes.io/os": "linux",
+                        "kubernetes.io/arch": args.architecture,
+                    },
+                ),
+                spec=k8s.core.v1.NodeSpecArgs(taints=_taints(args)),
+                opts=self._child,
+            )
+
+    def _label_nodes(self, args: PoolPlan) -> None:
+        for node in args.nodes.names:
+            k8s.core.v1.NodePatch(
+                node,
+                metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels),
+                spec=k8s.core.v1.NodeSpecPatchArgs(
+                    taints=[
+                        k8s.core.v1.TaintPatchArgs(key=taint.key, value=taint.value, effect=taint.effect)
+                        for taint in args.taints
+                    ]
+                ),
+                opts=self._child,
+            )
+
+
+def _taints(args: PoolPlan) -> list[k8s.core.v1.TaintArgs]:
+    return [k8s.core.v1.TaintArgs(key=taint.key, value=taint.value, effect=taint.effect) for taint in args.taints]

@@ -1,0 +1,206 @@
+"""`NodeValidation`: the node agent on every node of every pool; its pods are Ready only where the node passes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform import names
+from gpu_platform.planning.content import content_hash
+from gpu_platform.planning.plan import PoolPlan, ValidationPlan
+from validators.zipapp import build_agent
+
+_ACCOUNT = "gpu-node-validation"
+_AGENT = "agent.pyz"
+_AGENT_DIR = "/opt/agent"
+_EXPECTATIONS = "expectations.json"
+_EXPECTATIONS_DIR = "/etc/gpu-platform"
+_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeValidationArgs:
+    """How the gate works, and the pools whose nodes are proven."""
+
+    validation: ValidationPlan
+    pools: Sequence[PoolPlan]
+
+
+class NodeValidation(pulumi.ComponentResource):
+    """A DaemonSet per pool runs the node agent against what the Plan expects of that pool's nodes.
+
+    The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
+    digest: there is no image to build. With `gate` an update waits until every pod is Ready, and so for proof.
+
+    Outputs: `namespace`, where the reports are.
+    """
+
+    namespace: pulumi.Output[str]
+
+    def __init__(self, name: str, args: NodeValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:NodeValidation", name, None, opts)
+        self._validation = args.validation
+        namespace = k8s.core.v1.Namespace(
+            args.validation.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.validation.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        account = self._create_account()
+        agent = build_agent()
+        config = self._create_agent_config(agent)
+        for pool in args.pools:
+            self._create_daemon_set(pool, config, content_hash(base64.b64encode(agent).decode()), account)
+        self.namespace = namespace.metadata.name
+        self.register_outputs({"namespace": self.namespace})
+
+    def _meta(self, name: str, labels: dict[str, str] | None = None) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._validation.namespace, labels=labels)
+
+    def _create_account(self) -> list[pulumi.Resource]:
+        account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._inside)
+        role = k8s.rbac.v1.Role(
+            _ACCOUNT,
+            metadata=self._meta(_ACCOUNT),
+            rules=[
+                # The agent publishes its report, and can do nothing else.
+                k8s.rbac.v1.PolicyRuleArgs(
+                    api_groups=[""], resources=["configmaps"], verbs=["get", "create", "update", "patch"]
+                )
+            ],
+            opts=self._inside,
+        )
+        binding = k8s.rbac.v1.RoleBinding(
+            _ACCOUNT,
+            metadata=self._meta(_ACCOUNT),
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=_ACCOUNT),
+            subjects=[
+                k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
+            ],
+            opts=self._inside,
+        )
+        return [account, role, binding]
+
+    def _create_agent_config(self, agent: bytes) -> k8s.core.v1.ConfigMap:
+        return k8s.core.v1.ConfigMap(
+            "gpu-node-agent",
+            metadata=self._meta("gpu-node-agent"),
+            binary_data={_AGENT: base64.b64encode(agent).decode()},
+            opts=self._inside,
+        )
+
+    def _create_daemon_set(
+        self, pool: PoolPlan, agent: k8s.core.v1.ConfigMap, agent_hash: str, access: list[pulumi.Resource]
+    ) -> None:
+        name = f"validate-{pool.name}"
+        document = pool.expectations.as_json()
+        expectations = k8s.core.v1.ConfigMap(
+            f"{name}-expectations",
+            metadata=self._meta(f"{name}-expectations"),
+            data={_EXPECTATIONS: json.dumps(document, indent=2)},
+            opts=self._inside,
+        )
+        labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}
+        timeout = f"{self._validation.timeout_seconds}s"
+        k8s.apps.v1.DaemonSet(
+            name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=name,
+                namespace=self._validation.namespace,
+                labels=labels,
+                annotations={} if self._validation.gate else {"pulumi.com/skipAwait": "true"},
+            ),
+            spec=k8s.apps.v1.DaemonSetSpecArgs(
+                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
+                # A change of expectations must reach every node at once, those that fail too.
+                update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
+                    type="RollingUpdate",
+                    rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable="100%"),
+                ),
+                template=k8s.core.v1.PodTemplateSpecArgs(
+                    metadata=k8s.meta.v1.ObjectMetaArgs(
+                        labels=labels,
+                        annotations={names.CONTENT_HASH_ANNOTATION: f"{agent_hash}-{document['hash']}"},
+                    ),
+                    spec=self._pod(pool, name),
+                ),
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[agent, expectations, *access],
+                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
+            ),
+        )
+
+    def _pod(self, pool: PoolPlan, name: str) -> k8s.core.v1.PodSpecArgs:
+        return k8s.core.v1.PodSpecArgs(
+            service_account_name=_ACCOUNT,
+            runtime_class_name="nvidia",
+            node_selector=pool.node_selector,
+            # A node that is not well is the one to look at.
+            tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
+            volumes=[
+                k8s.core.v1.VolumeArgs(
+                    name="agent", config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name="gpu-node-agent")
+                ),
+                k8s.core.v1.VolumeArgs(
+                    name="expectations",
+                    config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=f"{name}-expectations"),
+                ),
+            ],
+            containers=[
+                k8s.core.v1.ContainerArgs(
+                    name="agent",
+                    image=self._validation.image,
+                    command=[
+                        "python",
+                        f"{_AGENT_DIR}/{_AGENT}",
+                        "serve",
+                        "--expect",
+                        f"{_EXPECTATIONS_DIR}/{_EXPECTATIONS}",
+                        "--port",
+                        str(_PORT),
+                    ],
+                    env=[
+                        # The driver's library and every GPU, without taking one from the scheduler.
+                        k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value="all"),
+                        k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value="utility"),
+                        _from_field("NODE_NAME", "spec.nodeName"),
+                        _from_field("POD_NAME", "metadata.name"),
+                        _from_field("POD_UID", "metadata.uid"),
+                        _from_field("POD_NAMESPACE", "metadata.namespace"),
+                    ],
+                    readiness_probe=k8s.core.v1.ProbeArgs(
+                        http_get=k8s.core.v1.HTTPGetActionArgs(path="/ready", port=_PORT),
+                        period_seconds=5,
+                        timeout_seconds=3,
+                    ),
+                    resources=k8s.core.v1.ResourceRequirementsArgs(
+                        requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}
+                    ),
+                    security_context=k8s.core.v1.SecurityContextArgs(
+                        allow_privilege_escalation=False,
+                        read_only_root_filesystem=True,
+                        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                    ),
+                    volume_mounts=[
+                        k8s.core.v1.VolumeMountArgs(name="agent", mount_path=_AGENT_DIR, read_only=True),
+                        k8s.core.v1.VolumeMountArgs(
+                            name="expectations", mount_path=_EXPECTATIONS_DIR, read_only=True
+                        ),
+                    ],
+                )
+            ],
+        )
+
+
+def _from_field(name: str, path: str) -> k8s.core.v1.EnvVarArgs:
+    source = k8s.core.v1.EnvVarSourceArgs(field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path=path))
+    return k8s.core.v1.EnvVarArgs(name=name, value_from=source)

@@ -1,0 +1,36 @@
+"""`PriorityClasses`: who is placed first, and who makes room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform.planning.plan import PriorityClassPlan
+
+
+class PriorityClasses(pulumi.ComponentResource):
+    """The cluster's GPU priority classes; none is the global default.
+
+    Outputs: `values`, the priority by class name.
+    """
+
+    values: pulumi.Output[dict[str, int]]
+
+    def __init__(
+        self, name: str, args: Sequence[PriorityClassPlan], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:PriorityClasses", name, None, opts)
+        for priority in args:
+            k8s.scheduling.v1.PriorityClass(
+                priority.name,
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=priority.name),
+                value=priority.value,
+                global_default=False,
+                preemption_policy="PreemptLowerPriority",
+                description=priority.description,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.values = pulumi.Output.from_input({priority.name: priority.value for priority in args})
+        self.register_outputs({"values": self.values})

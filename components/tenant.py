@@ -1,0 +1,212 @@
+"""`Tenant`: one team's namespace and everything in it."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform import names
+from gpu_platform.planning.plan import Subject, TenantPlan, WorkloadPlan
+
+_READ = ["get", "list", "watch"]
+_WRITE = [*_READ, "create", "update", "patch", "delete"]
+
+
+class Tenant(pulumi.ComponentResource):
+    """One team: Namespace with Pod Security, quotas, limits, RBAC, network policy, and its workloads.
+
+    Outputs: `namespace`.
+    """
+
+    namespace: pulumi.Output[str]
+
+    def __init__(self, name: str, args: TenantPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Tenant", name, None, opts)
+        self._args = args
+        namespace = k8s.core.v1.Namespace(
+            args.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        guards = [*self._create_quotas(), self._create_limits()]
+        self._create_access()
+        self._create_network_policies()
+        guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
+        for workload in args.workloads:
+            self._create_workload(workload, guarded)
+        self.namespace = namespace.metadata.name
+        self.register_outputs({"namespace": self.namespace})
+
+    def _logical(self, name: str) -> str:
+        """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""
+        return f"{self._args.namespace}-{name}"
+
+    def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
+
+    def _create_quotas(self) -> list[pulumi.Resource]:
+        total = k8s.core.v1.ResourceQuota(
+            self._logical("quota"),
+            metadata=self._meta("gpu-quota"),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
+            opts=self._inside,
+        )
+        above = k8s.core.v1.ResourceQuota(
+            self._logical("priority"),
+            metadata=self._meta("priority-above-own"),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                hard={"pods": "0"},
+                scope_selector=k8s.core.v1.ScopeSelectorArgs(
+                    match_expressions=[
+                        k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                            scope_name="PriorityClass",
+                            operator="In",
+                            values=list(self._args.forbidden_priorities),
+                        )
+                    ]
+                ),
+            ),
+            opts=self._inside,
+        )
+        return [total, above]
+
+    def _create_limits(self) -> pulumi.Resource:
+        return k8s.core.v1.LimitRange(
+            self._logical("limits"),
+            metadata=self._meta("defaults"),
+            spec=k8s.core.v1.LimitRangeSpecArgs(
+                limits=[
+                    k8s.core.v1.LimitRangeItemArgs(
+                        type="Container",
+                        default=self._args.default_limit,
+                        default_request=self._args.default_request,
+                    )
+                ]
+            ),
+            opts=self._inside,
+        )
+
+    def _create_access(self) -> None:
+        rules = [
+            (
+                [""],
+                ["pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "serviceaccounts"],
+                _WRITE,
+            ),
+            ([""], ["pods/log", "events", "resourcequotas", "limitranges"], _READ),
+            ([""], ["pods/exec", "pods/portforward"], ["create", "get"]),
+            (["apps"], ["deployments", "statefulsets", "replicasets"], _WRITE),
+            (["batch"], ["jobs", "cronjobs"], _WRITE),
+        ]
+        role = k8s.rbac.v1.Role(
+            self._logical("member"),
+            metadata=self._meta("team-member"),
+            rules=[
+                k8s.rbac.v1.PolicyRuleArgs(api_groups=groups, resources=resources, verbs=verbs)
+                for groups, resources, verbs in rules
+            ],
+            opts=self._inside,
+        )
+        k8s.rbac.v1.RoleBinding(
+            self._logical("members"),
+            metadata=self._meta("team-members"),
+            role_ref=k8s.rbac.v1.RoleRefArgs(
+                api_group="rbac.authorization.k8s.io", kind="Role", name="team-member"
+            ),
+            subjects=[_subject(member) for member in self._args.members],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )
+
+    def _create_network_policies(self) -> None:
+        everything = k8s.meta.v1.LabelSelectorArgs()
+        k8s.networking.v1.NetworkPolicy(
+            self._logical("default-deny"),
+            metadata=self._meta("default-deny"),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=everything, policy_types=["Ingress", "Egress"]
+            ),
+            opts=self._inside,
+        )
+        peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
+        k8s.networking.v1.NetworkPolicy(
+            self._logical("allow-own"),
+            metadata=self._meta("allow-own-namespace"),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=everything,
+                policy_types=["Ingress", "Egress"],
+                ingress=[k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=peers)],
+                egress=[k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=peers)],
+            ),
+            opts=self._inside,
+        )
+        k8s.networking.v1.NetworkPolicy(
+            self._logical("allow-dns"),
+            metadata=self._meta("allow-dns"),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=everything,
+                policy_types=["Egress"],
+                egress=[
+                    k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+                        to=[
+                            k8s.networking.v1.NetworkPolicyPeerArgs(
+                                namespace_selector=k8s.meta.v1.LabelSelectorArgs(
+                                    match_labels={"kubernetes.io/metadata.name": "kube-system"}
+                                )
+                            )
+                        ],
+                        ports=[
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=53, protocol="UDP"),
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=53, protocol="TCP"),
+                        ],
+                    )
+                ],
+            ),
+            opts=self._inside,
+        )
+
+    def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
+        labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
+        resources = {"cpu": workload.cpu, "memory": workload.memory, workload.resource: str(workload.units)}
+        container = k8s.core.v1.ContainerArgs(
+            name=workload.name,
+            image=workload.image,
+            command=list(workload.command) or None,
+            # Requests equal limits: extended resources demand it, and the pod is Guaranteed.
+            resources=k8s.core.v1.ResourceRequirementsArgs(requests=resources, limits=resources),
+        )
+        k8s.apps.v1.Deployment(
+            self._logical(workload.name),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=workload.name, namespace=self._args.namespace, labels=labels),
+            spec=k8s.apps.v1.DeploymentSpecArgs(
+                replicas=workload.replicas,
+                selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: workload.name}),
+                # A surge would need GPUs beyond the quota.
+                strategy=k8s.apps.v1.DeploymentStrategyArgs(
+                    type="RollingUpdate",
+                    rolling_update=k8s.apps.v1.RollingUpdateDeploymentArgs(max_surge=0, max_unavailable=1),
+                ),
+                template=k8s.core.v1.PodTemplateSpecArgs(
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    spec=k8s.core.v1.PodSpecArgs(
+                        priority_class_name=workload.priority_class,
+                        node_selector=workload.node_selector,
+                        tolerations=[
+                            k8s.core.v1.TolerationArgs(
+                                key=toleration.key, operator="Exists", effect=toleration.effect
+                            )
+                            for toleration in workload.tolerations
+                        ],
+                        automount_service_account_token=False,
+                        containers=[container],
+                    ),
+                ),
+            ),
+            opts=opts,
+        )
+
+
+def _subject(member: Subject) -> k8s.rbac.v1.SubjectArgs:
+    if member.kind == "ServiceAccount":
+        return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, namespace=member.namespace)
+    return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, api_group="rbac.authorization.k8s.io")
