@@ -74,6 +74,9 @@ class Gpu(Fact):
     slowdown_celsius: int | None = Field(default=None, description="hardware slowdown temperature, °C")
     power_limit_watt: int | None = Field(default=None, description="default board power limit, W")
     minimum_driver_branch: int = Field(description="first driver branch that supports the GPU: 450")
+    maximum_driver_branch: int | None = Field(
+        default=None, description="last driver branch that supports the GPU; None: newest branches still do"
+    )
     mig: Mig | None = None
     source: Source
 

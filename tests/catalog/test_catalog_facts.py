@@ -1,0 +1,170 @@
+"""The facts agree with each other and with numbers that anybody can look up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import resources
+
+import pytest
+import yaml
+
+from gpu_platform.catalog import Catalog, load_catalog
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_no_entry_is_written_twice(catalog: Catalog):
+    written: Counter[tuple[str, str]] = Counter()
+    keys = {"gpus": "model", "machine_types": "name", "operator_releases": "version", "images": "name"}
+    for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
+        for kind, entries in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader).items():
+            written.update((kind, entry[keys[kind]]) for entry in entries)
+    assert [entry for entry, count in written.items() if count > 1] == []
+    assert len(written) == sum(
+        map(len, (catalog.gpus, catalog.machine_types, catalog.operator_releases, catalog.images))
+    )
+
+
+def test_every_machine_type_names_a_gpu_of_the_catalogue(catalog: Catalog):
+    assert {machine.gpu for machine in catalog.machine_types.values()} <= set(catalog.gpus)
+
+
+def test_numa_nodes_are_given_for_every_gpu_of_a_machine_or_for_none(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        assert machine.numa_nodes is None or len(machine.numa_nodes) == machine.gpu_count, machine.name
+
+
+def test_nvlinks_join_at_least_two_gpus(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        assert machine.nvlinks_per_gpu == 0 or machine.gpu_count > 1, machine.name
+
+
+@pytest.mark.parametrize(
+    ("machine", "links"),
+    [
+        ("p3dn.24xlarge", 6),
+        ("p4d.24xlarge", 12),
+        ("p5.48xlarge", 18),
+        ("p5.4xlarge", 0),
+        ("a2-highgpu-8g", 12),
+        ("a2-highgpu-1g", 0),
+        ("a3-highgpu-8g", 18),
+        ("a4x-highgpu-4g", 18),
+        ("g5.48xlarge", 0),
+        ("dgx-b200", 18),
+    ],
+)
+def test_nvlinks_per_gpu_follow_the_baseboard(catalog: Catalog, machine: str, links: int):
+    assert catalog.machine_types[machine].nvlinks_per_gpu == links
+
+
+def test_memory_of_machine_types_is_in_mib(catalog: Catalog):
+    memory = {name: machine.memory_mib for name, machine in catalog.machine_types.items()}
+    assert memory["g4dn.xlarge"] == 16 * 1024
+    assert memory["a2-highgpu-1g"] == 85 * 1024
+    for name, mib in memory.items():
+        assert mib % 1024 == 0, name
+        assert 8 <= mib / 1024 <= 4096, name
+
+
+@pytest.mark.parametrize(
+    ("model", "mib"),
+    [
+        ("t4", 15360),
+        ("a10g", 23028),
+        ("l4", 23034),
+        ("a100-40gb", 40960),
+        ("a100-80gb", 81920),
+        ("h100-80gb", 81559),
+        ("h200-141gb", 143771),
+        ("b200", 183359),
+    ],
+)
+def test_gpu_memory_is_what_nvml_reports(catalog: Catalog, model: str, mib: int):
+    assert catalog.gpus[model].memory_mib == mib
+
+
+def test_row_remapping_begins_with_ampere(catalog: Catalog):
+    for gpu in catalog.gpus.values():
+        assert gpu.row_remapping == (gpu.architecture not in {"volta", "turing"}), gpu.model
+
+
+def test_no_price_is_zero_and_an_unknown_one_is_left_out(catalog: Catalog):
+    prices = {name: machine.price_usd_per_hour for name, machine in catalog.machine_types.items()}
+    assert prices["p4de.24xlarge"] == 27.44705
+    assert prices["p5e.48xlarge"] is None
+    assert all(price is None or price > 0 for price in prices.values())
+
+
+def test_fractions_of_a_gpu_are_not_machine_types_of_ours(catalog: Catalog):
+    fractions = {"g6f.large", "g6f.4xlarge", "gr6f.4xlarge", "g4-standard-6", "g4-standard-24"}
+    assert not fractions & set(catalog.machine_types)
+
+
+def test_only_gke_machine_types_have_an_accelerator_label_and_it_names_their_gpu(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        if machine.provider == "gcp":
+            assert machine.accelerator_label is not None
+            assert catalog.find_gpu(machine.accelerator_label) == catalog.gpu_of(machine), machine.name
+        else:
+            assert machine.accelerator_label is None
+
+
+def test_only_gpus_on_arm_hosts_are_in_arm_machine_types(catalog: Catalog):
+    on_arm = {machine.gpu for machine in catalog.machine_types.values() if machine.arch == "arm64"}
+    assert on_arm == {"t4g", "gb200"}
+
+
+def test_exactly_the_newest_major_release_of_the_operator_is_supported(catalog: Catalog):
+    status = {version: release.status for version, release in catalog.operator_releases.items()}
+    assert status == {
+        "v26.7.0": "supported",
+        "v26.3.3": "deprecated",
+        "v26.3.2": "deprecated",
+        "v26.3.1": "deprecated",
+        "v26.3.0": "deprecated",
+        "v25.10.1": "end-of-support",
+        "v25.10.0": "end-of-support",
+    }
+
+
+def test_an_operator_release_supports_its_own_default_driver(catalog: Catalog):
+    for release in catalog.operator_releases.values():
+        assert release.default_driver in release.drivers, release.version
+        assert all(driver.count(".") == 2 for driver in release.drivers), release.version
+
+
+def test_kubernetes_versions_of_a_release_are_a_range(catalog: Catalog):
+    for release in catalog.operator_releases.values():
+        lowest, highest = (tuple(map(int, version.split("."))) for version in release.kubernetes)
+        assert (1, 30) <= lowest <= highest <= (1, 36), release.version
+
+
+def test_every_gpu_has_a_driver_in_the_supported_release(catalog: Catalog):
+    branches = {int(driver.split(".")[0]) for driver in catalog.operator_releases["v26.7.0"].drivers}
+    for gpu in catalog.gpus.values():
+        newest = gpu.maximum_driver_branch or max(branches)
+        assert any(gpu.minimum_driver_branch <= branch <= newest for branch in branches), gpu.model
+
+
+def test_volta_ends_before_the_default_driver_of_the_supported_release(catalog: Catalog):
+    default = int(catalog.operator_releases["v26.7.0"].default_driver.split(".")[0])
+    ended = {gpu.model for gpu in catalog.gpus.values() if (gpu.maximum_driver_branch or default) < default}
+    assert ended == {"v100-16gb", "v100-32gb"}
+
+
+def test_the_node_agent_has_a_stock_python_image_pinned_by_digest(catalog: Catalog):
+    reference = catalog.images["node-agent-python"].reference
+    assert reference.startswith("python:3.")
+    assert "-slim@sha256:" in reference
+
+
+def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):
+    facts = (*catalog.gpus.values(), *catalog.machine_types.values(), *catalog.operator_releases.values())
+    migs = (gpu.mig for gpu in catalog.gpus.values() if gpu.mig is not None)
+    for fact in (*facts, *migs, *catalog.images.values()):
+        assert fact.source.title
+        assert fact.source.date.year >= 2026
