@@ -1,0 +1,38 @@
+"""A simulated NVML under the real `pynvml` bindings, from a profile of a node with faults."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from gpu_platform.catalog import Catalog, load_catalog
+from sandbox.nvml._faults import FAULT_KINDS, Fault
+from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode, build_node
+from sandbox.nvml._library import Installation, SimulatedLibrary
+from sandbox.nvml._profile import MigLayout, NodeProfile, parse_faults, parse_profile
+
+__all__ = [
+    "FAULT_KINDS",
+    "Fault",
+    "Installation",
+    "MigLayout",
+    "NodeProfile",
+    "SimulatedGpu",
+    "SimulatedLibrary",
+    "SimulatedNode",
+    "build_node",
+    "install",
+    "parse_faults",
+    "parse_profile",
+]
+
+
+def install(
+    profile: NodeProfile, *, bindings: ModuleType | None = None, catalog: Catalog | None = None
+) -> Installation:
+    """Put the simulated NVML of `profile` under `bindings`, by default the installed `pynvml`.
+
+    Raises BadInput for a profile that names a machine type, MIG profile, GPU or link that does not exist.
+    """
+    if bindings is None:
+        import pynvml as bindings
+    return Installation(bindings, build_node(profile, catalog or load_catalog()))

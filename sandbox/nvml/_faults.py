@@ -1,0 +1,208 @@
+"""Faults that a simulated node can have, one typed model each. README: `python -m sandbox.nvml.run --help`.
+
+A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts the GPUs of the machine
+from 0, as they are without any fault.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Fault(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class GpuFault(_Fault):
+    index: int = Field(ge=0, description="which GPU, from 0")
+
+
+class GpuMissing(GpuFault):
+    """The GPU is not enumerated: the next GPUs move up by one index, as after a reboot without it."""
+
+    kind: Literal["gpu-missing"] = "gpu-missing"
+
+
+class GpuLost(GpuFault):
+    """The GPU fell off the bus: it is counted, and every call about it answers GPU_IS_LOST."""
+
+    kind: Literal["gpu-lost"] = "gpu-lost"
+
+
+class WrongProduct(GpuFault):
+    """The GPU is another model."""
+
+    kind: Literal["wrong-product"] = "wrong-product"
+    product: str
+
+
+class MemoryShort(GpuFault):
+    """The GPU reports less memory than its model has."""
+
+    kind: Literal["memory-short"] = "memory-short"
+    missing_mib: int = Field(default=8192, ge=1)
+
+
+class DuplicateUuid(GpuFault):
+    """The GPU reports the UUID of its neighbour, GPU 0 (GPU 0 that of GPU 1)."""
+
+    kind: Literal["duplicate-uuid"] = "duplicate-uuid"
+
+
+class EccDisabled(GpuFault):
+    """ECC is off, now and after the next reset."""
+
+    kind: Literal["ecc-disabled"] = "ecc-disabled"
+
+
+class EccPending(GpuFault):
+    """ECC is on and goes off with the next reset."""
+
+    kind: Literal["ecc-pending"] = "ecc-pending"
+
+
+class HardwareSlowdown(GpuFault):
+    """The hardware slows the clocks down, without saying why."""
+
+    kind: Literal["hardware-slowdown"] = "hardware-slowdown"
+
+
+class PowerBrake(GpuFault):
+    """The power supply slows the clocks down."""
+
+    kind: Literal["power-brake"] = "power-brake"
+
+
+class Thermal(GpuFault):
+    """The GPU is above its slowdown temperature and slows down."""
+
+    kind: Literal["thermal"] = "thermal"
+    degrees_above: int = Field(default=2, ge=0, description="above the slowdown threshold, °C")
+
+
+class RowRemapPending(GpuFault):
+    """A row waits to be remapped at the next reset."""
+
+    kind: Literal["row-remap-pending"] = "row-remap-pending"
+
+
+class RowRemapFailed(GpuFault):
+    """A row could not be remapped: the bank has no spare rows left."""
+
+    kind: Literal["row-remap-failed"] = "row-remap-failed"
+
+
+class NvlinkDegraded(GpuFault):
+    """One NVLink of the GPU is inactive."""
+
+    kind: Literal["nvlink-degraded"] = "nvlink-degraded"
+    link: int = Field(default=0, ge=0)
+
+
+class PcieWidth(GpuFault):
+    """The PCIe link trained to fewer lanes."""
+
+    kind: Literal["pcie-width"] = "pcie-width"
+    width: Literal[1, 2, 4, 8] = 8
+
+
+class PcieGeneration(GpuFault):
+    """The slot offers an older PCIe generation than the GPU has."""
+
+    kind: Literal["pcie-generation"] = "pcie-generation"
+    generation: int = Field(default=3, ge=1)
+
+
+class StrayProcess(GpuFault):
+    """A process holds memory on a node that should be idle."""
+
+    kind: Literal["stray-process"] = "stray-process"
+    pid: int = Field(default=4242, ge=1)
+    memory_mib: int = Field(default=1024, ge=0)
+
+
+class MigWrongLayout(GpuFault):
+    """The GPU has these instances, whatever was asked for."""
+
+    kind: Literal["mig-wrong-layout"] = "mig-wrong-layout"
+    instances: dict[str, Annotated[int, Field(ge=0)]]
+
+
+class MigConfigFailed(_Fault):
+    """The MIG manager fails: no GPU gets instances (the simulated MIG manager sets the node's label)."""
+
+    kind: Literal["mig-config-failed"] = "mig-config-failed"
+
+
+class WrongDriver(_Fault):
+    """Another driver is installed."""
+
+    kind: Literal["wrong-driver"] = "wrong-driver"
+    version: str = "470.57.02"
+
+
+class NumaUnknown(_Fault):
+    """The VM hides the NUMA nodes of the GPUs."""
+
+    kind: Literal["numa-unknown"] = "numa-unknown"
+
+
+class NvmlMissing(_Fault):
+    """There is no NVML library: no driver is installed, or the container was not given it."""
+
+    kind: Literal["nvml-missing"] = "nvml-missing"
+
+
+class NvmlHang(_Fault):
+    """One NVML call never returns."""
+
+    kind: Literal["nvml-hang"] = "nvml-hang"
+    call: str = "nvmlDeviceGetTemperature"
+
+
+class NvmlCrash(_Fault):
+    """One NVML call ends the process with a segmentation fault."""
+
+    kind: Literal["nvml-crash"] = "nvml-crash"
+    call: str = "nvmlDeviceGetTemperature"
+
+
+class FunctionMissing(_Fault):
+    """The driver is too old to have a function."""
+
+    kind: Literal["function-missing"] = "function-missing"
+    call: str
+
+
+Fault = (
+    GpuMissing
+    | GpuLost
+    | WrongProduct
+    | MemoryShort
+    | DuplicateUuid
+    | EccDisabled
+    | EccPending
+    | HardwareSlowdown
+    | PowerBrake
+    | Thermal
+    | RowRemapPending
+    | RowRemapFailed
+    | NvlinkDegraded
+    | PcieWidth
+    | PcieGeneration
+    | StrayProcess
+    | MigWrongLayout
+    | MigConfigFailed
+    | WrongDriver
+    | NumaUnknown
+    | NvmlMissing
+    | NvmlHang
+    | NvmlCrash
+    | FunctionMissing
+)
+AnyFault = Annotated[Fault, Field(discriminator="kind")]
+FAULT_KINDS: tuple[str, ...] = tuple(
+    model.model_fields["kind"].default for model in Fault.__args__
+)  # `get_args` loses the element type

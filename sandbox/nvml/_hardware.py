@@ -1,0 +1,291 @@
+"""Builds the state that the simulated NVML answers from: catalogue facts, then faults."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.errors import BadInput, Problem, did_you_mean
+from sandbox.nvml import _faults as faults
+from sandbox.nvml._profile import NodeProfile
+
+_UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
+LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NVLink version has, used or not
+
+# Clock event reasons, as in nvml.h.
+REASON_IDLE: Final = 0x1
+REASON_HARDWARE_SLOWDOWN: Final = 0x8
+REASON_SOFTWARE_THERMAL: Final = 0x20
+REASON_HARDWARE_THERMAL: Final = 0x40
+REASON_POWER_BRAKE: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """One GPU instance with one compute instance that fills it."""
+
+    profile: str
+    gpu_instance: int
+    slices: int
+    memory_mib: int
+    multiprocessors: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedGpu:
+    """One GPU. None where the GPU has no such thing and NVML answers NOT_SUPPORTED."""
+
+    index: int
+    """As NVML counts."""
+    uuid: str
+    serial: str
+    product: str
+    memory_mib: int
+    bus: int
+    ecc: tuple[bool, bool] | None
+    """Current and pending."""
+    mig_mode: bool | None
+    instances: tuple[MigInstance, ...]
+    links: tuple[bool, ...]
+    nvlink_version: int
+    pcie_generation: int
+    pcie_link_generation: int
+    pcie_width: int
+    pcie_link_width: int
+    celsius: int
+    slowdown_celsius: int
+    shutdown_celsius: int
+    reasons: int
+    remapped_rows: tuple[int, int, bool, bool] | None
+    """Correctable, uncorrectable, pending, failed."""
+    numa_node: int | None
+    sm_mhz: tuple[int, int]
+    memory_mhz: int
+    milliwatt: int
+    processes: tuple[tuple[int, int], ...] = ()
+    """PID and memory in MiB."""
+    lost: bool = False
+
+    @property
+    def pci_bus_id(self) -> str:
+        """The PCI address as NVML writes it."""
+        return f"00000000:{self.bus:02X}:00.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedNode:
+    """One node: GPUs in NVML's order, and how its NVML misbehaves."""
+
+    driver_version: str
+    cuda_version: int
+    cpus: int
+    gpus: tuple[SimulatedGpu, ...]
+    nvml_missing: bool = False
+    hangs_in: str | None = None
+    crashes_in: str | None = None
+    missing_functions: frozenset[str] = field(default_factory=frozenset[str])
+
+
+def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
+    """Return the hardware of a profile with its faults.
+
+    Raises BadInput for an unknown machine type or MIG profile, and for a fault on a GPU or link that the
+    machine does not have.
+    """
+    machine = catalog.machine_types.get(profile.machine_type)
+    if machine is None:
+        known = catalog.machine_types
+        raise _wrong("machine_type", repr(profile.machine_type), "a machine type of the catalogue",
+                     did_you_mean(profile.machine_type, known))  # fmt: skip
+    gpu = catalog.gpu_of(machine)
+    gpus: list[SimulatedGpu | None] = [
+        _healthy_gpu(profile, machine, gpu, index) for index in range(machine.gpu_count)
+    ]
+    node = SimulatedNode(
+        driver_version=profile.driver_version,
+        cuda_version=_cuda_version(profile.driver_version),
+        cpus=machine.vcpu,
+        gpus=(),
+    )
+    for place, fault in enumerate(profile.faults):
+        path = f"faults[{place}]"
+        if isinstance(fault, faults.GpuFault):
+            if fault.index >= len(gpus):
+                raise _wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
+            state = gpus[fault.index]
+            if state is not None:
+                gpus[fault.index] = _gpu_with(state, fault, gpus, gpu, path)
+        else:
+            node = _node_with(node, fault)
+            gpus = [_every_gpu_with(state, fault) for state in gpus]
+    present = [state for state in gpus if state is not None]
+    return replace(node, gpus=tuple(replace(state, index=index) for index, state in enumerate(present)))
+
+
+def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int) -> SimulatedGpu:
+    extras = _extras(gpu)
+    layout = profile.mig_layout[index] if index < len(profile.mig_layout) else None
+    if layout is not None and gpu.mig is None:
+        raise _wrong(f"mig_layout[{index}]", repr(layout), f"null: {gpu.model} has no MIG")
+    version: int = extras["nvlink_version"]
+    slots = max(LINK_SLOTS.get(version, 0), machine.nvlinks_per_gpu) if machine.nvlinks_per_gpu else 0
+    identity = uuid.uuid5(_UUIDS, f"{profile.node}/{index}")
+    return SimulatedGpu(
+        index=index,
+        uuid=f"GPU-{identity}",
+        serial=str(identity.int % 10**13).zfill(13),
+        product=gpu.product,
+        memory_mib=gpu.memory_mib,
+        bus=0x10 + index,
+        ecc=(True, True) if gpu.ecc else None,
+        mig_mode=None if gpu.mig is None else layout is not None,
+        instances=_instances(layout or {}, gpu, identity, f"mig_layout[{index}]"),
+        # MIG mode takes the NVLinks of an A100 down: Fabric Manager User Guide, "Interoperability With MIG"
+        links=tuple(link < machine.nvlinks_per_gpu and layout is None for link in range(slots)),
+        nvlink_version=version,
+        pcie_generation=gpu.pcie_generation,
+        pcie_link_generation=gpu.pcie_generation,
+        pcie_width=gpu.pcie_width,
+        pcie_link_width=gpu.pcie_width,
+        celsius=extras["idle_celsius"] + index % 3,
+        slowdown_celsius=gpu.slowdown_celsius or extras["slowdown_celsius"],
+        shutdown_celsius=extras["shutdown_celsius"],
+        reasons=REASON_IDLE,
+        remapped_rows=(0, 0, False, False) if gpu.row_remapping else None,
+        numa_node=machine.numa_nodes[index] if machine.numa_nodes else None,
+        sm_mhz=tuple(extras["sm_mhz"]),
+        memory_mhz=extras["memory_mhz"],
+        milliwatt=extras["idle_watt"] * 1000,
+    )
+
+
+def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
+    """Return the instances of a layout, one after the other."""
+    found: list[MigInstance] = []
+    for name, count in layout.items():
+        profile = gpu.mig.profile(name) if gpu.mig else None
+        if profile is None:
+            known = [each.name for each in gpu.mig.profiles] if gpu.mig else []
+            raise _wrong(f"{path}.{name}", repr(name), ", ".join(known) or f"none: {gpu.model} has no MIG",
+                         did_you_mean(name, known))  # fmt: skip
+        for _ in range(count):
+            number = len(found) + 1
+            found.append(
+                MigInstance(
+                    profile=name,
+                    gpu_instance=number,
+                    slices=profile.compute_slices,
+                    memory_mib=profile.memory_mib,
+                    multiprocessors=profile.compute_slices * int(_extras(gpu)["sms_per_slice"]),
+                    uuid=f"MIG-{uuid.uuid5(identity, f'{number}/{name}')}",
+                )
+            )
+    return tuple(found)
+
+
+def _gpu_with(
+    state: SimulatedGpu, fault: faults.GpuFault, gpus: Sequence[SimulatedGpu | None], gpu: Gpu, path: str
+) -> SimulatedGpu | None:
+    """Return one GPU with one fault; None if the fault takes it away."""
+    match fault:
+        case faults.GpuMissing():
+            return None
+        case faults.GpuLost():
+            return replace(state, lost=True)
+        case faults.WrongProduct():
+            return replace(state, product=fault.product)
+        case faults.MemoryShort():
+            return replace(state, memory_mib=max(0, state.memory_mib - fault.missing_mib))
+        case faults.DuplicateUuid():
+            others = [other for other in gpus if other is not None and other is not state]
+            return replace(state, uuid=others[0].uuid) if others else state
+        case faults.EccDisabled():
+            return replace(state, ecc=(False, False))
+        case faults.EccPending():
+            return replace(state, ecc=(True, False))
+        case faults.HardwareSlowdown():
+            return replace(state, reasons=state.reasons | REASON_HARDWARE_SLOWDOWN)
+        case faults.PowerBrake():
+            return replace(state, reasons=state.reasons | REASON_HARDWARE_SLOWDOWN | REASON_POWER_BRAKE)
+        case faults.Thermal():
+            hot = state.reasons | REASON_HARDWARE_SLOWDOWN | REASON_HARDWARE_THERMAL
+            return replace(state, celsius=state.slowdown_celsius + fault.degrees_above, reasons=hot)
+        case faults.RowRemapPending():
+            return replace(state, remapped_rows=(0, 1, True, False))
+        case faults.RowRemapFailed():
+            return replace(state, remapped_rows=(0, 8, False, True))
+        case faults.NvlinkDegraded():
+            if fault.link >= len(state.links):
+                allowed = f"0 to {len(state.links) - 1}" if state.links else f"none: no NVLink on {gpu.model}"
+                raise _wrong(f"{path}.link", str(fault.link), allowed)
+            links = tuple(up and link != fault.link for link, up in enumerate(state.links))
+            return replace(state, links=links)
+        case faults.PcieWidth():
+            return replace(state, pcie_link_width=fault.width)
+        case faults.PcieGeneration():
+            return replace(state, pcie_link_generation=fault.generation)
+        case faults.StrayProcess():
+            return replace(state, processes=(*state.processes, (fault.pid, fault.memory_mib)))
+        case faults.MigWrongLayout():
+            identity = uuid.UUID(state.uuid.removeprefix("GPU-"))
+            instances = _instances(fault.instances, gpu, identity, f"{path}.instances")
+            return replace(state, mig_mode=True, instances=instances)
+        case _:
+            raise AssertionError(f"no effect for {fault!r}")
+
+
+def _node_with(node: SimulatedNode, fault: faults.Fault) -> SimulatedNode:
+    match fault:
+        case faults.WrongDriver():
+            return replace(node, driver_version=fault.version, cuda_version=_cuda_version(fault.version))
+        case faults.NvmlMissing():
+            return replace(node, nvml_missing=True)
+        case faults.NvmlHang():
+            return replace(node, hangs_in=fault.call)
+        case faults.NvmlCrash():
+            return replace(node, crashes_in=fault.call)
+        case faults.FunctionMissing():
+            return replace(node, missing_functions=node.missing_functions | {fault.call})
+        case _:
+            return node
+
+
+def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault) -> SimulatedGpu | None:
+    match fault:
+        case faults.NumaUnknown() if state is not None:
+            return replace(state, numa_node=None)
+        case faults.MigConfigFailed() if state is not None:
+            return replace(state, instances=())
+        case _:
+            return state
+
+
+def _wrong(path: str, found: str, allowed: str, fix: str = "") -> BadInput:
+    return BadInput("simulated node", [Problem(path, found, allowed, fix)])
+
+
+@cache
+def _facts() -> Mapping[str, Any]:
+    text = (resources.files("sandbox.nvml") / "hardware.yaml").read_text("utf-8")
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def _extras(gpu: Gpu) -> Mapping[str, Any]:
+    facts = _facts()
+    return {**facts["architectures"][gpu.architecture], **facts["gpus"].get(gpu.model, {})}
+
+
+def _cuda_version(driver_version: str) -> int:
+    """Return the CUDA version of a driver, as NVML packs it; 0 for a driver older than every known branch."""
+    branch = driver_version.partition(".")[0]
+    versions: Mapping[int, int] = _facts()["cuda_by_driver_branch"]
+    known = [first for first in versions if branch.isdecimal() and first <= int(branch)]
+    return versions[max(known)] if known else 0

@@ -1,0 +1,156 @@
+"""Simulated NVML: ECC, retired pages, row remapping, clock event reasons, temperatures, field values."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, TypeVar
+
+from sandbox.nvml._hardware import SimulatedGpu
+from sandbox.nvml._symbols import ARGUMENT_VERSION_MISMATCH, INVALID_ARGUMENT, NOT_SUPPORTED, Status, fill, symbol
+
+T = TypeVar("T")
+
+_SHUTDOWN, _SLOWDOWN, _MEMORY_MAX, _GPU_MAX = range(4)
+_SUPPORTED_REASONS: Final = 0x1FF
+_BANKS: Final = 640
+_UNSIGNED_INT: Final = 1  # nvmlValueType_t
+_SIGNED_INT: Final = 5
+_TEMPERATURE_V1: Final = 0x100000C  # struct version and size, as nvml.h packs them
+_MARGIN_TEMPERATURE_V1: Final = 0x1000008
+
+# nvmlFieldValue ids
+_NVLINK_COUNT: Final = 91
+_REMAPPED: Final = (142, 143, 144, 145)  # correctable, uncorrectable, pending, failure
+_SLOWDOWN_TLIMIT: Final = 194
+
+
+@symbol("nvmlDeviceGetEccMode")
+def ecc_mode(gpu: SimulatedGpu) -> tuple[bool, bool]:
+    return _or_not_supported(gpu.ecc)
+
+
+@symbol("nvmlDeviceGetTotalEccErrors")
+def total_ecc_errors(gpu: SimulatedGpu, error: int, counter: int) -> int:
+    _counts_ecc(gpu)
+    del error, counter
+    return 0
+
+
+@symbol("nvmlDeviceGetMemoryErrorCounter")
+def memory_error_counter(gpu: SimulatedGpu, error: int, counter: int, location: int) -> int:
+    _counts_ecc(gpu)
+    del error, counter, location
+    return 0
+
+
+def _counts_ecc(gpu: SimulatedGpu) -> None:
+    if gpu.ecc is None or not gpu.ecc[0]:
+        raise Status(NOT_SUPPORTED)
+
+
+@symbol("nvmlDeviceGetRetiredPages", "nvmlDeviceGetRetiredPages_v2", raw=True)
+def retired_pages(gpu: SimulatedGpu, cause: Any, size: Any, *targets: Any) -> None:  # noqa: ANN401
+    """GPUs that remap rows retire no pages; the others here have none retired."""
+    del cause, targets
+    if gpu.remapped_rows is not None:
+        raise Status(NOT_SUPPORTED)
+    size._obj.value = 0
+
+
+@symbol("nvmlDeviceGetRetiredPagesPendingStatus")
+def retired_pages_pending(gpu: SimulatedGpu) -> bool:
+    if gpu.remapped_rows is not None:
+        raise Status(NOT_SUPPORTED)
+    return False
+
+
+@symbol("nvmlDeviceGetRemappedRows")
+def remapped_rows(gpu: SimulatedGpu) -> tuple[int, int, bool, bool]:
+    """Not supported while there are GPU instances: NVML API reference, nvmlDeviceGetRemappedRows."""
+    if gpu.instances:
+        raise Status(NOT_SUPPORTED)
+    return _or_not_supported(gpu.remapped_rows)
+
+
+@symbol("nvmlDeviceGetRowRemapperHistogram")
+def row_remapper_histogram(gpu: SimulatedGpu) -> dict[str, int]:
+    _, uncorrectable, _, failed = _or_not_supported(gpu.remapped_rows)
+    full = 1 if failed else 0
+    touched = min(uncorrectable, 1) if not failed else 0
+    return {"max": _BANKS - touched - full, "high": touched, "partial": 0, "low": 0, "none": full}
+
+
+@symbol("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+def clock_event_reasons(gpu: SimulatedGpu) -> int:
+    return gpu.reasons
+
+
+@symbol("nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons")
+def supported_clock_event_reasons(gpu: SimulatedGpu) -> int:
+    del gpu
+    return _SUPPORTED_REASONS
+
+
+@symbol("nvmlDeviceGetTemperature")
+def temperature(gpu: SimulatedGpu, sensor: int) -> int:
+    if sensor != 0:
+        raise Status(INVALID_ARGUMENT)
+    return gpu.celsius
+
+
+@symbol("nvmlDeviceGetTemperatureV", raw=True)
+def temperature_versioned(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
+    if target._obj.version != _TEMPERATURE_V1:
+        raise Status(ARGUMENT_VERSION_MISMATCH)
+    fill(target._obj, {"temperature": temperature(gpu, target._obj.sensorType)})
+
+
+@symbol("nvmlDeviceGetTemperatureThreshold")
+def temperature_threshold(gpu: SimulatedGpu, threshold: int) -> int:
+    if threshold == _SHUTDOWN:
+        return gpu.shutdown_celsius
+    if threshold == _SLOWDOWN:
+        return gpu.slowdown_celsius
+    if threshold in {_MEMORY_MAX, _GPU_MAX}:
+        return gpu.slowdown_celsius - 3
+    raise Status(NOT_SUPPORTED)
+
+
+@symbol("nvmlDeviceGetMarginTemperature", raw=True)
+def margin_temperature(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
+    """Degrees left to the GPU's limit, which lies below the slowdown threshold by the slowdown's T.Limit."""
+    if target._obj.version != _MARGIN_TEMPERATURE_V1:
+        raise Status(ARGUMENT_VERSION_MISMATCH)
+    fill(target._obj, {"marginTemperature": gpu.slowdown_celsius + _slowdown_tlimit() - gpu.celsius})
+
+
+@symbol("nvmlDeviceGetFieldValues", raw=True)
+def field_values(gpu: SimulatedGpu, size: Any, targets: Any) -> None:  # noqa: ANN401 - C arguments
+    for place in range(size.value):
+        target = targets._obj[place]
+        target.timestamp = time.time_ns() // 1000
+        value = _field(gpu, target.fieldId)
+        target.nvmlReturn = NOT_SUPPORTED if value is None else 0
+        if value is not None:
+            target.valueType = _SIGNED_INT if value < 0 else _UNSIGNED_INT
+            target.value.sllVal = value
+
+
+def _field(gpu: SimulatedGpu, field: int) -> int | None:
+    if field == _NVLINK_COUNT:
+        return len(gpu.links)
+    if field == _SLOWDOWN_TLIMIT:
+        return _slowdown_tlimit()
+    if field in _REMAPPED and gpu.remapped_rows is not None and not gpu.instances:
+        return int(gpu.remapped_rows[_REMAPPED.index(field)])
+    return None
+
+
+def _slowdown_tlimit() -> int:
+    return -2
+
+
+def _or_not_supported(value: T | None) -> T:
+    if value is None:
+        raise Status(NOT_SUPPORTED)
+    return value

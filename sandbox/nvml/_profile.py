@@ -1,0 +1,84 @@
+"""A simulated node, as JSON says it: a machine type, a driver, a MIG layout and faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from gpu_platform.errors import BadInput, Problem, did_you_mean
+from sandbox.nvml._faults import FAULT_KINDS, AnyFault, Fault
+
+MigLayout = dict[str, Annotated[int, Field(ge=0)]]
+
+
+class NodeProfile(BaseModel):
+    """What the simulated NVML of one node answers from.
+
+    `mig_layout` has one entry per GPU: instances by profile name, `{}` for MIG mode without instances, None
+    for MIG mode off; an empty tuple is MIG off everywhere. `node` makes UUIDs and serial numbers differ between
+    nodes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    machine_type: str
+    driver_version: str
+    mig_layout: tuple[MigLayout | None, ...] = ()
+    faults: tuple[AnyFault, ...] = ()
+    node: str = "node"
+
+
+_FAULTS: TypeAdapter[tuple[Fault, ...]] = TypeAdapter(tuple[AnyFault, ...])
+
+
+def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
+    """Read a NodeProfile from JSON.
+
+    Raises BadInput with every mistake; `source` names the file in its text.
+    """
+    try:
+        return NodeProfile.model_validate_json(text)
+    except ValidationError as error:
+        raise _bad_input(error, source) from None
+
+
+def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]:
+    """Read a JSON list of faults: the value of a node's key in the faults ConfigMap.
+
+    Raises BadInput with every mistake; `source` names the ConfigMap and key in its text.
+    """
+    try:
+        return _FAULTS.validate_json(text)
+    except ValidationError as error:
+        raise _bad_input(error, source) from None
+
+
+def _bad_input(error: ValidationError, source: str) -> BadInput:
+    return BadInput(source, [_problem(entry) for entry in error.errors(include_url=False)])  # type: ignore[arg-type]
+
+
+def _problem(entry: Mapping[str, Any]) -> Problem:
+    """Say one pydantic error as place, found, allowed and fix."""
+    where = tuple(part for part in entry["loc"] if part not in FAULT_KINDS)  # the union's branch is no place
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".") or "(all)"
+    context: Mapping[str, Any] = entry.get("ctx", {})
+    match entry["type"]:
+        case "union_tag_invalid":
+            found = str(context["tag"])
+            return Problem(
+                f"{path}.kind".lstrip("."), repr(found), ", ".join(FAULT_KINDS), did_you_mean(found, FAULT_KINDS)
+            )
+        case "union_tag_not_found":
+            return Problem(
+                f"{path}.kind".lstrip("."), "nothing", ", ".join(FAULT_KINDS), "say which kind of fault it is"
+            )
+        case "missing":
+            return Problem(path, "nothing", "a value", "the field is required")
+        case "extra_forbidden":
+            return Problem(path, repr(entry["input"]), "no such field", "remove it")
+        case "json_invalid":
+            return Problem(path, "text that is not JSON", "JSON", str(context.get("error", "")))
+        case _:
+            return Problem(path, repr(entry["input"]), str(entry["msg"]))

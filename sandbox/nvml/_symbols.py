@@ -1,0 +1,183 @@
+"""How a simulated NVML function takes its C arguments and gives its results back.
+
+A handler is a plain function: it gets the node (or GPU) and the input arguments as Python values, and returns
+the value of its output argument, a tuple of them where there are several, a mapping for the fields of a struct.
+An error is raised as `Status`. Output arguments are those passed by reference and character buffers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandbox.nvml._hardware import MigInstance, SimulatedGpu, SimulatedNode
+
+SUCCESS: Final = 0
+UNINITIALIZED: Final = 1
+INVALID_ARGUMENT: Final = 2
+NOT_SUPPORTED: Final = 3
+NOT_FOUND: Final = 6
+INSUFFICIENT_SIZE: Final = 7
+TIMEOUT: Final = 10
+GPU_IS_LOST: Final = 15
+ARGUMENT_VERSION_MISMATCH: Final = 25
+
+ERROR_STRINGS: Final = {
+    SUCCESS: "Success",
+    UNINITIALIZED: "Uninitialized",
+    INVALID_ARGUMENT: "Invalid Argument",
+    NOT_SUPPORTED: "Not Supported",
+    NOT_FOUND: "Not Found",
+    INSUFFICIENT_SIZE: "Insufficient Size",
+    TIMEOUT: "Timeout",
+    GPU_IS_LOST: "GPU is lost",
+    ARGUMENT_VERSION_MISMATCH: "Argument Version Mismatch",
+}
+
+
+class Status(Exception):
+    """A handler's answer other than SUCCESS; outputs that it may still set are `outputs`."""
+
+    def __init__(self, code: int, outputs: object = ()) -> None:
+        super().__init__(ERROR_STRINGS.get(code, str(code)))
+        self.code = code
+        self.outputs = outputs
+
+
+Handler = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One exported function: what handles it and what its first argument is."""
+
+    handler: Handler
+    subject: str  # "node", "gpu", "mig" (a MIG device) or "any" (a GPU or a MIG device)
+    raw: bool = False
+
+
+SYMBOLS: dict[str, Symbol] = {}
+
+
+def symbol(*names: str, subject: str = "gpu", raw: bool = False) -> Callable[[Handler], Handler]:
+    """Register a handler under its exported names. `raw`: it fills the C arguments itself."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            SYMBOLS[name] = Symbol(handler, subject, raw)
+        return handler
+
+    return register
+
+
+# A device handle is a small number: GPU i is (i + 1) << 8, its MIG device j has j + 1 in the low byte.
+def gpu_handle(index: int) -> int:
+    """Return the handle of a GPU."""
+    return (index + 1) << 8
+
+
+def mig_handle(index: int, place: int) -> int:
+    """Return the handle of a GPU's MIG device."""
+    return gpu_handle(index) | (place + 1)
+
+
+def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance | None]:
+    """Return what a handle stands for.
+
+    Raises Status: INVALID_ARGUMENT for no device, GPU_IS_LOST for one that fell off the bus.
+    """
+    index, place = (handle >> 8) - 1, (handle & 0xFF) - 1
+    if not 0 <= index < len(node.gpus):
+        raise Status(INVALID_ARGUMENT)
+    gpu = node.gpus[index]
+    if gpu.lost:
+        raise Status(GPU_IS_LOST)
+    if place >= len(gpu.instances):
+        raise Status(INVALID_ARGUMENT)
+    return gpu, gpu.instances[place] if place >= 0 else None
+
+
+def call(node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]) -> int:
+    """Call a handler with C arguments; return NVML's status."""
+    try:
+        subject, rest = _subject(node, wanted, arguments)
+        if wanted.raw:
+            wanted.handler(*subject, *rest)
+            return SUCCESS
+        inputs, outputs = _split(rest)
+        try:
+            _fill(outputs, wanted.handler(*subject, *inputs))
+        except Status as status:
+            _fill(outputs, status.outputs)
+            raise
+    except Status as status:
+        return status.code
+    return SUCCESS
+
+
+def value_of(argument: Any) -> Any:  # noqa: ANN401 - a C argument
+    """Return an input argument as a Python value; a device handle as its number."""
+    if isinstance(argument, ctypes._Pointer):  # pyright: ignore[reportPrivateUsage] - the only way to know
+        return ctypes.cast(argument, ctypes.c_void_p).value or 0
+    return getattr(argument, "value", argument)
+
+
+def _subject(
+    node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]
+) -> tuple[tuple[Any, ...], Sequence[Any]]:
+    """Return the handler's first arguments and the C arguments that remain."""
+    if wanted.subject == "node":
+        return (node,), arguments
+    gpu, instance = resolve(node, value_of(arguments[0]))
+    rest = arguments[1:]
+    if wanted.subject == "any":
+        return (gpu, instance), rest
+    if (wanted.subject == "mig") != (instance is not None):
+        raise Status(INVALID_ARGUMENT)
+    return ((gpu,) if instance is None else (gpu, instance)), rest
+
+
+def _split(arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return input values and output objects; a character buffer takes its length argument with it."""
+    inputs: list[Any] = []
+    outputs: list[Any] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if isinstance(argument, ctypes.Array):
+            outputs.append(argument)
+            next(rest, None)
+        elif hasattr(argument, "_obj"):
+            outputs.append(argument._obj)
+        else:
+            inputs.append(value_of(argument))
+    return inputs, outputs
+
+
+def _fill(outputs: Sequence[Any], results: object) -> None:
+    values = results if isinstance(results, tuple) else (results,)
+    for target, value in zip(outputs, values, strict=False):
+        fill(target, value)
+
+
+def fill(target: Any, value: Any) -> None:  # noqa: ANN401 - a C object and what goes into it
+    """Write one value into a C object.
+
+    Raises Status INSUFFICIENT_SIZE for a text that its buffer cannot hold.
+    """
+    if isinstance(target, ctypes._Pointer):  # pyright: ignore[reportPrivateUsage] - the only way to know
+        ctypes.c_void_p.from_buffer(target).value = value
+    elif isinstance(value, str):
+        text = value.encode()
+        if len(text) >= len(target):
+            raise Status(INSUFFICIENT_SIZE)
+        target.value = text
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            setattr(target, name, item)
+    elif isinstance(target, ctypes.Array):
+        for place, item in enumerate(value):
+            target[place] = item
+    else:
+        target.value = int(value)

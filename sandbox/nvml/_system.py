@@ -1,0 +1,121 @@
+"""Simulated NVML: the library itself, finding devices, events."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
+from sandbox.nvml._symbols import (
+    ERROR_STRINGS,
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    TIMEOUT,
+    Status,
+    gpu_handle,
+    mig_handle,
+    resolve,
+    symbol,
+)
+
+_ALL_EVENTS: Final = 0x1F  # single and double bit ECC, pstate, Xid, clock
+_EVENT_SET: Final = 0xE0
+
+
+@symbol("nvmlInitWithFlags", "nvmlInit_v2", "nvmlShutdown", subject="node")
+def nothing_to_do(node: SimulatedNode, flags: int = 0) -> tuple[()]:
+    """Opening and closing the library is kept by the library object itself."""
+    del node, flags
+    return ()
+
+
+@symbol("nvmlSystemGetDriverVersion", subject="node")
+def driver_version(node: SimulatedNode) -> str:
+    return node.driver_version
+
+
+@symbol("nvmlSystemGetNVMLVersion", subject="node")
+def nvml_version(node: SimulatedNode) -> str:
+    return f"{node.cuda_version // 1000}.{node.driver_version}"
+
+
+@symbol("nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2", subject="node")
+def cuda_version(node: SimulatedNode) -> int:
+    return node.cuda_version
+
+
+@symbol("nvmlDeviceGetCount_v2", subject="node")
+def count(node: SimulatedNode) -> int:
+    return len(node.gpus)
+
+
+@symbol("nvmlDeviceGetHandleByIndex_v2", subject="node")
+def handle_by_index(node: SimulatedNode, index: int) -> int:
+    resolve(node, gpu_handle(index))
+    return gpu_handle(index)
+
+
+@symbol("nvmlDeviceGetHandleByUUID", subject="node")
+def handle_by_uuid(node: SimulatedNode, uuid: bytes) -> int:
+    wanted = uuid.decode()
+    for index, gpu in enumerate(node.gpus):
+        if gpu.uuid == wanted:
+            resolve(node, gpu_handle(index))
+            return gpu_handle(index)
+        for place, instance in enumerate(gpu.instances):
+            if instance.uuid == wanted:
+                resolve(node, mig_handle(index, place))
+                return mig_handle(index, place)
+    raise Status(NOT_FOUND)
+
+
+@symbol("nvmlDeviceGetHandleByPciBusId_v2", subject="node")
+def handle_by_pci_bus_id(node: SimulatedNode, bus_id: bytes) -> int:
+    for index, gpu in enumerate(node.gpus):
+        if gpu.pci_bus_id.casefold().endswith(bus_id.decode().casefold()):
+            resolve(node, gpu_handle(index))
+            return gpu_handle(index)
+    raise Status(NOT_FOUND)
+
+
+@symbol("nvmlEventSetCreate", subject="node")
+def event_set_create(node: SimulatedNode) -> int:
+    del node
+    return _EVENT_SET
+
+
+@symbol("nvmlEventSetWait_v2", subject="node")
+def event_set_wait(node: SimulatedNode, events: int, milliseconds: int) -> None:
+    """No event ever comes: waits as long as it may."""
+    del node
+    if events != _EVENT_SET:
+        raise Status(INVALID_ARGUMENT)
+    time.sleep(milliseconds / 1000)
+    raise Status(TIMEOUT)
+
+
+@symbol("nvmlEventSetFree", subject="node")
+def event_set_free(node: SimulatedNode, events: int) -> tuple[()]:
+    del node
+    if events != _EVENT_SET:
+        raise Status(INVALID_ARGUMENT)
+    return ()
+
+
+@symbol("nvmlDeviceRegisterEvents")
+def register_events(gpu: SimulatedGpu, types: int, events: int) -> tuple[()]:
+    del gpu
+    if events != _EVENT_SET or types & ~_ALL_EVENTS:
+        raise Status(INVALID_ARGUMENT)
+    return ()
+
+
+@symbol("nvmlDeviceGetSupportedEventTypes")
+def supported_event_types(gpu: SimulatedGpu) -> int:
+    del gpu
+    return _ALL_EVENTS
+
+
+def error_string(code: int) -> bytes:
+    """NVML's words for a status; the only function that returns text."""
+    return ERROR_STRINGS.get(code, "Unknown Error").encode()

@@ -1,0 +1,117 @@
+"""Simulated NVML: NVLink, affinity, the way between two devices, the fabric."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
+from sandbox.nvml._symbols import INVALID_ARGUMENT, NOT_SUPPORTED, Status, fill, resolve, symbol, value_of
+
+_ALL_NUMA_NODES: Final = 0b11  # what NVML says where the platform does not tell the node
+_NVLINK_SWITCH: Final = 2
+_SAME_DEVICE, _SAME_NODE, _ACROSS_NODES = 0, 40, 50  # nvmlGpuTopologyLevel_t
+_P2P_OK, _P2P_CHIPSET_NOT_SUPPORTED, _P2P_NOT_SUPPORTED = 0, 1, 5
+_P2P_NVLINK: Final = 2
+_SWITCH_BUS: Final = 0xC0
+
+
+@symbol("nvmlDeviceGetNvLinkState")
+def nvlink_state(gpu: SimulatedGpu, link: int) -> bool:
+    return gpu.links[_link(gpu, link)]
+
+
+@symbol("nvmlDeviceGetNvLinkVersion")
+def nvlink_version(gpu: SimulatedGpu, link: int) -> int:
+    _link(gpu, link)
+    return gpu.nvlink_version
+
+
+@symbol("nvmlDeviceGetNvLinkErrorCounter")
+def nvlink_error_counter(gpu: SimulatedGpu, link: int, counter: int) -> int:
+    del counter
+    _active(gpu, link)
+    return 0
+
+
+@symbol("nvmlDeviceGetNvLinkRemoteDeviceType")
+def nvlink_remote_device_type(gpu: SimulatedGpu, link: int) -> int:
+    _active(gpu, link)
+    return _NVLINK_SWITCH
+
+
+@symbol("nvmlDeviceGetNvLinkRemotePciInfo_v2")
+def nvlink_remote_pci_info(gpu: SimulatedGpu, link: int) -> dict[str, object]:
+    _active(gpu, link)
+    return {"domain": 0, "bus": _SWITCH_BUS + link % 6, "device": 0,
+            "busId": f"00000000:{_SWITCH_BUS + link % 6:02X}:00.0".encode()}  # fmt: skip
+
+
+def _link(gpu: SimulatedGpu, link: int) -> int:
+    if not gpu.links:
+        raise Status(NOT_SUPPORTED)
+    if not 0 <= link < len(gpu.links):
+        raise Status(INVALID_ARGUMENT)
+    return link
+
+
+def _active(gpu: SimulatedGpu, link: int) -> None:
+    if not gpu.links[_link(gpu, link)]:
+        raise Status(NOT_SUPPORTED)
+
+
+@symbol("nvmlDeviceGetNumaNodeId")
+def numa_node_id(gpu: SimulatedGpu) -> int:
+    """Only GPUs whose memory is a NUMA node of the host (Grace) have one."""
+    del gpu
+    raise Status(NOT_SUPPORTED)
+
+
+@symbol("nvmlDeviceGetMemoryAffinity", raw=True)
+def memory_affinity(gpu: SimulatedGpu, words: int, target: Any, scope: Any) -> None:  # noqa: ANN401
+    del scope
+    fill(target._obj, _words(_ALL_NUMA_NODES if gpu.numa_node is None else 1 << gpu.numa_node, words))
+
+
+@symbol("nvmlDeviceGetCpuAffinity", subject="node", raw=True)
+def cpu_affinity(node: SimulatedNode, handle: Any, words: int, target: Any) -> None:  # noqa: ANN401
+    """The CPUs of the GPU's NUMA node: equal runs of the machine's CPUs."""
+    gpu, _ = resolve(node, value_of(handle))
+    nodes = 1 + max((other.numa_node or 0) for other in node.gpus)
+    share = node.cpus // nodes
+    mask = (1 << node.cpus) - 1 if gpu.numa_node is None else ((1 << share) - 1) << share * gpu.numa_node
+    fill(target._obj, _words(mask, words))
+
+
+def _words(mask: int, words: int) -> list[int]:
+    return [(mask >> 64 * place) & 0xFFFFFFFFFFFFFFFF for place in range(words)]
+
+
+@symbol("nvmlDeviceGetTopologyCommonAncestor", subject="node", raw=True)
+def common_ancestor(node: SimulatedNode, one: Any, other: Any, target: Any) -> None:  # noqa: ANN401
+    first, _ = resolve(node, value_of(one))
+    second, _ = resolve(node, value_of(other))
+    if first is second:
+        level = _SAME_DEVICE
+    else:
+        near = first.numa_node == second.numa_node is not None
+        level = _SAME_NODE if near else _ACROSS_NODES
+    fill(target._obj, level)
+
+
+@symbol("nvmlDeviceGetP2PStatus", subject="node", raw=True)
+def p2p_status(node: SimulatedNode, one: Any, other: Any, index: Any, target: Any) -> None:  # noqa: ANN401
+    first, _ = resolve(node, value_of(one))
+    second, _ = resolve(node, value_of(other))
+    linked = any(first.links) and any(second.links)
+    if value_of(index) == _P2P_NVLINK:
+        status = _P2P_OK if linked else _P2P_NOT_SUPPORTED
+    else:
+        status = _P2P_OK if linked else _P2P_CHIPSET_NOT_SUPPORTED
+    fill(target._obj, status)
+
+
+@symbol("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV", raw=True)
+def gpu_fabric_info(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
+    """No multi-node NVLink: state "not supported"."""
+    del gpu
+    fill(getattr(target, "_obj", target), {"state": 0, "status": 0, "cliqueId": 0})

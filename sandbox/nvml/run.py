@@ -1,0 +1,56 @@
+"""Runs the node agent with a simulated NVML: `python -m sandbox.nvml.run --profile FILE -- AGENT.pyz ARGS...`.
+
+The agent reads NVML in a process of its own and starts it with the command in `GPU_PLATFORM_NVML_READER`, if
+that is set. This module sets it to itself: outside it only passes through, in the reading process it puts the
+simulation under the zipapp's own `pynvml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+READER_VARIABLE: Final = "GPU_PLATFORM_NVML_READER"  # as validators/agent/reading.py has it
+SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"
+READ_COMMAND: Final = "read-nvml"
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the agent; ends with its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m sandbox.nvml.run", description=__doc__)
+    parser.add_argument("--profile", required=True, metavar="FILE", help="NodeProfile as JSON")
+    parser.add_argument("agent", metavar="AGENT.pyz")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
+    parsed = parser.parse_args(arguments)
+    if parsed.arguments[:1] == [READ_COMMAND]:
+        _read(parsed.profile, parsed.agent, parsed.arguments)
+    reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", parsed.profile, "--", parsed.agent]
+    environment = {**os.environ, READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
+    os.execve(sys.executable, [sys.executable, parsed.agent, *parsed.arguments], environment)  # noqa: S606
+
+
+def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
+    from gpu_platform.errors import GpuPlatformError
+    from sandbox.nvml import install, parse_profile
+
+    sys.path.insert(0, agent)
+    bindings = importlib.import_module("pynvml")
+    try:
+        install(parse_profile(Path(profile).read_bytes(), profile), bindings=bindings)
+    except (GpuPlatformError, OSError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    sys.argv = [agent, *arguments]
+    runpy.run_path(agent, run_name="__main__")
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""`python agent.pyz`, `python -m validators.agent`."""
+
+import sys
+
+from validators.agent.cli import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""Has NVML read in a child process with a deadline, since a driver call may hang for ever.
+
+The child writes a line before every NVML call and its Snapshot at the end, so that a call that never returns,
+or that ends the process, can be named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from validators.agent.snapshot import Snapshot
+
+READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML, in place of this agent
+READ_COMMAND = "read-nvml"
+_CALL = "call "
+_SNAPSHOT = "snapshot "
+_GRACE_SECONDS = 2  # for a killed child to be gone; one inside a hanging driver call never is
+_HANG_REMEDY = (
+    "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
+    "and replace the GPU if it comes again"
+)
+_CRASH_REMEDY = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
+
+
+def write_snapshot() -> None:
+    """The child's side: read NVML and write calls and Snapshot to standard output."""
+    from validators.agent.nvml import read_nvml  # only the child ever loads the bindings
+
+    def write(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    snapshot = read_nvml(lambda call: write(_CALL + call))
+    write(_SNAPSHOT + json.dumps(snapshot.as_json()))
+
+
+class NvmlReader:
+    """Reads Snapshots, one child at a time; `command` starts a child."""
+
+    def __init__(self, command: Sequence[str] | None = None) -> None:
+        self._command = list(command) if command is not None else _command()
+        self._stuck: subprocess.Popen[bytes] | None = None
+        self._stuck_in = ""
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Return what NVML says, or a Snapshot whose `failure` names the call that did not return.
+
+        While an earlier child still hangs in the driver, no other is started.
+        """
+        if self._stuck is not None and self._stuck.poll() is None:
+            return Snapshot(failure=f"{self._stuck_in} has still not returned", remediation=_HANG_REMEDY)
+        self._stuck = None
+        # Closing standard input is no signal to the child; a session of its own keeps Ctrl-C from it.
+        child = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            output, errors = child.communicate(timeout=deadline_seconds)
+        except subprocess.TimeoutExpired as expired:
+            call = _last_call(expired.stdout or b"")
+            self._kill(child, call)
+            return Snapshot(
+                failure=f"{call} did not return within {deadline_seconds:g} s", remediation=_HANG_REMEDY
+            )
+        except BaseException:
+            child.kill()
+            raise
+        for line in reversed(output.decode(errors="replace").splitlines()):
+            if line.startswith(_SNAPSHOT):
+                return Snapshot.from_json(json.loads(line[len(_SNAPSHOT) :]))
+        return Snapshot(
+            failure=f"{_last_call(output)} ended the reading process: {_end_of(child.returncode, errors)}",
+            remediation=_CRASH_REMEDY,
+        )
+
+    def _kill(self, child: subprocess.Popen[bytes], call: str) -> None:
+        child.kill()
+        try:
+            child.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._stuck, self._stuck_in = child, call
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _command() -> list[str]:
+    """Return the command that runs this very agent's child side, as a zipapp or from a source tree."""
+    if given := os.environ.get(READER_VARIABLE):
+        return [*json.loads(given), READ_COMMAND]
+    flags = ["-I"] if sys.flags.isolated else []
+    root = Path(__file__).parents[2]
+    if root.is_file():
+        return [sys.executable, *flags, str(root), READ_COMMAND]
+    start = f"import runpy, sys; sys.path.insert(0, {str(root)!r}); runpy.run_module('validators.agent')"
+    return [sys.executable, *flags, "-c", start, READ_COMMAND]
+
+
+def _last_call(output: bytes) -> str:
+    calls = [line for line in output.decode(errors="replace").splitlines() if line.startswith(_CALL)]
+    return calls[-1][len(_CALL) :] if calls else "starting Python"
+
+
+def _end_of(code: int, errors: bytes) -> str:
+    last = (errors.decode(errors="replace").strip().splitlines() or [""])[-1]
+    end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return f"{end}: {last}" if last else end

@@ -1,0 +1,55 @@
+"""Packs the node agent as a zipapp: one file of bytes that any Python 3.9 or newer runs.
+
+The bytes depend only on the agent's sources and the installed nvidia-ml-py: entries are sorted, stored without
+compression (compressed bytes differ between zlib builds) and carry a fixed time.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from functools import cache
+from importlib import metadata, resources
+from typing import Final
+
+SHEBANG: Final = b"#!/usr/bin/env python3\n"
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can say
+_MODE: Final = 0o100644 << 16
+_MAIN: Final = b"import runpy\n\nrunpy.run_module('validators.agent', run_name='__main__', alter_sys=True)\n"
+
+
+@cache
+def build_agent() -> bytes:
+    """Return the zipapp: the agent, the NVML bindings with their license, and what starts it."""
+    entries = {
+        "__main__.py": _MAIN,
+        "validators/__init__.py": b"",
+        "pynvml.py": _bindings("pynvml.py"),
+        "NVIDIA-ML-PY.txt": _notice(),
+    }
+    for file in (resources.files("validators") / "agent").iterdir():
+        if file.name.endswith(".py"):
+            entries[f"validators/agent/{file.name}"] = file.read_bytes()
+    buffer = io.BytesIO(SHEBANG)
+    buffer.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
+        for name in sorted(entries):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr = _MODE
+            entry.create_system = 3  # Unix, also when built elsewhere
+            archive.writestr(entry, entries[name])
+    return buffer.getvalue()
+
+
+def _bindings(name: str) -> bytes:
+    """Return a file of the installed nvidia-ml-py; its license is the header of `pynvml.py`."""
+    files = metadata.files("nvidia-ml-py") or []
+    found = next(file for file in files if file.name == name)
+    return found.locate().read_bytes()  # type: ignore[union-attr]
+
+
+def _notice() -> bytes:
+    version = metadata.version("nvidia-ml-py")
+    header = _bindings("pynvml.py").decode("utf-8").split("#####")[1]
+    terms = "\n".join(line.lstrip("# ") for line in header.splitlines())
+    return f"pynvml.py is nvidia-ml-py {version}, unchanged, under these terms:\n{terms}".encode()
