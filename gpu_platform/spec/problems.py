@@ -105,6 +105,8 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
 def _fix(value: object, described: str) -> str:
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
+    if isinstance(value, int | float) and described.startswith("a text"):
+        return f'write it in quotes: "{value}"'
     if value is None:
         return "give it a value, or remove the key"
     return "change it to what is allowed"
