@@ -46,7 +46,7 @@ def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None
     wanted: list[MigProfile] = []
     for name, count in layout.items():
         profile = mig.profile(name)
-        if profile is None:
+        if profile is None or count > profile.max_instances:
             return None
         wanted.extend([profile] * count)
     if sum(profile.compute_slices for profile in wanted) > mig.compute_slices:
