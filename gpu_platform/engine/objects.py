@@ -1,0 +1,137 @@
+"""Picks the Kubernetes objects out of a recorded program, and says what only the Pulumi engine can deploy."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform.engine.properties import REDACTED, UNKNOWN
+from gpu_platform.engine.record import (
+    KUBERNETES_PREFIX,
+    PROVIDER_PREFIX,
+    STACK_REFERENCE_TYPE,
+    STACK_TYPE,
+    ResourceRecord,
+)
+from gpu_platform.errors import Problem
+
+_DEPLOYABLE_ELSEWHERE: Final = "plain Kubernetes objects"
+_FIX: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
+_CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKey:
+    """What names one object in a cluster; the version is left out, since versions of one kind share objects."""
+
+    group: str  # empty: the core group
+    kind: str
+    namespace: str  # empty: cluster-scoped
+    name: str
+
+    @property
+    def group_kind(self) -> str:
+        """Return `Kind.group`, as the ApplySet specification writes it."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def __str__(self) -> str:
+        place = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.group_kind} {self.name}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesObject:
+    """One declared object: its key, what the API server gets, and the registration that it comes from."""
+
+    key: ObjectKey
+    api_version: str
+    manifest: Mapping[str, Any]
+    record: ResourceRecord
+
+
+def is_plain_object(record: ResourceRecord) -> bool:
+    """Return whether the registration is one Kubernetes object, as it is written to the API server."""
+    return (
+        record.custom
+        and not record.external
+        and record.type.startswith(KUBERNETES_PREFIX)
+        and not record.type.startswith(_CLIENT_SIDE_PREFIXES)
+        and not record.type.endswith("Patch")
+        and "apiVersion" in record.inputs
+        and "kind" in record.inputs
+    )
+
+
+def object_key(manifest: Mapping[str, Any]) -> ObjectKey:
+    """Return the key of a manifest or of a live object."""
+    group, _, version = str(manifest["apiVersion"]).rpartition("/")
+    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    return ObjectKey(
+        group=group if version else "",
+        kind=str(manifest["kind"]),
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or ""),
+    )
+
+
+def manifest_of(record: ResourceRecord, *, reveal: bool) -> dict[str, Any]:
+    """Return the object of a registration in reading order: apiVersion, kind, metadata, then the rest.
+
+    A Secret's `stringData` becomes `data`, so that what is written equals what the API server returns.
+    """
+    inputs = record.true_inputs if reveal else record.inputs
+    head = {key: inputs[key] for key in ("apiVersion", "kind", "metadata") if key in inputs}
+    manifest = {**head, **{key: value for key, value in inputs.items() if key not in head}}
+    if manifest["kind"] == "Secret" and isinstance(manifest.get("stringData"), dict):
+        texts: dict[str, str] = manifest.pop("stringData")
+        manifest["data"] = {**(manifest.get("data") or {}), **_encoded(texts)}
+    return manifest
+
+
+def _encoded(texts: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: text if text == REDACTED else base64.b64encode(text.encode()).decode() for key, text in texts.items()
+    }
+
+
+def kubernetes_objects(records: Iterable[ResourceRecord]) -> tuple[KubernetesObject, ...]:
+    """Return the objects of the plain registrations, with their secrets, in registration order."""
+    objects: list[KubernetesObject] = []
+    for record in records:
+        if is_plain_object(record):
+            manifest = manifest_of(record, reveal=True)
+            objects.append(KubernetesObject(object_key(manifest), manifest["apiVersion"], manifest, record))
+    return tuple(objects)
+
+
+def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
+    """Return one problem for each registration that the embedded engine cannot deploy."""
+    problems: list[Problem] = []
+    seen: dict[ObjectKey, str] = {}
+    for record in records:
+        place = f"resource {record.name!r}"
+        if not is_plain_object(record):
+            if not _needs_no_deployment(record):
+                problems.append(Problem(place, record.type, _DEPLOYABLE_ELSEWHERE, _FIX))
+            continue
+        key = object_key(record.inputs)
+        if not key.name or key.name == UNKNOWN:
+            problems.append(
+                Problem(place, f"a {key.kind} without metadata.name", "explicit names", "name the object")
+            )
+        elif key in seen:
+            problems.append(
+                Problem(place, f"{key}, which {seen[key]} is, too", "one resource per object", "remove one")
+            )
+        else:
+            seen[key] = place
+    return tuple(problems)
+
+
+def _needs_no_deployment(record: ResourceRecord) -> bool:
+    """Stacks, components, the Kubernetes provider and references to other stacks exist in Pulumi only."""
+    if not record.custom:
+        return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
+    return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, f"{PROVIDER_PREFIX}kubernetes")

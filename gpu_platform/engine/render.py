@@ -1,0 +1,159 @@
+"""Writes a recorded program to a folder: resources.json, manifests/, state.json and plan.json.
+
+state.json has the form of `pulumi stack export` and is accepted by `pulumi policy analyze --file`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, cast
+
+import yaml
+
+from gpu_platform.engine.objects import is_plain_object, manifest_of, object_key
+from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.engine.state import deployment_manifest, deployment_resources
+from gpu_platform.errors import BadInput, Problem
+
+_INDEX: Final = ".gpu-platform-render.json"  # names the manifests of this render: what the next one may remove
+_MANIFESTS: Final = "manifests"
+_CLUSTER_SCOPED: Final = "_cluster"  # no namespace can have this name, and it sorts before all of them
+
+
+def render(recorded: RecordedProgram, plan: object, out: Path) -> int:
+    """Write `recorded` and the JSON-able `plan` to the folder `out`; return the number of manifests.
+
+    Files of an earlier render are replaced, each at once, and its manifests that are no longer declared are
+    removed. Nothing else in `out` is touched. Raises BadInput where `out` holds something else than a render.
+    """
+    owned = _owned_manifests(out)
+    manifests = _manifests(recorded)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_index(out, owned | manifests.keys())  # before the files: an interrupted render owns them, too
+        _write(out / "resources.json", _json_lines(record.to_json() for record in recorded.resources))
+        _write(out / "state.json", _state_text(recorded))
+        _write(out / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")
+        for folder in {PurePosixPath(path).parent for path in manifests}:
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        for path, manifest in manifests.items():
+            _write(out / path, _yaml_text(manifest))
+        _remove(out, owned - manifests.keys())
+        _write_index(out, manifests.keys())
+    except OSError as error:
+        raise BadInput(str(out), [Problem("--out", str(error), "a folder that can be written")]) from error
+    return len(manifests)
+
+
+def _manifests(recorded: RecordedProgram) -> dict[str, Mapping[str, Any]]:
+    """Return the manifest of each plain Kubernetes object, by its path below the output folder."""
+    manifests: dict[str, Mapping[str, Any]] = {}
+    for record in recorded.resources:
+        if is_plain_object(record):
+            manifest = manifest_of(record, reveal=False)
+            key = object_key(manifest)
+            folder = f"{_MANIFESTS}/{_file_name(key.namespace or _CLUSTER_SCOPED)}"
+            path = f"{folder}/{_file_name(f'{key.kind.lower()}-{key.name or record.name}')}.yaml"
+            if path in manifests:  # one kind name in two groups, or names that are not known yet
+                path = f"{folder}/{_file_name(f'{key.group_kind.lower()}-{record.name}')}.yaml"
+            manifests[path] = manifest
+    return manifests
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
+# -- the index --------------------------------------------------------------------------------------------
+
+
+def _owned_manifests(out: Path) -> set[str]:
+    """Return the manifests that an earlier render left in `out`; BadInput where `out` is not a render's."""
+    try:
+        index = json.loads((out / _INDEX).read_bytes())
+        return {path for path in cast("list[str]", index["manifests"]) if _is_manifest_path(path)}
+    except (FileNotFoundError, NotADirectoryError):
+        if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+            return set()
+        found = "a folder with other files" if out.is_dir() else "a file"
+    except (ValueError, KeyError, TypeError):
+        found = f"an unreadable {_INDEX}"
+    raise BadInput(
+        str(out),
+        [Problem("--out", found, "a new or empty folder, or one of an earlier render", "name another folder")],
+    )
+
+
+def _is_manifest_path(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return len(parts) == 3 and parts[0] == _MANIFESTS and ".." not in parts and path.endswith(".yaml")
+
+
+def _write_index(out: Path, manifests: Iterable[str]) -> None:
+    _write(out / _INDEX, json.dumps({"manifests": sorted(manifests)}) + "\n")
+
+
+def _remove(out: Path, paths: Iterable[str]) -> None:
+    """Remove manifests, and the namespace folders that are empty without them."""
+    folders: set[Path] = set()
+    for path in paths:
+        (out / path).unlink(missing_ok=True)
+        folders.add((out / path).parent)
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+# -- texts ------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace one file at once."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _json_lines(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return a JSON list with one entry a line: small, fast to write, and still made for `grep` and `diff`."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
+
+
+def _state_text(recorded: RecordedProgram) -> str:
+    state = {
+        "version": 3,
+        "deployment": {
+            "manifest": deployment_manifest(),
+            "resources": deployment_resources(recorded),
+            "metadata": {},
+        },
+    }
+    return json.dumps(state, ensure_ascii=False) + "\n"
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _represent_text(_dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _in_reading_order(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Put an object's name and namespace before its other metadata."""
+    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return {**manifest, "metadata": {**names, **metadata}}
+
+
+def _yaml_text(manifest: Mapping[str, Any]) -> str:
+    return yaml.dump(_in_reading_order(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
