@@ -1,14 +1,19 @@
 """The Pulumi program: load the spec, make the plan, build the components, export the outputs."""
 
+from pathlib import Path
+
 import pulumi
 
 from components.environment import build_environment
 from components.team import build_team
 from gpu_platform.errors import BadInput
+from gpu_platform.paths import STACKS_DIR
 from gpu_platform.stacks import plan_platform
 
+config = pulumi.Config("gpu-platform")
+folder = Path(config.get("environmentFolder") or STACKS_DIR)
 try:
-    plan = plan_platform(pulumi.Config("gpu-platform").require_object("platform"), pulumi.get_stack())
+    plan = plan_platform(config.require_object("platform"), pulumi.get_stack(), folder=folder)
 except BadInput as error:
     raise pulumi.RunError(str(error)) from None
 

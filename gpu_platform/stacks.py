@@ -24,6 +24,8 @@ from gpu_platform.spec import (
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, Operator, SandboxCluster
 from gpu_platform.spec.load import as_json
 
+ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # where a team's environment file is looked for
+
 T = TypeVar("T")
 _CLUSTER: TypeAdapter[SandboxCluster | ExistingCluster | EksCluster | GkeCluster] = TypeAdapter(Cluster)
 

@@ -89,18 +89,21 @@ def _check_cluster(pool: Pool, machine: MachineType | None, cluster: Cluster, pr
 
 
 def check_driver(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool whose GPU needs a newer driver than the stack gives it."""
+    """Record a pool whose GPU is not supported by the driver that the stack gives it."""
     machine = catalog.machine_types.get(pool.machine_type)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(operator, release)
     if machine is None or version is None:
         return
     gpu = catalog.gpu_of(machine)
-    if int(version.split(".")[0]) < gpu.minimum_driver_branch:
+    branch = int(version.split(".")[0])
+    newest = gpu.maximum_driver_branch
+    if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
+        allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         problems.at("machine_type").add(
             f"{machine.name!r} ({gpu.product}) with driver {version}",
-            f"driver branch {gpu.minimum_driver_branch} or newer for {gpu.product} ({gpu.source})",
-            f"set operator.driver.version to branch {gpu.minimum_driver_branch} or newer",
+            f"driver {allowed} for {gpu.product} ({gpu.source})",
+            "set operator.driver.version to one of that range",
         )
 
 

