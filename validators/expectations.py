@@ -127,7 +127,9 @@ def expectations_for_machine(
         expect["ecc"] = Expectation(True, of_gpu)
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
-    if machine.nvlinks_per_gpu:  # on a baseboard the link is the GPU's own; a card's slot may be older or x8
+    if machine.nvlinks_per_gpu and machine.arch == "amd64":
+        # On an HGX baseboard the link is the GPU's own; a card's slot may be older or x8, and a superchip's
+        # GPU hangs on its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     if machine.numa_nodes is not None:

@@ -15,19 +15,19 @@ from typing import Final
 SHEBANG: Final = b"#!/usr/bin/env python3\n"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can say
 _MODE: Final = 0o100644 << 16
-_MAIN: Final = b"import runpy\n\nrunpy.run_module('validators.agent', run_name='__main__', alter_sys=True)\n"
 
 
 @cache
 def build_agent() -> bytes:
     """Return the zipapp: the agent, the NVML bindings with their license, and what starts it."""
+    agent = resources.files("validators") / "agent"
     entries = {
-        "__main__.py": _MAIN,
+        "__main__.py": (agent / "__main__.py").read_bytes(),
         "validators/__init__.py": b"",
         "pynvml.py": _bindings("pynvml.py"),
         "NVIDIA-ML-PY.txt": _notice(),
     }
-    for file in (resources.files("validators") / "agent").iterdir():
+    for file in agent.iterdir():
         if file.name.endswith(".py"):
             entries[f"validators/agent/{file.name}"] = file.read_bytes()
     buffer = io.BytesIO(SHEBANG)

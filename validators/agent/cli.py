@@ -1,10 +1,108 @@
-"""The agent's command line."""
+"""The agent's command line. Exit codes: 0 pass, 1 fail, 2 bad input, 3 could not tell."""
 
 from __future__ import annotations
-from collections.abc import Sequence
-from validators.agent.reading import write_snapshot
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from validators.agent import AGENT_VERSION
+from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
+from validators.agent.publish import ApiServer, PublishError, publish
+from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
+from validators.agent.report import Identity, Report, as_text, check_node, exit_code
+from validators.agent.serve import Publisher, Readiness, serve
+
+DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, seconds each
+_BAD_INPUT = 2
+_COULD_NOT_TELL = 3
+_SLACK_SECONDS = 30.0  # for checks and publishing, beside the reading
 
 
 def main(arguments: Sequence[str]) -> int:
-    write_snapshot()
+    """Run a command; return the exit code."""
+    if list(arguments) == [READ_COMMAND]:
+        write_snapshot()
+        return 0
+    parsed = _parser().parse_args(arguments)
+    try:
+        expectations = _read(parsed.expect) if parsed.expect else None
+    except BadExpectations as error:
+        print(error, file=sys.stderr)
+        return _BAD_INPUT
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"{parsed.expect}: {error}; allowed: a readable file of expectations", file=sys.stderr)
+        return _BAD_INPUT
+    return parsed.run(parsed, expectations)
+
+
+def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
+    identity = Identity.of_environment()
+    report = check_node(NvmlReader(), expectations, identity, parsed.deadline)
+    print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
+    code = exit_code(report)
+    if parsed.publish:
+        try:
+            publish(report, identity, ApiServer.of_environment())
+        except PublishError as error:
+            print(f"the report could not be published: {error}", file=sys.stderr)
+            return code or _COULD_NOT_TELL  # a node whose proof nobody sees has not passed
+    return code
+
+
+def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
+    identity = Identity.of_environment()
+    reader = NvmlReader()
+
+    def check() -> Report:
+        return check_node(reader, expectations, identity, parsed.deadline)
+
+    publisher = Publisher(lambda report: publish(report, identity, ApiServer.of_environment()))
+    readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
+    serve(check, publisher, readiness, parsed.port, parsed.interval)
     return 0
+
+
+def _read(path: str) -> Expectations:
+    return parse_expectations(Path(path).read_text("utf-8"), path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agent.pyz", description="Checks the GPUs of this node.")
+    parser.add_argument("--version", action="version", version=AGENT_VERSION)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = _command(commands, "check", "check once, print the report", _check, expect_required=False)
+    check.add_argument("--format", choices=("text", "json"), default="text")
+    check.add_argument("--publish", action="store_true", help="apply the report as a ConfigMap, too")
+    serving = _command(commands, "serve", "check again and again, answer /ready and /report", _serve)
+    serving.add_argument("--port", type=int, default=8080)
+    serving.add_argument("--interval", type=_seconds, default=30.0, metavar="SECONDS")
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    what: str,
+    run: Callable[[argparse.Namespace, Expectations | None], int],
+    *,
+    expect_required: bool = True,
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=what)
+    command.add_argument(
+        "--expect", metavar="FILE", required=expect_required, help="expectations as JSON; without, only health"
+    )
+    command.add_argument(
+        "--deadline", type=_seconds, default=DEADLINE_SECONDS, metavar="SECONDS", help="for reading NVML"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds

@@ -1,0 +1,442 @@
+"""The checks: pure functions over what NVML said and what is expected.
+
+A check without an expectation is not applicable. One whose reading failed could not tell: never a pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from validators.agent.expectations import Expectation, Expectations
+from validators.agent.outcome import (
+    COULD_NOT_TELL,
+    FAIL,
+    PASS,
+    Outcome,
+    judged,
+    merged,
+    not_expected,
+    unanswered,
+)
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+
+NODE = "node"
+NO_PERMISSION = "no-permission"
+GPU_LOST = "gpu-lost"
+SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
+
+_BAD_REASONS = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+_RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
+
+
+def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str, Any]]:
+    """Return the report's entries of every check, in the order of the list below."""
+    entries = [_entry("nvml", None, _nvml(snapshot), None)]
+    for check in _NODE_CHECKS:
+        expectation = expectations.expect.get(check)
+        outcome = _unread(check, snapshot, expectation) or _NODE_CHECKS[check](snapshot, expectation)
+        entries.append(_entry(check, None, outcome, expectation))
+    for check in _GPU_CHECKS:
+        expectation = expectations.expect.get(check)
+        entries += [
+            _entry(check, device, outcome, expectation)
+            for device, outcome in _over_gpus(check, snapshot, expectation)
+        ]
+    return entries
+
+
+def verdict_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the node's verdict: a failure counts whatever its severity, an unknown only if it is critical."""
+    if any(entry["verdict"] == FAIL for entry in entries):
+        return FAIL
+    if any(entry["verdict"] == COULD_NOT_TELL and entry["severity"] == "critical" for entry in entries):
+        return COULD_NOT_TELL
+    return PASS
+
+
+def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expectation | None) -> dict[str, Any]:
+    return {
+        "id": check,
+        "device": device,
+        "verdict": outcome.verdict,
+        "expected": outcome.expected,
+        "observed": outcome.observed,
+        "severity": _LESS_THAN_CRITICAL.get(check, "critical"),
+        "source": expectation.source if expectation else "",
+        "remediation": outcome.remediation,
+    }
+
+
+def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
+    """Return the outcome of every check on a node whose NVML could not be read, else None."""
+    if not snapshot.failure:
+        return None
+    if expectation is None:
+        return not_expected()
+    return Outcome(COULD_NOT_TELL, _said(check, expectation), snapshot.failure, snapshot.remediation)
+
+
+def _over_gpus(
+    check: str, snapshot: Snapshot, expectation: Expectation | None
+) -> list[tuple[str | None, Outcome]]:
+    if unread := _unread(check, snapshot, expectation):
+        return [(None, unread)]
+    if not snapshot.gpus:
+        if expectation is None:
+            return [(None, not_expected())]
+        none = Outcome(COULD_NOT_TELL, _said(check, expectation), "no GPU to look at", "see gpu-count")
+        return [(None, none)]
+    return merged([_GPU_CHECKS[check](gpu, expectation, snapshot) for gpu in snapshot.gpus])
+
+
+def _said(check: str, expectation: Expectation) -> str:
+    """Return an expected value where there is nothing to compare it with."""
+    value = expectation.value
+    if isinstance(value, bool):
+        return ("on" if value else "off") if check in _MODES else "healthy"
+    return str(value)
+
+
+# -- the node ---------------------------------------------------------------------------------------------
+
+
+def _nvml(snapshot: Snapshot) -> Outcome:
+    if snapshot.failure:
+        return Outcome(COULD_NOT_TELL, "answers", snapshot.failure, snapshot.remediation)
+    return Outcome(PASS, "answers", "answers")
+
+
+def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Counts the GPUs that answer: NVML goes on counting one that fell off the bus."""
+    silent = {gpu.index: problem for gpu in snapshot.gpus if (problem := _silence(gpu))}
+    observed = str(len(snapshot.gpus) - len(silent))
+    if silent:
+        words = ", ".join(f"GPU {index}: {problem.replace('-', ' ')}" for index, problem in silent.items())
+        observed += f" ({words})"
+    if expectation is None:
+        return not_expected(observed)
+    expected = expectation.value
+    if not snapshot.gpu_count.ok:
+        return unanswered(snapshot.gpu_count, str(expected))
+    if silent and len(snapshot.gpus) == expected and set(silent.values()) == {NO_PERMISSION}:
+        return Outcome(
+            COULD_NOT_TELL,
+            str(expected),
+            observed,
+            "the container may not open every GPU: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+        )
+    remedy = (
+        "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, "
+        "and replace it if a GPU stays away"
+        if len(snapshot.gpus) - len(silent) < expected
+        else "the node has more GPUs than its machine type: correct machine_type in the stack file"
+    )
+    return judged(not silent and len(snapshot.gpus) == expected, str(expected), observed, remedy)
+
+
+def _silence(gpu: GpuSnapshot) -> str:
+    """Return why a GPU does not answer at all, or ""."""
+    if not gpu.handle.ok:
+        return gpu.handle.problem
+    readings = [getattr(gpu, name) for name in GpuSnapshot.__dataclass_fields__ if name != "index"]
+    return GPU_LOST if any(reading.problem == GPU_LOST for reading in readings) else ""
+
+
+def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    del expectation  # nobody needs to say that UUIDs differ
+    owners: dict[str, list[str]] = {}
+    for gpu in snapshot.gpus:
+        if gpu.uuid.value is None:
+            return unanswered(gpu.uuid, "unique")
+        owners.setdefault(gpu.uuid.value, []).append(f"GPU {gpu.index}")
+    shared = [f"{' and '.join(gpus)} are {uuid}" for uuid, gpus in owners.items() if len(gpus) > 1]
+    return judged(
+        not shared, "unique", ", ".join(shared) or "unique", "reboot the node; replace the GPU if it stays so"
+    )
+
+
+def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    driver = snapshot.driver_version
+    if expectation is None:
+        return not_expected(driver.value or "")
+    if driver.value is None:
+        return unanswered(driver, expectation.value)
+    return judged(
+        driver.value == expectation.value,
+        expectation.value,
+        driver.value,
+        "let the operator's driver rollout finish on this node, or state the image's driver version in the stack",
+    )
+
+
+def _driver_minimum(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    driver = snapshot.driver_version
+    if expectation is None:
+        return not_expected(driver.value or "")
+    expected = f"{expectation.value} or newer"
+    if driver.value is None:
+        return unanswered(driver, expected)
+    found = re.findall(r"\d+", driver.value)
+    lowest = expectation.value.split(".")
+    as_expected = [int(part) for part in found] >= [int(part) for part in lowest]
+    return judged(as_expected, expected, driver.value, "install a driver of a branch that supports this GPU")
+
+
+# -- each GPU ---------------------------------------------------------------------------------------------
+
+
+def _product(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    if expectation is None:
+        return not_expected(gpu.name.value or "")
+    if gpu.name.value is None:
+        return unanswered(gpu.name, expectation.value)
+    # drivers before branch 470 leave the maker out
+    same = gpu.name.value.removeprefix("NVIDIA ") == expectation.value.removeprefix("NVIDIA ")
+    remedy = "the node is not of the machine type that the stack says: correct machine_type, or replace the node"
+    return judged(same, expectation.value, gpu.name.value, remedy)
+
+
+def _memory(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    found = gpu.memory_mib.value
+    if expectation is None:
+        return not_expected("" if found is None else f"{found} MiB")
+    tolerance = expectation.tolerance_percent
+    expected = f"{expectation.value} MiB" + (f" ±{tolerance:g} %" if tolerance else "")
+    if found is None:
+        return unanswered(gpu.memory_mib, expected)
+    as_expected = abs(found - expectation.value) <= expectation.value * tolerance / 100
+    remedy = (
+        "look at ECC, MIG and retired pages (nvidia-smi -q); drain the node and replace the GPU if memory is gone"
+    )
+    return judged(as_expected, expected, f"{found} MiB", remedy)
+
+
+def _ecc(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    remedy = f"set it with nvidia-smi --ecc-config, then {_RESET}"
+    return _mode(gpu.ecc, expectation, remedy)
+
+
+def _mig_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    remedy = (
+        "see the MIG manager's log on this node (label nvidia.com/mig.config.state); a pending mode needs a reset"
+    )
+    return _mode(gpu.mig_mode, expectation, remedy)
+
+
+def _mode(reading: Reading[tuple[bool, bool]], expectation: Expectation | None, remedy: str) -> Outcome:
+    """Judge a mode that changes at the next reset: it has to be right now and then."""
+    if reading.value is None:
+        if expectation is None:
+            return not_expected("" if reading.supported else "not supported")
+        expected = "on" if expectation.value else "off"
+        if not reading.supported and not expectation.value:
+            return Outcome(PASS, expected, "not supported")
+        return unanswered(reading, expected)
+    current, pending = ("on" if mode else "off" for mode in reading.value)
+    observed = current if current == pending else f"{current}, {pending} after the next reset"
+    if expectation is None:
+        return not_expected(observed)
+    expected = "on" if expectation.value else "off"
+    return judged(current == pending == expected, expected, observed, remedy)
+
+
+def _mig_instances(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    found = gpu.mig_instances.value
+    if expectation is None:
+        return not_expected("" if found is None else _layout(found))
+    layout = _of_gpu(expectation.value, gpu, snapshot)
+    if layout is None:
+        return _shifted(len(expectation.value), snapshot)
+    expected = _layout(layout)
+    if found is None:
+        if not gpu.mig_instances.supported and expected == _layout({}):
+            return Outcome(PASS, expected, "not supported")
+        return unanswered(gpu.mig_instances, expected)
+    remedy = (
+        "see the MIG manager's log on this node (label nvidia.com/mig.config.state); "
+        "instances change only on an idle GPU: drain the node and set nvidia.com/mig.config again"
+    )
+    return judged(_layout(found) == expected, expected, _layout(found), remedy)
+
+
+def _of_gpu(value: Any, gpu: GpuSnapshot, snapshot: Snapshot) -> Mapping[str, int] | None:  # noqa: ANN401
+    """Return the layout expected of a GPU; None if GPUs have different ones and one of them is away."""
+    if isinstance(value, dict):
+        return value["all"]
+    if len(value) == len(snapshot.gpus):
+        return value[gpu.index]
+    return value[0] if value and all(layout == value[0] for layout in value) else None
+
+
+def _shifted(count: int, snapshot: Snapshot) -> Outcome:
+    observed = f"{len(snapshot.gpus)} GPUs: the indices have shifted"
+    return Outcome(COULD_NOT_TELL, f"for {count} GPUs", observed, "see gpu-count")
+
+
+def _layout(instances: Mapping[str, int]) -> str:
+    parts = [f"{count} x {profile}" for profile, count in sorted(instances.items()) if count]
+    return ", ".join(parts) or "no instances"
+
+
+def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    reading = gpu.remapped_rows
+    expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
+    if reading.value is None:
+        if not reading.supported and gpu.mig_instances.value:
+            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances
+            return not_expected("not told while there are GPU instances")
+        if expectation is None:
+            return not_expected("" if reading.supported else "not supported")
+        return unanswered(reading, expected)
+    correctable, uncorrectable, pending, failed = reading.value
+    parts = [f"{correctable} correctable, {uncorrectable} uncorrectable"]
+    parts += ["one pending"] if pending else []
+    parts += ["one failed"] if failed else []
+    observed = ", ".join(parts)
+    if expectation is None:
+        return not_expected(observed)
+    worn = failed or uncorrectable > SPARE_ROWS
+    remedy = (
+        "drain the node and have the GPU replaced: it has no spare rows left" if worn else f"{_RESET}, to remap it"
+    )
+    return judged(not pending and not worn, expected, observed, remedy)
+
+
+def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    links = gpu.nvlinks.value
+    if links is None:
+        if expectation is None:
+            return not_expected("" if gpu.nvlinks.supported else "no NVLink")
+        if not gpu.nvlinks.supported and expectation.value == 0:
+            return Outcome(PASS, "0", "no NVLink")
+        return unanswered(gpu.nvlinks, str(expectation.value))
+    active = sum(links)
+    observed = f"{active} of {len(links)} active"
+    if expectation is None:
+        return not_expected(observed)
+    if gpu.mig_mode.value and gpu.mig_mode.value[0]:
+        # MIG instances have no NVLink, and on an A100 the links go down: Fabric Manager User Guide
+        return not_expected(f"{observed}; MIG mode does not use NVLink")
+    if 0 < active < expectation.value:
+        observed += f"; inactive: {', '.join(str(link) for link, up in enumerate(links) if not up)}"
+    remedy = (
+        "see nvidia-smi nvlink --status, the fabric manager (systemctl status nvidia-fabricmanager) and SXid "
+        "lines in dmesg; reset the GPU, and drain and replace the node if the link stays away"
+    )
+    return judged(active == expectation.value, str(expectation.value), observed, remedy)
+
+
+def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    remedy = "reseat or replace the GPU: lanes of its PCIe link did not train (lspci -vv, LnkSta)"
+    return _number(gpu.pcie_width, expectation, "x", remedy)
+
+
+def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    remedy = "the slot or its firmware setting is older than the GPU: see lspci -vv (LnkCap) and the BIOS"
+    return _number(gpu.pcie_generation, expectation, "generation ", remedy)
+
+
+def _number(reading: Reading[int], expectation: Expectation | None, unit: str, remedy: str) -> Outcome:
+    observed = "" if reading.value is None else f"{unit}{reading.value}"
+    if expectation is None:
+        return not_expected(observed)
+    expected = f"{unit}{expectation.value}"
+    if reading.value is None:
+        return unanswered(reading, expected)
+    return judged(observed == expected, expected, observed, remedy)
+
+
+def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    found = gpu.numa_node.value
+    if expectation is None:
+        return not_expected("" if found is None else "unknown" if found < 0 else f"node {found}")
+    if len(expectation.value) != len(snapshot.gpus):
+        return _shifted(len(expectation.value), snapshot)
+    expected = f"node {expectation.value[gpu.index]}"
+    if found is None:
+        return unanswered(gpu.numa_node, expected)
+    if found < 0:
+        remedy = "the virtual machine hides it; nothing to do unless this is bare metal (then see the BIOS)"
+        return Outcome(COULD_NOT_TELL, expected, "unknown (-1)", remedy)
+    remedy = "see lscpu and the BIOS (sub-NUMA clustering, nodes per socket): placement would be wrong"
+    return judged(f"node {found}" == expected, expected, f"node {found}", remedy)
+
+
+def _throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    mask = gpu.throttle_reasons.value
+    bad = [] if mask is None else [words for bit, words in _BAD_REASONS.items() if mask & bit]
+    observed = "" if mask is None else ", ".join(bad) or "none"
+    if expectation is None:
+        return not_expected(observed)
+    expected = "no hardware, thermal or power slowdown"
+    if mask is None:
+        return unanswered(gpu.throttle_reasons, expected)
+    remedy = (
+        "look at cooling and power of the node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); "
+        "drain it if the slowdown stays"
+    )
+    return judged(not bad, expected, observed, remedy)
+
+
+def _temperature(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Holds the temperature against the GPU's own slowdown threshold, absolute or (newer GPUs) as a margin."""
+    del snapshot
+    now, threshold = gpu.temperature, gpu.slowdown_threshold
+    margin, lowest = gpu.temperature_margin, gpu.slowdown_margin
+    if expectation is None:
+        return not_expected("" if now.value is None else f"{now.value} °C")
+    remedy = "look at fans, air flow and inlet temperature; drain the node if it stays hot"
+    if now.value is not None and threshold.value is not None:
+        expected = f"below {threshold.value} °C"
+        return judged(now.value < threshold.value, expected, f"{now.value} °C", remedy)
+    if margin.value is not None and lowest.value is not None:
+        expected = f"more than {lowest.value} °C to the limit"
+        return judged(margin.value > lowest.value, expected, f"{margin.value} °C to the limit", remedy)
+    return unanswered(threshold if now.ok else now, "below the GPU's slowdown threshold")
+
+
+_NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = {
+    "gpu-count": _gpu_count,
+    "gpu-uuid": _gpu_uuid,
+    "driver-version": _driver_version,
+    "driver-minimum": _driver_minimum,
+}
+_GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], Outcome]] = {
+    "gpu-product": _product,
+    "gpu-memory": _memory,
+    "ecc": _ecc,
+    "mig-mode": _mig_mode,
+    "mig-instances": _mig_instances,
+    "row-remapping": _row_remapping,
+    "nvlink-count": _nvlink_count,
+    "pcie-width": _pcie_width,
+    "pcie-generation": _pcie_generation,
+    "numa-nodes": _numa_node,
+    "throttle-reasons": _throttle_reasons,
+    "temperature": _temperature,
+}
+_MODES = ("ecc", "mig-mode")
+# What NVML may not know on a virtual machine or an old driver: to know less is no reason to stop a node.
+_LESS_THAN_CRITICAL: Mapping[str, str] = {
+    "gpu-uuid": "warning",
+    "pcie-width": "warning",
+    "pcie-generation": "warning",
+    "temperature": "warning",
+    "numa-nodes": "info",
+}

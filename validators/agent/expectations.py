@@ -1,0 +1,159 @@
+"""Reads the expectations that a node is held against, without anything but the standard library.
+
+The typed form that planning writes is `validators/expectations.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from validators.agent.snapshot import Snapshot
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expected value and where it comes from; tolerance in percent of the value."""
+
+    value: Any
+    source: str
+    tolerance_percent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Everything expected of one node, by check id."""
+
+    pool: str = ""
+    machine_type: str = ""
+    hash: str = ""
+    expect: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+class BadExpectations(Exception):
+    """The expectations are wrong; carries every mistake, one text each."""
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        self.problems = problems
+        count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  - {problem}" for problem in problems)]))
+
+
+def health_of(snapshot: Snapshot) -> Expectations:
+    """Return what any healthy node meets, for a run without expectations."""
+    source = "always: a healthy GPU"
+    expect = {
+        "throttle-reasons": Expectation(True, source),
+        "temperature": Expectation(True, source),
+    }
+    if any(gpu.remapped_rows.supported for gpu in snapshot.gpus):
+        expect["row-remapping"] = Expectation(True, source)
+    return Expectations(expect=expect)
+
+
+def parse_expectations(text: str, source: str) -> Expectations:
+    """Read the JSON form; `source` names the file in an error.
+
+    Raises BadExpectations with every mistake.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadExpectations(source, [f"not JSON: {error}"]) from None
+    if not isinstance(data, dict):
+        raise BadExpectations(source, [f"found {_kind(data)}; allowed: an object"])
+    problems: list[str] = []
+    if data.get("version") != VERSION:
+        problems.append(f"version: found {data.get('version')!r}; allowed: {VERSION}")
+    for key in ("pool", "machine_type", "hash"):
+        if not isinstance(data.get(key, ""), str):
+            problems.append(f"{key}: found {_kind(data[key])}; allowed: text")
+    entries = data.get("expect")
+    if not isinstance(entries, dict):
+        problems.append(f"expect: found {_kind(entries)}; allowed: an object of check ids")
+        entries = {}
+    expect = {check: _entry(check, entry, problems) for check, entry in entries.items()}
+    if problems:
+        raise BadExpectations(source, problems)
+    return Expectations(data.get("pool", ""), data.get("machine_type", ""), data.get("hash", ""), expect)
+
+
+def _entry(check: str, entry: Any, problems: list[str]) -> Expectation:  # noqa: ANN401 - JSON
+    path = f"expect.{check}"
+    if check not in _VALUES:
+        close = difflib.get_close_matches(check, _VALUES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        problems.append(f"{path}: found an unknown check; allowed: {', '.join(_VALUES)}{hint}")
+        return Expectation(None, "")
+    if not isinstance(entry, dict) or "value" not in entry:
+        problems.append(f"{path}: found {_kind(entry)}; allowed: an object with value and source")
+        return Expectation(None, "")
+    allowed, fits = _VALUES[check]
+    value = entry["value"]
+    if not fits(value):
+        problems.append(f"{path}.value: found {json.dumps(value)}; allowed: {allowed}")
+    source = entry.get("source", "")
+    if not isinstance(source, str):
+        problems.append(f"{path}.source: found {_kind(source)}; allowed: text")
+    tolerance = entry.get("tolerance_percent", 0.0)
+    if not _is_number(tolerance) or not 0 <= tolerance < 100:
+        problems.append(f"{path}.tolerance_percent: found {json.dumps(tolerance)}; allowed: 0 to 100")
+    return Expectation(value, source, tolerance)
+
+
+def _kind(value: Any) -> str:  # noqa: ANN401 - JSON
+    names = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}
+    return names.get(type(value), "a number")
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_layout(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, dict) and all(_is_count(count) for count in value.values())
+
+
+def _is_layouts(value: Any) -> bool:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return set(value) == {"all"} and _is_layout(value["all"])
+    return isinstance(value, list) and all(_is_layout(each) for each in value)
+
+
+def _is_version(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, str) and all(part.isdecimal() for part in value.split("."))
+
+
+_COUNT = ("a whole number, 0 or more", _is_count)
+_TRUTH = ("true or false", lambda value: isinstance(value, bool))
+_TRUE = ("true", lambda value: value is True)
+_VERSION = ('a driver version such as "580.65.06" or "450"', _is_version)
+_VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "gpu-count": _COUNT,
+    "gpu-product": ("NVML's product name", lambda value: isinstance(value, str) and bool(value)),
+    "gpu-memory": ("MiB, more than 0", lambda value: _is_count(value) and value > 0),
+    "driver-version": _VERSION,
+    "driver-minimum": _VERSION,
+    "ecc": _TRUTH,
+    "mig-mode": _TRUTH,
+    "mig-instances": ('a list of {profile: count} per GPU, or {"all": {profile: count}}', _is_layouts),
+    "row-remapping": _TRUE,
+    "nvlink-count": _COUNT,
+    "pcie-width": _COUNT,
+    "pcie-generation": _COUNT,
+    "numa-nodes": (
+        "a list of one NUMA node per GPU",
+        lambda value: isinstance(value, list) and all(_is_count(node) for node in value),
+    ),
+    "throttle-reasons": _TRUE,
+    "temperature": _TRUE,
+}

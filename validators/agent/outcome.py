@@ -1,0 +1,89 @@
+"""The words of a check's answer, and how answers of many GPUs become few entries of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from validators.agent.snapshot import NOT_SUPPORTED, Reading
+
+PASS = "pass"  # noqa: S105 - a verdict
+FAIL = "fail"
+NOT_APPLICABLE = "not-applicable"
+COULD_NOT_TELL = "could-not-tell"
+
+_REMEDIES = {
+    NOT_SUPPORTED: "this GPU with this driver does not tell: see nvidia-smi -q, or drop the expectation",
+    "gpu-lost": (
+        "the GPU fell off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
+        "replace the GPU if it comes again"
+    ),
+    "function-not-found": "the driver is too old to tell: install a newer driver",
+    "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+}
+_OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines in dmesg"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one check found on one GPU, or on the node."""
+
+    verdict: str
+    expected: str
+    observed: str
+    remediation: str = ""
+
+
+def not_expected(observed: str = "") -> Outcome:
+    """Nothing was expected: shown, and not judged."""
+    return Outcome(NOT_APPLICABLE, "", observed)
+
+
+def unanswered(reading: Reading[Any], expected: str) -> Outcome:
+    """Something was expected, and NVML did not say what is."""
+    observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
+    return Outcome(COULD_NOT_TELL, expected, observed, _REMEDIES.get(reading.problem, _OTHER_REMEDY))
+
+
+def judged(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:
+    """Pass or fail; only a failure needs a remedy."""
+    return Outcome(PASS, expected, observed) if as_expected else Outcome(FAIL, expected, observed, remediation)
+
+
+def merged(outcomes: Sequence[Outcome]) -> list[tuple[str | None, Outcome]]:
+    """Return outcomes of GPUs 0, 1, ... as few entries: device (None: all of them) and what was found there.
+
+    GPUs that agree share an entry; those that need no attention agree where their values differ, too.
+    """
+    groups: dict[Outcome, list[int]] = {}
+    for index, outcome in enumerate(outcomes):
+        quiet = outcome.verdict in (PASS, NOT_APPLICABLE)
+        groups.setdefault(Outcome(outcome.verdict, "", "") if quiet else outcome, []).append(index)
+    entries: list[tuple[str | None, Outcome]] = []
+    for common, indices in groups.items():
+        members = [outcomes[index] for index in indices]
+        values = replace(
+            common,
+            expected=_distinct([member.expected for member in members]),
+            observed=_distinct([member.observed for member in members]),
+        )
+        entries.append((None if len(indices) == len(outcomes) else _devices(indices), values))
+    return entries
+
+
+def _distinct(texts: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _devices(indices: Sequence[int]) -> str:
+    """Return `GPU 3` or `GPUs 0-2, 4`."""
+    if len(indices) == 1:
+        return f"GPU {indices[0]}"
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return "GPUs " + ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in runs)

@@ -1,0 +1,90 @@
+"""The report of one node: made of the checks' entries, as JSON and as text."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from validators.agent import AGENT_VERSION
+from validators.agent.checks import run_checks, verdict_of
+from validators.agent.expectations import Expectations, health_of
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
+from validators.agent.reading import NvmlReader
+
+VERSION = 1
+_EXIT_CODES = {PASS: 0, FAIL: 1, COULD_NOT_TELL: 3}
+_MARKS = {FAIL: "FAIL", COULD_NOT_TELL: "????", PASS: "pass", NOT_APPLICABLE: "n/a "}  # in order of display
+
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who reports: the node, and the pod that the agent runs in ("" outside a cluster)."""
+
+    node: str
+    pod_name: str = ""
+    pod_uid: str = ""
+    namespace: str = ""
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Identity:
+        """Return what the downward API says; the host's name where it says nothing."""
+        return cls(
+            environment.get("NODE_NAME") or socket.gethostname(),
+            environment.get("POD_NAME", ""),
+            environment.get("POD_UID", ""),
+            environment.get("POD_NAMESPACE", ""),
+        )
+
+
+def check_node(
+    reader: NvmlReader, expectations: Expectations | None, identity: Identity, deadline_seconds: float
+) -> Report:
+    """Read NVML, run every check and return the report; without expectations only health is checked."""
+    started = time.monotonic()
+    snapshot = reader.read(deadline_seconds)
+    held = health_of(snapshot) if expectations is None else expectations
+    checks = run_checks(snapshot, held)
+    return {
+        "version": VERSION,
+        "node": identity.node,
+        "pool": held.pool,
+        "machine_type": held.machine_type,
+        "pod_uid": identity.pod_uid,
+        "expectations_hash": held.hash,
+        "agent_version": AGENT_VERSION,
+        "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "duration_seconds": round(time.monotonic() - started, 3),
+        "verdict": verdict_of(checks),
+        "checks": checks,
+    }
+
+
+def exit_code(report: Report) -> int:
+    """Return the exit code of a report: 0 pass, 1 fail, 3 could not tell."""
+    return _EXIT_CODES[report["verdict"]]
+
+
+def as_text(report: Report) -> str:
+    """Return a report for people: what needs attention first, each with its remedy."""
+    nvml, *others = report["checks"]
+    blind = [entry["id"] for entry in others if entry["observed"] == nvml["observed"]]
+    shown = [nvml, *(entry for entry in others if entry["observed"] and entry["id"] not in blind)]
+    lines = [f"{report['node']}: {report['verdict']} ({report['duration_seconds']} s)"]
+    order = list(_MARKS)
+    for entry in sorted(shown, key=lambda each: order.index(each["verdict"])):
+        where = f" {entry['device']}" if entry["device"] else ""
+        lines.append(f"  {_MARKS[entry['verdict']]} {entry['id']}{where}: {entry['observed']}")
+        if entry["remediation"]:
+            source = f" ({entry['source']})" if entry["source"] else ""
+            lines.append(f"       expected: {entry['expected']}{source}")
+            lines.append(f"       remedy: {entry['remediation']}")
+    if blind:
+        lines.append(f"  {_MARKS[COULD_NOT_TELL]} and so nothing can be said of: {', '.join(blind)}")
+    return "\n".join(lines)
