@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from gpu_platform.names import KWOK_NODE_ANNOTATION
-from sandbox._layout import Layout
+from sandbox._layout import HOST, Layout
 from sandbox.build import Binaries
 
 _HERE: Final = Path(__file__).resolve().parent
-_LOOPBACK: Final = "127.0.0.1"
 _ETCD: Final = "unix://etcd:0"
 _SERVICES: Final = "10.96.0.0/16"
 _PODS: Final = "10.244.0.0/16"
@@ -22,6 +21,8 @@ _PODS: Final = "10.244.0.0/16"
 _NODE: Final = "10.10.0.1"
 
 _SIMULATOR: Final = "sandbox.simulator"
+
+_KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,9 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
         [
             str(binaries.path("kube-apiserver")),
             f"--etcd-servers={_ETCD}",
-            f"--bind-address={_LOOPBACK}",
-            f"--advertise-address={_LOOPBACK}",
+            f"--bind-address={HOST}",
+            f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",  # it would retry for ever: no Endpoints may hold a loopback address
             f"--secure-port={port}",
             f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -146,5 +148,5 @@ def simulator(layout: Layout) -> Component | None:
 
 def environment(layout: Layout) -> Mapping[str, str]:
     """Return the environment of every component: nothing of the user's settings of the same programs."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     return {**kept, "TMPDIR": str(layout.scratch), "KWOK_WORKDIR": str(layout.scratch)}

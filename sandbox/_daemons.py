@@ -14,9 +14,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from gpu_platform.errors import CouldNotTell
 
 _POLL_SECONDS = 0.02
 
@@ -54,22 +56,35 @@ class Daemon:
                 return int(json.loads(text)["pid"]) if text else None
         return None
 
-    def ensure(self, command: Sequence[str], *, env: Mapping[str, str], reads: Iterable[Path] = ()) -> bool:
+    def ensure(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        reads: Iterable[Path] = (),
+        prepare: Callable[[], None] | None = None,
+    ) -> bool:
         """Run `command` in the data folder unless it runs already; return whether it was started.
 
         A process that was started with another command, or with other contents of the files that it
-        `reads`, is replaced.
+        `reads`, is replaced. `prepare` is called when none runs, just before one is started.
         """
         fingerprint = _fingerprint(command, reads)
         if self.pid() is not None:
             if json.loads(self._record.read_text())["fingerprint"] == fingerprint:
                 return False
-            self.stop(grace_seconds=5)
+            self.stop(grace_seconds=5.0)
+        if prepare is not None:
+            prepare()
         self._start(command, env, fingerprint)
         return True
 
     def stop(self, *, grace_seconds: float) -> None:
-        """End the process and its group: politely, and by force after `grace_seconds`."""
+        """End the process and its group: politely, and by force after `grace_seconds`.
+
+        Raises:
+            CouldNotTell: the kernel does not end it, as with a process that waits for a dead disk.
+        """
         for name, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 10.0)):
             pid = self.pid()
             if pid is None:
@@ -79,6 +94,8 @@ class Daemon:
             deadline = time.monotonic() + patience
             while self.pid() is not None and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
+        if (pid := self.pid()) is not None:
+            raise CouldNotTell(f"{self.name} (process {pid}) cannot be stopped")
 
     def last_words(self, lines: int = 12) -> str:
         """Return the end of the log, for an error message."""

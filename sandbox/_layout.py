@@ -16,6 +16,7 @@ _DAY_SECONDS: Final = 86_400
 # The API server signs its certificate for a year; it is renewed well before that.
 _CERTIFICATE_DAYS: Final = 300
 
+HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
 # Who talks to the API server, and as member of which groups. The two Kubernetes components get their
 # rights from the roles that the API server creates for exactly these names.
@@ -35,6 +36,11 @@ class Settings:
     name: str
     api_port: int
 
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return f"https://{HOST}:{self.api_port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -44,8 +50,8 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever changes this sandbox."""
-        return self.folder / "lock"
+        """Held by whoever changes this sandbox. Its presence says that the folder is a sandbox's."""
+        return self.folder / ".gpu-platform-sandbox.lock"
 
     @property
     def kubeconfig(self) -> Path:
@@ -110,11 +116,11 @@ class Layout:
     def certificate_is_old(self) -> bool:
         """Return whether the API server should sign itself a new certificate at its next start."""
         certificate = self.certificates / "apiserver.crt"
-        return (
-            certificate.exists() and time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
-        )
+        if not certificate.exists():
+            return False
+        return time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
 
-    def write_kubeconfigs(self, server: str) -> bool:
+    def write_kubeconfigs(self, settings: Settings) -> bool:
         """Write the authority and every kubeconfig; return False while there is no certificate yet."""
         try:
             chain = (self.certificates / "apiserver.crt").read_text()
@@ -125,20 +131,18 @@ class Layout:
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:
-            text = json.dumps(self._kubeconfig(server, user), indent=2)  # JSON is YAML
+            text = json.dumps(self._kubeconfig(settings, user), indent=2)  # JSON is YAML
             _write(self.component_kubeconfig(user), text + "\n")
         return True
 
-    def _kubeconfig(self, server: str, user: str) -> dict[str, object]:
-        settings = self.settings()
-        context = f"sandbox-{settings.name}" if settings else "sandbox"
+    def _kubeconfig(self, settings: Settings, user: str) -> dict[str, object]:
+        context = f"sandbox-{settings.name}"
         authority = base64.b64encode(self.authority.read_bytes()).decode()
+        cluster = {"server": settings.server, "certificate-authority-data": authority}
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {"name": context, "cluster": {"server": server, "certificate-authority-data": authority}}
-            ],
+            "clusters": [{"name": context, "cluster": cluster}],
             "users": [{"name": user, "user": {"token": self.token(user)}}],
             "contexts": [{"name": context, "context": {"cluster": context, "user": user}}],
             "current-context": context,

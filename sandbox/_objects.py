@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from kubernetes.client import ApiClient, ApiException, ApiextensionsV1Api, Configuration, CoreV1Api
+from kubernetes.client import (
+    ApiClient,
+    ApiException,
+    ApiextensionsV1Api,
+    Configuration,
+    CoordinationV1Api,
+    CoreV1Api,
+)
 
 from gpu_platform.errors import BadInput, CouldNotTell, Problem
 from gpu_platform.names import SANDBOX_NAMESPACE
-from sandbox._layout import ADMIN, Layout
+from sandbox._layout import ADMIN, Layout, Settings
 
 _PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
 _FIELD_MANAGER: Final = "gpu-platform-sandbox"
@@ -50,7 +57,7 @@ def read_definitions(folder: Path) -> list[Document]:
     return definitions
 
 
-def install(layout: Layout, server: str, crds_dir: Path | None, *, deadline: float) -> None:
+def install(layout: Layout, settings: Settings, crds_dir: Path | None, *, deadline: float) -> None:
     """Create what a sandbox holds from the start, and wait until it serves.
 
     Definitions from `crds_dir` are applied; ours, which permit any content, only where there is none yet.
@@ -61,9 +68,9 @@ def install(layout: Layout, server: str, crds_dir: Path | None, *, deadline: flo
         CouldNotTell: not everything served by the deadline.
     """
     given = read_definitions(crds_dir) if crds_dir else []
-    with _client(layout, server) as client:
+    with _client(layout, settings) as client:
         api = ApiextensionsV1Api(client)
-        present = {item.metadata.name for item in api.list_custom_resource_definition().items}
+        present = _established(api)
         absent = [item for item in read_definitions(_PERMISSIVE_CRDS) if _name(item) not in present]
         wanted = {_name(item): item for item in [*absent, *given]}
         for name, definition in wanted.items():
@@ -71,18 +78,27 @@ def install(layout: Layout, server: str, crds_dir: Path | None, *, deadline: flo
         core = CoreV1Api(client)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
         _apply(core.patch_namespace, SANDBOX_NAMESPACE, namespace)
-        waiting = set(wanted)
-        while waiting or not _pods_are_accepted(core):
-            waiting = {name for name in waiting if not _is_established(api, name)}
-            if time.monotonic() > deadline:
-                missing = ", ".join(sorted(waiting)) or "the service accounts of the controller manager"
-                raise CouldNotTell(f"The sandbox's API server does not serve in time: {missing}")
-            time.sleep(_POLL_SECONDS)
+        while not all(_established(api).values()):
+            _sleep(deadline, "the new kinds")
+        while not _pods_are_accepted(core):
+            _sleep(deadline, "the controllers' service accounts")
 
 
-def _client(layout: Layout, server: str) -> ApiClient:
+def _sleep(deadline: float, awaited: str) -> None:
+    if time.monotonic() > deadline:
+        raise CouldNotTell(f"The sandbox's API server does not serve {awaited} in time")
+    time.sleep(_POLL_SECONDS)
+
+
+def forget_leases(layout: Layout, settings: Settings) -> None:
+    """Delete every node's lease: a new KWOK would wait up to 40 s for those of one that was killed."""
+    with _client(layout, settings) as client:
+        CoordinationV1Api(client).delete_collection_namespaced_lease("kube-node-lease")
+
+
+def _client(layout: Layout, settings: Settings) -> ApiClient:
     configuration = Configuration(
-        host=server,
+        host=settings.server,
         api_key={"authorization": layout.token(ADMIN)},
         api_key_prefix={"authorization": "Bearer"},
     )
@@ -100,7 +116,7 @@ def _name(definition: Document) -> str:
     return definition["metadata"]["name"]
 
 
-def _apply(patch: Any, name: str, document: Document) -> None:
+def _apply(patch: Callable[..., object], name: str, document: Document) -> None:
     """Apply on the server's side with one of the client's patch functions."""
     patch(
         name,
@@ -111,9 +127,16 @@ def _apply(patch: Any, name: str, document: Document) -> None:
     )
 
 
-def _is_established(api: ApiextensionsV1Api, name: str) -> bool:
-    conditions = api.read_custom_resource_definition(name).status.conditions or []
-    return any(condition.type == "Established" and condition.status == "True" for condition in conditions)
+def _established(api: ApiextensionsV1Api) -> dict[str, bool]:
+    """Return every definition's name, and whether its kind is served."""
+    found: list[Document] = [item.to_dict() for item in api.list_custom_resource_definition().items]
+    return {
+        _name(item): any(
+            condition["type"] == "Established" and condition["status"] == "True"
+            for condition in (item.get("status") or {}).get("conditions") or []
+        )
+        for item in found
+    }
 
 
 def _pods_are_accepted(core: CoreV1Api) -> bool:

