@@ -1,0 +1,97 @@
+"""Whole plans: readable snapshots, determinism, and what only the whole shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import plan_as_json
+from gpu_platform.stacks import load_stack
+from tests.planning.conftest import PlanMaker, pool, team
+
+
+@pytest.mark.parametrize("stack", ["local", "dev", "speech"])
+def test_the_plan_of_a_shipped_stack_is_the_one_that_was_reviewed(stack: str, snapshot: SnapshotAssertion) -> None:
+    document = json.loads(json.dumps(plan_as_json(load_stack(stack).plan)))
+    assert document == snapshot(extension_class=JSONSnapshotExtension, name=stack)
+
+
+def test_planning_twice_gives_the_same_plan() -> None:
+    first, second = (json.dumps(plan_as_json(load_stack("local").plan)) for _ in range(2))
+    assert first == second
+
+
+def test_a_plan_is_immutable() -> None:
+    plan = load_stack("local").plan
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.stack = "other"  # type: ignore[misc]
+
+
+def test_training_on_several_gpus_gets_a_restricted_topology_manager(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(), pool("one", "g5.xlarge"), pool("dev", workload="development"))
+    policies = [p.kubelet.topology_policy if p.kubelet else None for p in plan.pools]
+    assert policies == ["restricted", None, None]
+
+
+def test_a_topology_policy_comes_with_static_cpus_or_it_would_align_nothing(make_plan: PlanMaker) -> None:
+    kubelet = make_plan(pool()).pools[0].kubelet
+    assert kubelet is not None
+    assert kubelet.cpu_manager_policy == "static"
+
+
+def test_every_gpu_pool_is_tainted(make_plan: PlanMaker) -> None:
+    taints = [{"key": "team", "value": "a", "effect": "NoExecute"}]
+    plan = make_plan(pool(taints=taints))
+    assert [(t.key, t.value, t.effect) for t in plan.pools[0].taints] == [
+        ("nvidia.com/gpu", "present", "NoSchedule"),
+        ("team", "a", "NoExecute"),
+    ]
+    tolerated = {t["key"] for t in plan.operator.cluster_policy["daemonsets"]["tolerations"]}
+    assert tolerated == {"nvidia.com/gpu", "team"}
+
+
+def test_the_cost_counts_desired_nodes_and_names_pools_of_unknown_price(make_plan: PlanMaker) -> None:
+    plan = make_plan(
+        pool(count={"desired": 2, "max": 4}), pool("dgx", "dgx-a100-640gb"), teams=[team(quota={"gpus": 12})]
+    )
+    assert plan.cost.usd_per_hour == pytest.approx(2 * 27.44705)
+    assert plan.cost.unknown == ("dgx",)
+    # 12 of the 24 GPUs on offer are granted, so half of what is paid for is granted to nobody.
+    assert plan.cost.ungranted_usd_per_hour == pytest.approx(27.44705)
+
+
+def test_mig_instances_of_the_expectations_follow_the_layout(make_plan: PlanMaker) -> None:
+    sharing = {"mode": "mig", "layouts": [{"devices": [3], "layout": {"3g.40gb": 2}}]}
+    expected = make_plan(pool(workload="development", sharing=sharing)).pools[0].expectations.expect
+    assert expected["mig-instances"].value == [{}, {}, {}, {"3g.40gb": 2}, {}, {}, {}, {}]
+    assert expected["mig-instances"].source == "stack: pools[0].sharing.layouts"
+
+
+def test_the_driver_is_the_releases_default_unless_the_stack_or_the_host_says_otherwise(
+    make_plan: PlanMaker,
+) -> None:
+    default = make_plan(pool())
+    said = make_plan(pool(), operator={"driver": {"version": "580.173.02"}})
+    host = make_plan(pool(), operator={"driver": {"owner": "host"}})
+    assert [plan.pools[0].driver_version for plan in (default, said, host)] == ["595.91.07", "580.173.02", None]
+    assert host.operator.cluster_policy["driver"] == {"enabled": False}
+
+
+def test_a_driver_branch_that_dropped_the_gpu_is_refused(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput, match="Tesla V100") as error:
+        make_plan(pool(machine_type="p3dn.24xlarge"))
+    assert error.value.problems[0].path == "pools[0].machine_type"
+
+
+def test_helm_values_and_cluster_policy_say_the_same() -> None:
+    local, dev = load_stack("local").plan, load_stack("dev").plan
+    assert local.kind == dev.kind == "environment"
+    assert {
+        k: v for k, v in local.operator.cluster_policy.items() if k != "operator"
+    } == local.operator.helm_values
+    assert (local.operator.install, dev.operator.install) == ("cluster-policy", "helm")

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tests.planning.conftest import PlanMaker, pool
+
+MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
+
+
+@pytest.mark.parametrize(
+    ("sharing", "offered"),
+    [
+        ({"mode": "none"}, {"nvidia.com/gpu": 8}),
+        ({"mode": "time-slicing", "replicas": 4}, {"nvidia.com/gpu.shared": 32}),
+        ({"mode": "time-slicing", "replicas": 4, "rename": False}, {"nvidia.com/gpu": 32}),
+        ({"mode": "mps", "replicas": 8}, {"nvidia.com/gpu.shared": 64}),
+        (MIG, {"nvidia.com/mig-1g.10gb": 56}),
+        ({**MIG, "strategy": "single"}, {"nvidia.com/gpu": 56}),
+        (
+            {"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb+me": 1}},
+            {"nvidia.com/mig-3g.40gb": 8, "nvidia.com/mig-1g.10gb.me": 8},
+        ),
+        (
+            {"mode": "mig", "layouts": [{"devices": [0, 1], "layout": {"1g.10gb": 7}}]},
+            {"nvidia.com/mig-1g.10gb": 14, "nvidia.com/gpu": 6},
+        ),
+    ],
+)
+def test_each_sharing_mode_offers_its_resources_on_eight_gpus(
+    make_plan: PlanMaker, sharing: dict, offered: dict[str, int]
+) -> None:
+    planned = make_plan(pool(workload="development", sharing=sharing)).pools[0]
+    assert {offer.name: offer.per_node for offer in planned.resources} == offered
+    assert dict(planned.node_expectation.allocatable) == offered
+
+
+def test_renaming_and_the_request_limit_stand_under_the_sharing_block_not_under_flags(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(pool(workload="inference", sharing={"mode": "time-slicing", "replicas": 4}))
+    config = yaml.safe_load(plan.operator.device_plugin_config.data["train"])
+    assert config["sharing"]["timeSlicing"] == {
+        "renameByDefault": True,
+        "failRequestsGreaterThanOne": True,
+        "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+    }
+    assert config["flags"] == {"migStrategy": "none"}
+
+
+def test_every_pool_has_its_own_device_plugin_key_and_nodes_of_no_pool_the_default(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("a"), pool("b"))
+    assert set(plan.operator.device_plugin_config.data) == {"default", "a", "b"}
+    assert [p.labels["nvidia.com/device-plugin.config"] for p in plan.pools] == ["a", "b"]
+    assert plan.operator.cluster_policy["devicePlugin"]["config"]["default"] == "default"
+
+
+def test_a_change_of_replicas_gives_the_config_map_another_name(make_plan: PlanMaker) -> None:
+    def config(replicas: int) -> str:
+        sharing = {"mode": "time-slicing", "replicas": replicas}
+        return make_plan(pool(workload="inference", sharing=sharing)).operator.device_plugin_config.name
+
+    assert config(4) != config(2)
+    assert config(4) == config(4)
+
+
+def test_the_mig_parted_config_names_every_gpu_of_the_node_once(make_plan: PlanMaker) -> None:
+    layouts = [{"devices": [0, 1], "layout": {"1g.10gb": 7}}, {"devices": [2], "layout": {"7g.80gb": 1}}]
+    plan = make_plan(pool(workload="development", sharing={"mode": "mig", "layouts": layouts}))
+    assert plan.operator.mig_config is not None
+    entries = yaml.safe_load(plan.operator.mig_config.data["config.yaml"])["mig-configs"]["train"]
+    assert sorted(index for entry in entries for index in entry["devices"]) == list(range(8))
+    assert entries[-1] == {"devices": [3, 4, 5, 6, 7], "mig-enabled": False, "mig-devices": {}}
+
+
+def test_a_pool_of_whole_gpus_that_could_be_cut_is_made_whole_again(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool())
+    assert plan.pools[0].labels["nvidia.com/mig.config"] == "all-disabled"
+
+
+def test_a_pool_of_gpus_without_mig_is_not_touched_by_the_mig_manager(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(machine_type="g4dn.xlarge"))
+    assert "nvidia.com/mig.config" not in plan.pools[0].labels
+    assert plan.operator.cluster_policy["migManager"] == {"enabled": False}

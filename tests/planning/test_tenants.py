@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from tests.planning.conftest import PlanMaker, pool, team
+
+SHARED = pool("serve", "g4dn.xlarge", workload="inference", sharing={"mode": "time-slicing", "replicas": 4})
+CUT = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+
+
+def test_a_quota_holds_every_gpu_resource_of_the_environment_and_zero_where_nothing_is_granted(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(pool(), SHARED, CUT, teams=[team(quota={"gpus": 2, "cpu": 10, "memory": "1Ti"})])
+    assert dict(plan.tenants[0].quota) == {
+        "requests.nvidia.com/gpu": "2",
+        "requests.nvidia.com/gpu.shared": "0",
+        "requests.nvidia.com/mig-1g.10gb": "0",
+        "requests.cpu": "10",
+        "requests.memory": "1Ti",
+    }
+
+
+def test_a_team_may_not_use_priority_classes_above_its_own(make_plan: PlanMaker) -> None:
+    plan = make_plan(
+        pool(), priorities={"urgent": 5000}, teams=[team("a"), team("b", priority="inference", quota={"gpus": 1})]
+    )
+    refused = {tenant.namespace: tenant.forbidden_priorities for tenant in plan.tenants}
+    system = ("system-cluster-critical", "system-node-critical")
+    assert refused == {"a": ("inference", "urgent", *system), "b": ("urgent", *system)}
+
+
+def test_the_default_priority_classes_are_training_100_and_inference_1000(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(), priorities={"urgent": 5000})
+    assert [(p.name, p.value) for p in plan.priority_classes] == [
+        ("training", 100),
+        ("inference", 1000),
+        ("urgent", 5000),
+    ]
+
+
+def test_a_workload_is_placed_on_its_pool_with_the_pools_resource_and_tolerations(make_plan: PlanMaker) -> None:
+    workload = {"name": "ranker", "pool": "serve", "replicas": 2}
+    plan = make_plan(SHARED, teams=[team(quota={"shared": 2}, workloads=[workload])])
+    placed = plan.tenants[0].workloads[0]
+    assert (placed.resource, placed.units) == ("nvidia.com/gpu.shared", 1)
+    assert placed.node_selector == {"gpu-platform.dev/pool": "serve"}
+    assert [taint.key for taint in placed.tolerations] == ["nvidia.com/gpu"]
+    assert placed.priority_class == "training"
+
+
+def test_quotas_may_sum_to_the_capacity_times_the_overcommit_and_no_more(make_plan: PlanMaker) -> None:
+    teams = [team("a", quota={"gpus": 8}), team("b", quota={"gpus": 4})]
+    assert make_plan(pool(), teams=teams, overcommit=1.5).tenants
+    with pytest.raises(BadInput) as error:
+        make_plan(pool(), teams=teams, overcommit=1.4)
+    assert [problem.path for problem in error.value.problems] == ["teams[0].quota.gpus"]
+    assert "a 8, b 4" in str(error.value)
+
+
+def test_quotas_count_against_the_most_nodes_that_an_autoscaled_pool_may_have(make_plan: PlanMaker) -> None:
+    scaled = pool(count={"desired": 1, "max": 3})
+    assert make_plan(scaled, teams=[team(quota={"gpus": 24})]).tenants
+    with pytest.raises(BadInput):
+        make_plan(scaled, teams=[team(quota={"gpus": 25})])
+
+
+@pytest.mark.parametrize(
+    ("member", "kind"),
+    [("user:ada", "User"), ("group:vision", "Group"), ("serviceaccount:ci/runner", "ServiceAccount")],
+)
+def test_members_become_rbac_subjects(make_plan: PlanMaker, member: str, kind: str) -> None:
+    subject = make_plan(pool(), teams=[team(members=[member])]).tenants[0].members[0]
+    assert subject.kind == kind
+    assert (subject.namespace == "ci") == (kind == "ServiceAccount")

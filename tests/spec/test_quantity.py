@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity as clients_parse_quantity
+
+from gpu_platform.quantity import parse_duration, parse_quantity
+
+SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+NUMBERS = st.one_of(
+    st.integers(0, 10**9).map(str), st.decimals(0, 10**6, places=3, allow_nan=False).map(lambda d: f"{d:f}")
+)
+
+
+@given(NUMBERS, st.sampled_from(SUFFIXES))
+def test_quantities_mean_what_the_kubernetes_client_says(number: str, suffix: str) -> None:
+    assert parse_quantity(number + suffix) == clients_parse_quantity(number + suffix)
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "2TT", "1 Gi", "0x10", "1.2.3", "ki", "1ki", "½"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a Kubernetes quantity"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("1h1m1s", 3661)])
+def test_durations_are_read_in_seconds(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "15 m", "1m1h", "-5m"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
