@@ -1,0 +1,38 @@
+"""`python -m sandbox.simulator --kubeconfig FILE`: runs until SIGTERM or SIGINT, logs to standard output."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from pathlib import Path
+
+from gpu_platform.catalog import load_catalog
+from sandbox.simulator.controller import Controller
+from sandbox.simulator.kube import Api, log
+from sandbox.simulator.validation import ValidationPods
+
+
+def main() -> None:
+    """Run the simulator."""
+    parser = argparse.ArgumentParser(prog="python -m sandbox.simulator", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--mig-seconds", type=float, default=0.5, help="how long a change of MIG takes (%(default)s)"
+    )
+    parser.add_argument("--agents", type=int, default=2, help="node agents that run at a time (%(default)s)")
+    given = parser.parse_args()
+
+    api = Api(given.kubeconfig)
+    validation = ValidationPods(api, workers=given.agents)
+    controller = Controller(api, load_catalog(), mig_seconds=given.mig_seconds, validation=validation)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: controller.stop())
+    try:
+        controller.run()
+    finally:
+        validation.stop()
+    log("simulator: stopped")
+
+
+if __name__ == "__main__":
+    main()

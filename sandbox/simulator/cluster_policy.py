@@ -1,0 +1,78 @@
+"""What the operands take from the ClusterPolicy, with the operator's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gpu_platform import names
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPolicy:
+    """The part of a ClusterPolicy's spec that the simulated operands read.
+
+    Config map names are empty where none is given: then the device plugin has no config, and the MIG manager
+    makes its own from the hardware. Source: gpu-operator api/nvidia/v1/clusterpolicy_types.go, IsEnabled.
+    """
+
+    device_plugin: bool = True
+    device_plugin_config: str = ""
+    device_plugin_default: str = ""
+    feature_discovery: bool = True
+    mig_strategy: str = ""
+    mig_manager: bool = True
+    mig_config: str = ""
+    mig_default: str = ""
+
+
+def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
+    """Return what the operands need of a spec; what is not there has the operator's default."""
+    plugin = _section(spec, "devicePlugin")
+    plugin_config = _section(plugin, "config")
+    manager = _section(spec, "migManager")
+    mig_config = _section(manager, "config")
+    return ClusterPolicy(
+        device_plugin=_enabled(plugin),
+        device_plugin_config=plugin_config.get("name") or "",
+        device_plugin_default=plugin_config.get("default") or "",
+        feature_discovery=_enabled(_section(spec, "gfd")),
+        mig_strategy=_section(spec, "mig").get("strategy") or "",
+        mig_manager=_enabled(manager),
+        mig_config=mig_config.get("name") or "",
+        mig_default=mig_config.get("default") or "",
+    )
+
+
+def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
+    """Tell whether a node lets an operand run: `nvidia.com/gpu.deploy.<operand>`, or `.operands` for all.
+
+    The operator sets them to "true" where they are absent or empty; any other value keeps the operand away.
+    Source: gpu-operator controllers/state_manager.go, addGPUStateLabels.
+    """
+    if labels.get("nvidia.com/gpu.deploy.operands") == "false":
+        return False
+    return labels.get(f"nvidia.com/gpu.deploy.{operand}") in (None, "", "true")
+
+
+def default_labels(policy: ClusterPolicy, labels: Mapping[str, str], *, mig_capable: bool) -> dict[str, str]:
+    """Return the labels that the operator itself gives a GPU node.
+
+    A MIG-capable node without a wish gets `all-disabled` where the ClusterPolicy says so. Source: gpu-operator
+    controllers/nodelabeling_controller.go.
+    """
+    own = {names.GPU_PRESENT_LABEL: "true"}
+    wants_default = policy.mig_manager and mig_capable and not labels.get(names.MIG_CONFIG_LABEL)
+    if wants_default and policy.mig_default == "all-disabled":
+        own[names.MIG_CONFIG_LABEL] = policy.mig_default
+    return own
+
+
+def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = spec.get(name)
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _enabled(section: Mapping[str, Any]) -> bool:
+    return section.get("enabled") is not False

@@ -1,0 +1,295 @@
+"""The device plugin: its config file, which config a node takes, and the resources that it advertises.
+
+Rules and messages follow NVIDIA/k8s-device-plugin 0.20.0 (api/config/v1, internal/rm, cmd/config-manager,
+cmd/nvidia-device-plugin, cmd/mps-control-daemon); each function names its file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+import yaml
+
+from gpu_platform import names
+from sandbox.simulator.hardware import Hardware, VisibleGpu, mig_instances, without_mig
+
+MIG_STRATEGIES: Final = ("none", "single", "mixed")
+_PREFIX: Final = "nvidia.com/"
+_DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+SharingStrategy = Literal["none", "time-slicing", "mps"]
+
+
+class PluginError(Exception):
+    """The plugin does not start, so that nothing is advertised. The message is the plugin's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The sharing block in force. `replicas`: resource name before any rename, to replicas of each device."""
+
+    strategy: SharingStrategy = "none"
+    renamed: bool = False
+    fail_requests_greater_than_one: bool = False
+    replicas: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def replicas_of(self, resource: str) -> int:
+        """Return the replicas of one device of `resource`; 1 when it is not shared."""
+        return self.replicas.get(resource, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """One config of the device plugin. `mig_strategy` None: the file does not say."""
+
+    mig_strategy: str | None = None
+    sharing: Sharing = field(default_factory=Sharing)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """One resource that the plugin registers. `single_only`: it refuses a request of more than one."""
+
+    count: int
+    healthy: int
+    single_only: bool = False
+
+
+# -- which config -----------------------------------------------------------------------------------------
+
+
+def choose_config(label: str, default: str, keys: Collection[str]) -> str | None:
+    """Return the key of the config that a node takes, or None for the empty config.
+
+    The node label first, then the ClusterPolicy's default, then (the operator sets the fallback `empty`) the
+    empty config. A key that is not there stops the config manager and with it the plugin's pod.
+    Source: cmd/config-manager/main.go, updateConfigName; gpu-operator object_controls.go. (The real message
+    leaves out the name of a missing default.)
+    """
+    if not keys:
+        raise PluginError("no configuration files available")
+    wanted = label or default
+    if not wanted:
+        return None
+    if wanted not in keys:
+        raise PluginError(f"specified config {wanted} does not exist")
+    return wanted
+
+
+def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
+    """Return the MIG strategy in force.
+
+    The ClusterPolicy's `mig.strategy`, when set, reaches the plugin as the variable MIG_STRATEGY, and a
+    variable wins over the file's `flags.migStrategy` (README, "Configuration": flag, variable, file); only
+    without it each node's config decides. Source: gpu-operator applyMIGConfiguration; config.go NewConfig.
+    """
+    return cluster_policy or config.mig_strategy or "none"
+
+
+# -- the config file --------------------------------------------------------------------------------------
+
+
+def parse_config(text: str) -> PluginConfig:
+    """Read one config; raises PluginError as the plugin would refuse it. Unknown fields are ignored there too.
+
+    Source: api/config/v1/config.go and replicas.go.
+    """
+    try:
+        raw = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise PluginError(f"unable to parse config file: unmarshal error: {error}") from error
+    config = _mapping(raw, "config")
+    version = config.get("version") or "v1"
+    if version != "v1":
+        raise PluginError(f"unable to parse config file: unknown version: {version}")
+    flags = _mapping(config.get("flags"), "flags")
+    strategy = flags.get("migStrategy")
+    if strategy is not None and not isinstance(strategy, str):
+        raise _unmarshal(f"flags.migStrategy is not a string: {strategy!r}")
+    sharing = _mapping(config.get("sharing"), "sharing")
+    warnings: list[str] = []
+    if config.get("resources"):
+        warnings.append("Customizing the 'resources' field is not yet supported in the config. Ignoring...")
+    # Both blocks must parse; then MPS, where it is there at all, is the one that counts (sharing.go).
+    time_slicing = _sharing(sharing, "timeSlicing", warnings) if "timeSlicing" in sharing else Sharing()
+    mps = _sharing(sharing, "mps", warnings) if sharing.get("mps") is not None else None
+    if mps is not None and time_slicing.strategy != "none":
+        warnings.append("sharing.timeSlicing is ignored: sharing.mps takes precedence")
+    return PluginConfig(strategy, mps or time_slicing, tuple(warnings))
+
+
+def _sharing(sharing: Mapping[str, Any], block: Literal["timeSlicing", "mps"], warnings: list[str]) -> Sharing:
+    fields = _mapping(sharing[block], f"sharing.{block}")
+    renamed = _boolean(fields, "renameByDefault")
+    fail = _boolean(fields, "failRequestsGreaterThanOne")
+    resources = fields.get("resources")
+    if not isinstance(resources, list) or not resources:
+        raise _unmarshal("no resources specified")
+    replicas: dict[str, int] = {}
+    for entry in cast("list[object]", resources):
+        name, count = _replicated(_mapping(entry, "resource"), block, renamed is True, warnings)
+        replicas[name] = max(count, replicas.get(name, 0))
+    return Sharing(
+        strategy="mps" if block == "mps" else "time-slicing",
+        renamed=renamed is True,
+        # MPS refuses more than one unless the config says otherwise (config.go, NewConfig).
+        fail_requests_greater_than_one=block == "mps" if fail is None else fail,
+        replicas=replicas,
+    )
+
+
+def _replicated(entry: Mapping[str, Any], block: str, renamed: bool, warnings: list[str]) -> tuple[str, int]:
+    if "name" not in entry:
+        raise _unmarshal("no resource name specified")
+    name = resource_name(entry["name"])
+    devices = entry.get("devices", "all")
+    if not _valid_devices(devices):
+        raise _unmarshal(f"unrecognized type for devices spec: {devices!r}")
+    if "replicas" not in entry:
+        raise _unmarshal("no replicas specified")
+    count = entry["replicas"]
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise _unmarshal(f"replicas is not a whole number: {count!r}")
+    if count < 2:
+        raise _unmarshal("number of replicas must be >= 2")
+    rename = entry.get("rename")
+    if rename and resource_name(rename) != (f"{name}.shared" if renamed else ""):
+        warnings.append(
+            f"Setting the 'rename' field in sharing.{block}.resources is not yet supported in the config. "
+            "Ignoring..."
+        )
+    if devices != "all":
+        warnings.append(
+            f"Customizing the 'devices' field in sharing.{block}.resources is not yet supported in the config. "
+            "Ignoring..."
+        )
+    return name, count
+
+
+def resource_name(value: object) -> str:
+    """Return a fully qualified resource name as the plugin makes it; raises PluginError (resources.go)."""
+    if not isinstance(value, str):
+        raise _unmarshal(f"resource name is not a string: {value!r}")
+    name = value if value.startswith(_PREFIX) else _PREFIX + value
+    if len(name) > 63:
+        raise _unmarshal(f"fully-qualified resource name must be 63 characters or less: {name}")
+    if not _DNS_SUBDOMAIN.fullmatch(name.removeprefix(_PREFIX)):
+        raise _unmarshal(f"incorrect format for resource name '{name}'")
+    return name
+
+
+def _valid_devices(devices: object) -> bool:
+    if isinstance(devices, str):
+        return devices == "all"
+    if isinstance(devices, bool):
+        return False
+    return (isinstance(devices, int) and devices > 0) or isinstance(devices, list)
+
+
+def _boolean(fields: Mapping[str, Any], name: str) -> bool | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise _unmarshal(f"{name} is not a boolean: {value!r}")
+    return value
+
+
+def _mapping(value: object, what: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _unmarshal(f"{what} is not a mapping")
+    return cast("Mapping[str, Any]", value)
+
+
+def _unmarshal(reason: str) -> PluginError:
+    return PluginError(f"unable to parse config file: unmarshal error: {reason}")
+
+
+# -- what is advertised -----------------------------------------------------------------------------------
+
+
+def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mapping[str, Advertised]:
+    """Return what the plugin registers with the kubelet: resource name to count; raises PluginError.
+
+    Source: cmd/nvidia-device-plugin/main.go validateFlags; internal/rm/device_map.go; internal/plugin/mps.go;
+    cmd/mps-control-daemon/mps/device.go.
+    """
+    if not hardware.driver_answers:
+        raise PluginError("nvml init failed: ERROR_LIBRARY_NOT_FOUND")
+    if strategy not in MIG_STRATEGIES:
+        raise PluginError(f"unknown MIG strategy: {strategy}")
+    sharing = config.sharing
+    if sharing.strategy == "mps":
+        _check_mps(hardware, sharing, strategy)
+    devices = _devices(hardware.gpus, strategy)
+    # A GPU that is lost while the plugin runs stays in the capacity and leaves the allocatable (rm/health.go).
+    healthy = _devices([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
+    offered: dict[str, Advertised] = {}
+    for resource, count in devices.items():
+        replicas = sharing.replicas_of(resource)
+        shared = replicas > 1
+        name = f"{resource}.shared" if shared and sharing.renamed else resource
+        single_only = shared and sharing.fail_requests_greater_than_one
+        offered[name] = Advertised(count * replicas, healthy.get(resource, 0) * replicas, single_only)
+    return offered
+
+
+def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:
+    """Return the devices of each resource before sharing: GPUs, and MIG devices by the strategy."""
+    if strategy == "none":
+        # MIG mode does not matter then: the whole GPU is offered, cut or not.
+        return _present({names.GPU_RESOURCE: len(gpus)})
+    whole = _present({names.GPU_RESOURCE: len(without_mig(gpus))})
+    instances = mig_instances(gpus)
+    if strategy == "mixed":
+        return {**whole, **{names.mig_resource(profile): count for profile, count in instances.items()}}
+    for index, gpu in enumerate(gpus):
+        if gpu.layout is not None and not any(gpu.layout.values()):
+            raise PluginError(
+                "invalid MIG configuration: at least one device with migEnabled=true was not configured "
+                f"correctly: device {index} has no MIG devices configured"
+            )
+    if len(instances) > 1:
+        raise PluginError("invalid MIG configuration: more than one MIG device type present on node")
+    if whole and instances:
+        raise PluginError("all devices on the node must be configured with the same migEnabled value")
+    return whole or _present({names.GPU_RESOURCE: sum(instances.values())})
+
+
+def _check_mps(hardware: Hardware, sharing: Sharing, strategy: str) -> None:
+    if strategy == "mixed":
+        raise PluginError("using --mig-strategy=mixed is not supported with MPS")
+    if strategy == "single" and mig_instances(hardware.gpus):
+        raise PluginError("sharing using MPS is not supported for MIG devices")
+    most = mps_clients(hardware.gpu.compute_capability)
+    replicas = sharing.replicas_of(names.GPU_RESOURCE)
+    if replicas > most:
+        raise PluginError(
+            "error checking MPS daemon health: invalid MPS configuration: invalid device maximum allowed "
+            f"replicas exceeded: {replicas} > {most}"
+        )
+
+
+def mps_clients(compute_capability: str) -> int:
+    """Return the most MPS clients of one GPU as the MPS control daemon counts them.
+
+    48 from compute capability 7.5 on, else 16: the daemon takes Volta (7.0) for older than Volta (device.go).
+    """
+    major, minor = (int(part) for part in compute_capability.split("."))
+    return 48 if (major, minor) >= (7, 5) else 16
+
+
+def _present(counts: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def allocate_error(resource: str, requested: int) -> str:
+    """Return the plugin's answer to a container that asks for too many replicas (internal/rm/rm.go)."""
+    return (
+        f'invalid allocation request for "{resource}": invalid request: '
+        f"maximum request size for shared resources is 1; found {requested}"
+    )

@@ -1,0 +1,77 @@
+"""The GPUs of a node as its driver shows them: all that the operands know of the hardware."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Gpu, MachineType
+from sandbox.nvml import SimulatedNode
+
+MigLayout = Mapping[str, int]
+"""GPU instances of one GPU: MIG profile to count."""
+
+GpuLayouts = tuple[MigLayout | None, ...]
+"""One entry a GPU, in index order; None: MIG mode is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleGpu:
+    """One GPU that NVML counts. `layout` None: MIG mode is off. `lost`: every call about it fails."""
+
+    product: str
+    memory_mib: int
+    layout: MigLayout | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What the driver of one node shows. `cuda_version` is packed as NVML does: 12020 is 12.2."""
+
+    machine: MachineType
+    gpu: Gpu
+    driver_version: str
+    cuda_version: int
+    gpus: tuple[VisibleGpu, ...]
+    driver_answers: bool = True
+
+    @property
+    def layouts(self) -> GpuLayouts:
+        """The MIG layout of every GPU."""
+        return tuple(gpu.layout for gpu in self.gpus)
+
+
+def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
+    """Return what the driver of a simulated node shows, its faults included."""
+    return Hardware(
+        machine=machine,
+        gpu=gpu,
+        driver_version=node.driver_version,
+        cuda_version=node.cuda_version,
+        gpus=tuple(
+            VisibleGpu(
+                product=shown.product,
+                memory_mib=shown.memory_mib,
+                layout=Counter(instance.profile for instance in shown.instances) if shown.mig_mode else None,
+                lost=shown.lost,
+            )
+            for shown in node.gpus
+        ),
+        driver_answers=not node.nvml_missing,
+    )
+
+
+def mig_instances(gpus: Iterable[VisibleGpu]) -> dict[str, int]:
+    """Return the MIG instances on all of `gpus` together: profile to count."""
+    total: dict[str, int] = {}
+    for gpu in gpus:
+        for profile, count in (gpu.layout or {}).items():
+            total[profile] = total.get(profile, 0) + count
+    return {profile: count for profile, count in total.items() if count}
+
+
+def without_mig(gpus: Iterable[VisibleGpu]) -> tuple[VisibleGpu, ...]:
+    """Return the GPUs that are not in MIG mode."""
+    return tuple(gpu for gpu in gpus if gpu.layout is None)

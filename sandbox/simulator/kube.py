@@ -1,0 +1,208 @@
+"""The API as the simulator uses it: plain JSON objects, collections kept current by watches, patches."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import load_kube_config
+
+Object = Mapping[str, Any]
+
+_WATCH_SECONDS: Final = 300
+_RETRY_SECONDS: Final = 0.5
+_ANSWER: Final = urllib3.Timeout(10)
+_PATCH_TYPES: Final = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class ApiError(Exception):
+    """The API server refused, or did not answer (status 0)."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Api:
+    """Requests to one API server. May be used from many threads."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        configuration = Configuration()
+        load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
+        configuration.proxy = None  # never through the proxy of the environment: it is this machine
+        configuration.connection_pool_maxsize = 16
+        self.server: str = configuration.host
+        self.authority: str = configuration.ssl_ca_cert or ""
+        auth = cast("Mapping[str, Mapping[str, str]]", configuration.auth_settings())
+        self._headers = {setting["key"]: setting["value"] for setting in auth.values()}
+        self._pool = RESTClientObject(configuration).pool_manager
+
+    def get(self, path: str) -> Object:
+        """Return one object, or a list of them; raises ApiError."""
+        return self._request("GET", path)
+
+    def create(self, path: str, body: Object) -> Object:
+        """Post an object and return the answer; raises ApiError."""
+        return self._request("POST", path, body, "application/json")
+
+    def patch(self, path: str, body: Object, kind: Literal["merge", "strategic"]) -> Object:
+        """Patch an object and return it as it is then; raises ApiError."""
+        return self._request("PATCH", path, body, _PATCH_TYPES[kind])
+
+    def delete_now(self, path: str, uid: str) -> None:
+        """Remove the object of that uid without a grace period, if it is still there; raises ApiError."""
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": uid},
+        }
+        try:
+            self._request("DELETE", path, options, "application/json")
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    def watch(self, path: str, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
+        """Yield the watch events after `version`; ends when the server ends it. Raises ApiError."""
+        timing = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(_WATCH_SECONDS)}
+        timeout = urllib3.Timeout(connect=5, read=_WATCH_SECONDS + 30)
+        response = self._open("GET", path + query({**selectors, **timing}), timeout, preload_content=False)
+        try:
+            rest = b""
+            for chunk in response.stream(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(0, str(error)) from error
+        finally:
+            response.close()
+
+    def _request(self, method: str, path: str, body: Object | None = None, content: str = "") -> Object:
+        headers = {"Content-Type": content} if content else {}
+        data = None if body is None else json.dumps(body).encode()
+        return json.loads(self._open(method, path, _ANSWER, headers=headers, body=data).data)
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        timeout: urllib3.Timeout,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        preload_content: bool = True,
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            response = self._pool.request(
+                method,
+                self.server + path,
+                headers={**self._headers, **(headers or {})},
+                body=body,
+                timeout=timeout,
+                preload_content=preload_content,
+                retries=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise ApiError(0, str(error)) from error
+        if response.status >= 400:
+            raise ApiError(response.status, response.data.decode(errors="replace")[:400])
+        return response
+
+
+class Informer:
+    """The objects of one collection, kept current by a thread; a kind that is not served yet has none.
+
+    `changed` is set whenever something changed. Objects are replaced, never changed in place.
+    """
+
+    def __init__(
+        self, api: Api, path: str, changed: threading.Event, selectors: Mapping[str, str] | None = None
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._selectors = selectors or {}
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._objects: dict[str, Object] = {}
+        self.synced = threading.Event()
+        threading.Thread(target=self._run, name=f"watch {path}", daemon=True).start()
+
+    def all(self) -> list[Object]:
+        """Return every object."""
+        with self._lock:
+            return list(self._objects.values())
+
+    def remember(self, item: Object) -> None:
+        """Take the answer to a patch, so that the next look does not see what was before it."""
+        with self._lock:
+            known = self._objects.get(key_of(item))
+            if known is not None and version_of(known) < version_of(item):
+                self._objects[key_of(item)] = item
+
+    def _run(self) -> None:
+        silent = False
+        while True:
+            try:
+                self._follow()
+                silent = False
+            except ApiError as error:
+                if error.status == 404:
+                    self._replace([])
+                elif error.status != 410 and not silent:
+                    log(f"watch {self._path}: {error}")
+                    silent = True  # one line an outage
+                time.sleep(_RETRY_SECONDS)
+
+    def _follow(self) -> None:
+        listed = self._api.get(self._path + query(self._selectors))
+        self._replace(listed["items"])
+        for event in self._api.watch(self._path, self._selectors, listed["metadata"]["resourceVersion"]):
+            item: Object = event["object"]
+            if event["type"] == "ERROR":
+                raise ApiError(int(item.get("code", 0)), str(item.get("message", "")))
+            with self._lock:
+                if event["type"] == "DELETED":
+                    self._objects.pop(key_of(item), None)
+                elif version_of(self._objects.get(key_of(item), {})) < version_of(item):
+                    self._objects[key_of(item)] = item
+            self._changed.set()
+
+    def _replace(self, items: list[Object]) -> None:
+        with self._lock:
+            self._objects = {key_of(item): item for item in items}
+        self.synced.set()
+        self._changed.set()
+
+
+def key_of(item: Object) -> str:
+    """Return `namespace/name`."""
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def version_of(item: Object) -> int:
+    """Return an object's resource version, 0 for none. It grows with every change of the object."""
+    return int(item.get("metadata", {}).get("resourceVersion", 0))
+
+
+def query(parameters: Mapping[str, str]) -> str:
+    """Return the query of a path, with its question mark; empty for no parameters."""
+    return f"?{urlencode(parameters)}" if parameters else ""
+
+
+def log(line: str) -> None:
+    """Print one line to standard output at once, with the time."""
+    print(time.strftime("%H:%M:%S"), line, flush=True)

@@ -1,0 +1,241 @@
+"""The MIG manager: reads a mig-parted config and cuts a node's GPUs as it says.
+
+Rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig); each function names its file.
+What NVML would accept is decided by real placements (`gpu_platform.planning.mig`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+import yaml
+
+from gpu_platform.catalog import Gpu, Mig
+from gpu_platform.planning.mig import check_layout
+from sandbox.simulator.hardware import GpuLayouts, MigLayout
+
+_PROFILE: Final = re.compile(r"(?:[1-9]c\.)?[1-9]g\.[1-9]\d*gb(?:\+[a-z.]+|-[a-z.]+)*")
+_DEVICE_ID: Final = re.compile(r"0x[0-9A-Fa-f]{1,8}")
+_FIELDS: Final = {"device-filter", "devices", "mig-enabled", "mig-devices"}
+
+
+class MigConfigError(Exception):
+    """The config cannot be read, or has no entry of the wanted name. The message is mig-parted's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigEntry:
+    """One entry of a named config. `devices` None: all. `device_filter` empty: any GPU model."""
+
+    devices: tuple[int, ...] | None
+    enabled: bool
+    layout: MigLayout
+    device_filter: tuple[int, ...] = ()
+
+    def matches(self, index: int, device_id: int | None) -> bool:
+        """Tell whether the entry speaks of the GPU at `index` with that PCI id (helpers.go)."""
+        if self.device_filter and device_id not in self.device_filter:
+            return False
+        return self.devices is None or index in self.devices
+
+
+MigConfigs = Mapping[str, Sequence[MigEntry]]
+
+
+@dataclass(frozen=True, slots=True)
+class MigOutcome:
+    """What the manager did: the layouts after it, the state it reports, why.
+
+    `at_once`: it needed no change of the GPUs, so that the state never was `pending`.
+    """
+
+    gpus: GpuLayouts
+    state: Literal["success", "failed"]
+    message: str
+    at_once: bool
+
+
+# -- the config -------------------------------------------------------------------------------------------
+
+
+def parse_mig_configs(text: str) -> MigConfigs:
+    """Read `config.yaml`; raises MigConfigError. One bad entry makes the whole file bad (api/spec/v1/spec.go)."""
+    try:
+        raw = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise MigConfigError(f"unmarshal error: {error}") from error
+    fields = _mapping(raw, "config")
+    if "version" not in fields:
+        raise MigConfigError("unable to parse with missing 'version' field")
+    if fields["version"] != "v1":
+        raise MigConfigError(f"unknown version: {fields['version']}")
+    for key in fields:
+        if key not in ("version", "mig-configs"):
+            raise MigConfigError(f"unexpected field: {key}")
+    named = _mapping(fields.get("mig-configs"), "mig-configs")
+    if not named:
+        raise MigConfigError("at least one entry in 'mig-configs' is required")
+    configs: dict[str, list[MigEntry]] = {}
+    for name, entries in named.items():
+        if not isinstance(entries, list) or not entries:
+            raise MigConfigError(f"at least one entry in '{name}' is required")
+        configs[str(name)] = [_entry(_mapping(entry, name)) for entry in cast("list[object]", entries)]
+    return configs
+
+
+def _entry(fields: Mapping[str, Any]) -> MigEntry:
+    for required in ("devices", "mig-enabled"):
+        if required not in fields:
+            raise MigConfigError(f"missing required field: {required}")
+    for key in fields:
+        if key not in _FIELDS:
+            raise MigConfigError(f"unexpected field: {key}")
+    enabled = fields["mig-enabled"]
+    if not isinstance(enabled, bool):
+        raise MigConfigError(f"mig-enabled is not a boolean: {enabled!r}")
+    devices = fields.get("mig-devices")
+    layout = _layout(_mapping(devices, "mig-devices"))
+    if enabled and devices is None:
+        raise MigConfigError("missing required field 'mig-devices' when 'mig-enabled' is true")
+    if not enabled and devices:
+        raise MigConfigError("MIG devices included when 'mig-enabled' is false")
+    return MigEntry(_devices(fields["devices"]), enabled, layout, _filter(fields.get("device-filter")))
+
+
+def _devices(value: object) -> tuple[int, ...] | None:
+    if value == "all":
+        return None
+    if isinstance(value, str):
+        raise MigConfigError(f"invalid string input for 'devices': {value}")
+    if not isinstance(value, list) or not all(type(index) is int for index in cast("list[object]", value)):
+        raise MigConfigError(f"devices is neither 'all' nor a list of indices: {value!r}")
+    return tuple(cast("list[int]", value))
+
+
+def _filter(value: object) -> tuple[int, ...]:
+    wanted = [value] if isinstance(value, str) else value
+    if not wanted:
+        return ()
+    if not isinstance(wanted, list) or not all(isinstance(item, str) for item in cast("list[object]", wanted)):
+        raise MigConfigError(f"device-filter is neither a string nor a list of strings: {value!r}")
+    # mig-parted reads an id that it cannot parse as 0, which no GPU has; a subsystem after ":" is not simulated.
+    texts = [item.partition(":")[0] for item in cast("list[str]", wanted) if item]
+    return tuple(int(text, 16) if _DEVICE_ID.fullmatch(text) else 0 for text in texts)
+
+
+def _layout(devices: Mapping[str, Any]) -> MigLayout:
+    """Read `mig-devices` (pkg/types/mig_config.go, AssertValidFormat)."""
+    for profile, count in devices.items():
+        if not _PROFILE.fullmatch(str(profile)):
+            raise MigConfigError(f"error validating values in 'mig-devices' field: invalid format for '{profile}'")
+        if type(count) is not int or count < 0:
+            raise MigConfigError(f"error validating values in 'mig-devices' field: invalid count for '{profile}'")
+    if devices and not any(devices.values()):
+        raise MigConfigError(
+            "error validating values in 'mig-devices' field: all counts for all MigProfiles are 0"
+        )
+    return {str(profile): count for profile, count in devices.items() if count}
+
+
+def _mapping(value: object, what: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MigConfigError(f"{what} is not a mapping")
+    return cast("Mapping[str, Any]", value)
+
+
+def generated_configs(mig: Mig) -> MigConfigs:
+    """Return the configs that the manager makes from the hardware when the ClusterPolicy names no ConfigMap.
+
+    `all-disabled`, `all-enabled`, `all-balanced` and one `all-<profile>` each (pkg/mig/builder).
+    """
+    configs: dict[str, list[MigEntry]] = {
+        "all-disabled": [MigEntry(None, False, {})],
+        "all-enabled": [MigEntry(None, True, {})],
+    }
+    if balanced := _balanced(mig):
+        configs["all-balanced"] = [MigEntry(None, True, balanced)]
+    for profile in mig.profiles:
+        name = "all-" + profile.name.replace("+", ".")
+        configs[name] = [MigEntry(None, True, {profile.name: profile.max_instances})]
+    return configs
+
+
+def _balanced(mig: Mig) -> MigLayout | None:
+    """Return two of one slice, one of two and, on seven slices, one of three; the smallest memory of each."""
+    wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(mig.compute_slices, {})
+    layout: dict[str, int] = {}
+    for slices, count in wanted.items():
+        plain = [p for p in mig.profiles if p.compute_slices == slices and "+" not in p.name and "-" not in p.name]
+        if not plain:
+            return None
+        layout[max(plain, key=lambda profile: profile.max_instances).name] = count
+    return layout or None
+
+
+# -- what it does to the GPUs -----------------------------------------------------------------------------
+
+
+def reconfigure(
+    gpu: Gpu, device_id: int | None, current: GpuLayouts, configs: MigConfigs, selected: str, *, busy: bool
+) -> MigOutcome:
+    """Return what becomes of the GPUs when the config `selected` is applied to them.
+
+    The mode of every GPU that the config speaks of is set first, then the instances, GPU by GPU; the first
+    that cannot be made ends the work, and its GPU stays in MIG mode with no instances. `busy` (the fault
+    `mig-config-failed`): a client holds the GPUs, so that no GPU gets instances.
+    Source: pkg/mig/reconfigure/reconfigure.go; cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
+    """
+    if selected not in configs:
+        return MigOutcome(current, "failed", f"selected mig-config not present: {selected}", at_once=True)
+    steps = [
+        (entry, index)
+        for entry in configs[selected]
+        for index in range(len(current))
+        if entry.matches(index, device_id)
+    ]
+    if busy:
+        emptied = tuple(None if layout is None else {} for layout in current)
+        return MigOutcome(emptied, "failed", "error resetting all GPUs: in use by another client", at_once=False)
+    if _applied(steps, current):
+        return MigOutcome(current, "success", "already applied", at_once=True)
+    gpus = list(current)
+    if not all(_mode_set(entry, gpus[index]) for entry, index in steps):
+        for entry, index in steps:
+            gpus[index] = {} if entry.enabled else None
+    failure = _make_instances(gpu, steps, gpus)
+    return MigOutcome(tuple(gpus), "failed" if failure else "success", failure or "applied", at_once=False)
+
+
+def _make_instances(gpu: Gpu, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]) -> str | None:
+    """Set the instances of `gpus` in place, step by step; return why a step failed, where it stopped."""
+    for entry, index in steps:
+        if entry.enabled and gpus[index] is None:
+            return "unable to apply MIG config with MIG mode disabled"
+        if not entry.enabled and gpus[index] is not None:
+            return "MIG mode is currently enabled, but the configuration specifies it should be disabled"
+        if not entry.enabled or gpus[index] == entry.layout:
+            continue
+        gpus[index] = {}
+        if illegal := check_layout(gpu, entry.layout):
+            return f"error setting MIGConfig on GPU {index}: {illegal.found}; allowed: {illegal.allowed}"
+        gpus[index] = entry.layout
+    return None
+
+
+def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
+    """Tell whether every GPU is spoken of and is as the config wants it (assert/config.go, assert/mode.go)."""
+    last = {index: entry for entry, index in steps}
+    return (
+        len(last) == len(gpus)
+        and all(_mode_set(entry, gpus[index]) for entry, index in steps)
+        and all((gpus[index] or {}) == entry.layout for index, entry in last.items())
+    )
+
+
+def _mode_set(entry: MigEntry, layout: MigLayout | None) -> bool:
+    return entry.enabled == (layout is not None)

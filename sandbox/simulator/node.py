@@ -1,0 +1,190 @@
+"""What a simulated node should look like: every operand's part put together. Pure; the clock is the caller's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from gpu_platform import names
+from sandbox.simulator.cluster_policy import ClusterPolicy, default_labels, runs_on_node
+from sandbox.simulator.device_plugin import (
+    Advertised,
+    PluginConfig,
+    PluginError,
+    advertise,
+    choose_config,
+    parse_config,
+    resolve_mig_strategy,
+)
+from sandbox.simulator.feature_discovery import Labels, feature_labels, is_operand_label
+from sandbox.simulator.hardware import GpuLayouts, Hardware
+from sandbox.simulator.mig_manager import (
+    MigConfigError,
+    MigConfigs,
+    MigOutcome,
+    generated_configs,
+    parse_mig_configs,
+    reconfigure,
+)
+from sandbox.simulator.pci_ids import device_id
+
+MIG_CONFIG_KEY: Final = "config.yaml"
+
+ConfigMaps = Mapping[str, Mapping[str, str]]
+"""ConfigMaps of the operator's namespace: name to data."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredNode:
+    """The operands' wish for a node: resources, and every label of theirs but the MIG manager's state.
+
+    `notes`: what did not work, in the operands' own words, for the log.
+    """
+
+    advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
+    labels: Labels = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MigRequest:
+    """One wish for MIG: a digest that changes with the wish, and what becomes of it."""
+
+    digest: str
+    outcome: MigOutcome
+
+
+def desired_node(
+    policy: ClusterPolicy | None,
+    config_maps: ConfigMaps,
+    node_labels: Mapping[str, str],
+    hardware: Hardware,
+    *,
+    mig_changing: bool,
+) -> DesiredNode:
+    """Return the resources and labels of a node. While the MIG manager works, its clients are stopped."""
+    if policy is None:
+        return DesiredNode()
+    notes: list[str] = []
+    advertised: Mapping[str, Advertised] = {}
+    # Feature discovery that fails, or is stopped, leaves its labels where they are.
+    discovered = {key: value for key, value in node_labels.items() if is_operand_label(key)}
+    plugin_runs = policy.device_plugin and runs_on_node(node_labels, "device-plugin")
+    discovery_runs = policy.feature_discovery and runs_on_node(node_labels, "gpu-feature-discovery")
+    try:
+        config = _plugin_config(policy, config_maps, node_labels)
+    except PluginError as error:
+        config = None
+        notes.append(f"config of the device plugin: {error}")
+    if config is not None and not mig_changing:
+        notes.extend(config.warnings)
+        strategy = resolve_mig_strategy(policy.mig_strategy, config)
+        if plugin_runs:
+            try:
+                advertised = advertise(hardware, config, strategy)
+            except PluginError as error:
+                notes.append(f"device plugin: {error}")
+        if discovery_runs:
+            try:
+                discovered = feature_labels(hardware, config, strategy)
+            except PluginError as error:
+                notes.append(f"gpu feature discovery: {error}")
+    if not discovery_runs:
+        discovered = {}
+    own = default_labels(policy, node_labels, mig_capable=hardware.gpu.mig is not None)
+    return DesiredNode(advertised, discovered | own, tuple(notes))
+
+
+def _plugin_config(policy: ClusterPolicy, config_maps: ConfigMaps, node_labels: Mapping[str, str]) -> PluginConfig:
+    """Return the config that the node's plugin and feature discovery start with; raises PluginError."""
+    name = policy.device_plugin_config
+    if not name:
+        return PluginConfig()
+    if name not in config_maps:
+        raise PluginError(f'MountVolume.SetUp failed: configmap "{name}" not found')
+    data = config_maps[name]
+    label = node_labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL, "")
+    key = choose_config(label, policy.device_plugin_default, data)
+    return parse_config(data[key]) if key is not None else PluginConfig()
+
+
+def mig_request(
+    policy: ClusterPolicy | None,
+    config_maps: ConfigMaps,
+    node_labels: Mapping[str, str],
+    hardware: Hardware,
+    current: GpuLayouts,
+    *,
+    busy: bool,
+) -> MigRequest | None:
+    """Return what the MIG manager is asked for, or None where it does not run or nobody asks.
+
+    It runs on MIG-capable nodes only, and a missing ConfigMap keeps its pod from starting. `current` are the
+    layouts it made before, of the GPUs that the driver shows. The digest stands for the wish and for all that
+    its outcome depends on from outside, so that a wish that failed is not tried again and again, as there.
+    """
+    selected = node_labels.get(names.MIG_CONFIG_LABEL, "")
+    if (
+        policy is None
+        or not policy.mig_manager
+        or hardware.gpu.mig is None
+        or not selected
+        or not runs_on_node(node_labels, "mig-manager")
+    ):
+        return None
+    try:
+        configs = _mig_configs(policy, config_maps, hardware)
+    except MigConfigError as error:
+        digest = _digest(selected, str(error), busy)
+        return MigRequest(digest, MigOutcome(current, "failed", str(error), at_once=True))
+    if configs is None:
+        return None
+    entries = configs.get(selected)
+    outcome = reconfigure(hardware.gpu, device_id(hardware.gpu.product), current, configs, selected, busy=busy)
+    return MigRequest(_digest(selected, repr(entries), busy, len(current)), outcome)
+
+
+def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, hardware: Hardware) -> MigConfigs | None:
+    """Return the named configs, or None while their ConfigMap, or its key, is missing; raises MigConfigError."""
+    if not policy.mig_config:
+        assert hardware.gpu.mig is not None  # noqa: S101  (the caller asked)
+        return generated_configs(hardware.gpu.mig)
+    text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)
+    return None if text is None else parse_mig_configs(text)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+# -- what the node's GPUs remember ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MigMemory:
+    """What is written into a simulated node's GPUs: the layout of each; and the last wish and how it ended.
+
+    It lives in an annotation of the Node, where the hardware would have it.
+    """
+
+    layouts: GpuLayouts
+    handled: str = ""
+    state: str = ""
+
+    def to_text(self) -> str:
+        """Return it as the annotation's text."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def read_mig_memory(text: str | None, gpu_count: int) -> MigMemory:
+    """Read the annotation; a node without it, or with one for other hardware, is as new: MIG off everywhere."""
+    fresh = MigMemory((None,) * gpu_count)
+    try:
+        raw = json.loads(text or "null")
+        memory = MigMemory(tuple(raw["layouts"]), str(raw["handled"]), str(raw["state"]))
+    except (ValueError, KeyError, TypeError):
+        return fresh
+    return memory if len(memory.layouts) == gpu_count else fresh

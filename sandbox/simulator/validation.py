@@ -1,0 +1,317 @@
+"""Runs the node agent of validation pods: what a kubelet and a container runtime do on a real node.
+
+The zipapp and the expectations come out of the ConfigMaps that the pod mounts, the token is the service account's
+own, the NVML under the agent is simulated (`sandbox.nvml.run`). The verdict becomes the pod's readiness.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gpu_platform import names
+from sandbox.nvml import NodeProfile
+from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
+
+AGENT_KEY: Final = "agent.pyz"
+EXPECTATIONS_KEY: Final = "expectations.json"
+
+_READ_SECONDS: Final = 10  # the agent's own deadline for reading NVML; a simulated driver answers at once
+_AGENT_SECONDS: Final = 45  # a little more than reading, checking and publishing may take
+_AGAIN_SECONDS: Final = 5.0
+_IDLE_SECONDS: Final = 60.0
+_TOKEN_SECONDS: Final = 3600
+_QUIET_VERDICTS: Final = ("pass", "not-applicable")
+
+PatchStatus = Callable[[Object, Object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """What a validation pod mounts. `version` changes with the content."""
+
+    agent: str
+    expectations: str
+    version: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How the agent ended."""
+
+    ready: bool
+    message: str
+
+
+@dataclass(slots=True)
+class _Check:
+    """One validation pod. Written by the loop, `result` and `ended` also by the worker that runs the agent."""
+
+    inputs: object = None
+    running: bool = False
+    result: Result | None = None
+    ended: float = 0.0
+    token: tuple[str, float] = ("", 0.0)
+    """The token and until when to use it (monotonic seconds)."""
+
+
+class ValidationPods:
+    """All validation pods. `changed` is set when an agent ended; `workers`: how many agents run at a time."""
+
+    def __init__(self, api: Api, *, workers: int) -> None:
+        self._api = api
+        self.changed = threading.Event()
+        path = f"/api/v1/namespaces/{names.VALIDATION_NAMESPACE}/configmaps"
+        no_reports = {"labelSelector": f"!{names.VALIDATION_REPORT_LABEL}"}
+        self._config_maps = Informer(api, path, self.changed, no_reports)
+        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="agent")
+        self._folder = Path(tempfile.mkdtemp(prefix="simulator-"))
+        self._checks: dict[str, _Check] = {}
+        self._agents: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def look(self, pod: Object, profile: NodeProfile, patch_status: PatchStatus) -> float:
+        """Do what one pod needs now; return after how many seconds to look again without a change."""
+        mounted = read_mounts(pod, self._config_maps.all())
+        if mounted is None:
+            return _IDLE_SECONDS  # a kubelet waits for the volumes, too
+        check = self._checks.setdefault(pod["metadata"]["uid"], _Check())
+        if pod["status"].get("phase") != "Running":
+            patch_status(pod, pod_status(pod, Result(ready=False, message="the agent is starting")))
+        elif check.result is not None and shown_result(pod) != check.result:
+            patch_status(pod, pod_status(pod, check.result))
+            log(f"pod {key_of(pod)}: {check.result.message}")
+        if check.running:
+            return _IDLE_SECONDS
+        inputs = (mounted.version, profile)
+        again = check.ended + _AGAIN_SECONDS - time.monotonic()
+        if check.inputs == inputs and check.result is not None:
+            if check.result.ready:
+                return _IDLE_SECONDS
+            if again > 0:
+                return again
+        check.inputs = inputs
+        check.running = True
+        self._workers.submit(self._work, check, pod, profile, mounted)
+        return _IDLE_SECONDS
+
+    def forget_all_but(self, uids: set[str]) -> None:
+        """Drop what is known of pods that are gone."""
+        self._checks = {uid: check for uid, check in self._checks.items() if uid in uids}
+
+    def stop(self) -> None:
+        """End every agent and remove the files."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._stopped = True
+            for agent in self._agents:
+                agent.send_signal(signal.SIGINT)  # its own child goes with it
+        self._workers.shutdown(wait=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _work(self, check: _Check, pod: Object, profile: NodeProfile, mounted: Mounted) -> None:
+        try:
+            check.result = self._run(check, pod, profile, mounted)
+        except (ApiError, OSError) as error:
+            check.result = Result(ready=False, message=f"the agent could not be started: {error}")
+        finally:
+            check.ended = time.monotonic()
+            check.running = False
+            self.changed.set()
+
+    def _run(self, check: _Check, pod: Object, profile: NodeProfile, mounted: Mounted) -> Result:
+        agent = self._agent_file(mounted)
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            folder = Path(name)
+            files = {
+                "profile": profile.model_dump_json(),
+                "expectations": mounted.expectations,
+                "token": self._token(check, pod),
+            }
+            for file, text in files.items():
+                (folder / file).write_text(text)
+            simulated = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(folder / "profile"), "--"]
+            command = ["check", "--expect", str(folder / "expectations"), "--deadline", str(_READ_SECONDS)]
+            environment = {
+                **{key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ},
+                **agent_environment(pod),
+                "GPU_PLATFORM_API_SERVER": self._api.server,
+                "GPU_PLATFORM_TOKEN_FILE": str(folder / "token"),
+                "GPU_PLATFORM_CA_FILE": self._api.authority,
+            }
+            return self._await([*simulated, str(agent), *command, "--format", "json", "--publish"], environment)
+
+    def _await(self, command: Sequence[str], environment: Mapping[str, str]) -> Result:
+        with self._lock:
+            if self._stopped:
+                return Result(ready=False, message="the simulator stops")
+            # In the simulator's own process group, so that it ends with it.
+            agent = subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            self._agents.add(agent)
+        try:
+            output, errors = agent.communicate(timeout=_AGENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            agent.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                agent.communicate(timeout=3)
+            agent.kill()
+            agent.communicate()
+            return Result(ready=False, message=f"could-not-tell: the agent did not end within {_AGENT_SECONDS} s")
+        finally:
+            with self._lock:
+                self._agents.discard(agent)
+        return read_result(agent.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+    def _agent_file(self, mounted: Mounted) -> Path:
+        """Write the zipapp once a version."""
+        file = self._folder / f"agent-{mounted.version[0]}.pyz"
+        if not file.exists():
+            new = self._folder / f"{threading.get_ident()}.new"
+            new.write_bytes(base64.b64decode(mounted.agent))
+            new.replace(file)
+        return file
+
+    def _token(self, check: _Check, pod: Object) -> str:
+        """Return a token of the pod's service account, bound to the pod as a kubelet asks for it."""
+        token, until = check.token
+        if time.monotonic() < until:
+            return token
+        metadata, account = pod["metadata"], pod["spec"].get("serviceAccountName", "default")
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
+        answer = self._api.create(
+            f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound},
+            },
+        )
+        check.token = (answer["status"]["token"], time.monotonic() + _TOKEN_SECONDS / 2)
+        return check.token[0]
+
+
+# -- pure -------------------------------------------------------------------------------------------------
+
+
+def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
+    """Return the agent and the expectations of a pod's ConfigMap volumes, or None while one is missing."""
+    by_name = {each["metadata"]["name"]: each for each in config_maps}
+    agent: tuple[str, int] | None = None
+    expectations: tuple[str, int] | None = None
+    for volume in pod["spec"].get("volumes", ()):
+        config_map = by_name.get(volume.get("configMap", {}).get("name", ""), {})
+        if AGENT_KEY in (binary := config_map.get("binaryData") or {}):
+            agent = (binary[AGENT_KEY], version_of(config_map))
+        if EXPECTATIONS_KEY in (data := config_map.get("data") or {}):
+            expectations = (data[EXPECTATIONS_KEY], version_of(config_map))
+    if agent is None or expectations is None:
+        return None
+    return Mounted(agent[0], expectations[0], (agent[1], expectations[1]))
+
+
+def agent_environment(pod: Object) -> dict[str, str]:
+    """Return what the downward API tells the agent."""
+    metadata = pod["metadata"]
+    return {
+        "NODE_NAME": pod["spec"]["nodeName"],
+        "POD_NAME": metadata["name"],
+        "POD_UID": metadata["uid"],
+        "POD_NAMESPACE": metadata["namespace"],
+    }
+
+
+def read_result(code: int, output: str, errors: str) -> Result:
+    """Return the result of an agent that ended: ready with exit code 0 only.
+
+    The message names every check that did not pass, else the last line of the agent's errors.
+    """
+    last = (errors.strip().splitlines() or [f"exit code {code}"])[-1]
+    try:
+        report = cast("dict[str, Any]", json.loads(output))
+        found = [
+            f"{entry['id']}{' on ' + entry['device'] if entry['device'] else ''}: "
+            f"expected {entry['expected']}, observed {entry['observed']}"
+            for entry in report["checks"]
+            if entry["verdict"] not in _QUIET_VERDICTS
+        ]
+        verdict = str(report["verdict"])
+    except (ValueError, KeyError, TypeError):
+        return Result(ready=False, message=f"could-not-tell: the agent gave no report: {last}")
+    if code == 0:
+        return Result(ready=True, message=verdict)
+    return Result(ready=False, message=f"{verdict}: {'; '.join(found) or last}" if verdict != "pass" else last)
+
+
+def pod_status(pod: Object, result: Result) -> dict[str, Any]:
+    """Return the status of a running validation pod, as a strategic merge patch."""
+    spec, status = pod["spec"], pod["status"]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    started = status.get("startTime") or now
+    readiness = {
+        "status": "True" if result.ready else "False",
+        "reason": "Validated" if result.ready else "NotValidated",
+        "message": result.message,
+    }
+    before = {each["type"]: each for each in status.get("conditions", ())}
+    kinds = {
+        "PodReadyToStartContainers": {"status": "True"},
+        "Initialized": {"status": "True"},
+        "ContainersReady": readiness,
+        "Ready": readiness,
+    }
+    return {
+        "phase": "Running",
+        "startTime": started,
+        "conditions": [
+            {"type": kind, **condition, "lastTransitionTime": _since(before.get(kind), condition["status"], now)}
+            for kind, condition in kinds.items()
+        ],
+        "containerStatuses": [
+            {
+                "name": container["name"],
+                "image": container["image"],
+                "imageID": "",
+                "ready": result.ready,
+                "started": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": started}},
+            }
+            for container in spec["containers"]
+        ],
+    }
+
+
+def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
+    """Return since when a condition has its status."""
+    if before is not None and before["status"] == status:
+        return before.get("lastTransitionTime") or now
+    return now
+
+
+def shown_result(pod: Object) -> Result | None:
+    """Return the result that a pod's status shows."""
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "Ready":
+            return Result(condition["status"] == "True", condition.get("message", ""))
+    return None

@@ -1,0 +1,31 @@
+"""Hardware for the simulator's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_platform.catalog import load_catalog
+from sandbox.simulator.hardware import Hardware, VisibleGpu
+
+A100 = "p4de.24xlarge"  # 8 x A100-80GB
+T4 = "g4dn.12xlarge"  # 4 x T4
+
+OFF = None  # MIG mode off
+
+
+def node(machine_type: str = A100, *layouts: Mapping[str, int] | None, **changes: Any) -> Hardware:
+    """Return a node of that type; `layouts` by GPU, one alone for all GPUs, none for MIG off."""
+    catalog = load_catalog()
+    machine = catalog.machine_types[machine_type]
+    gpu = catalog.gpu_of(machine)
+    given = layouts or (OFF,)
+    cut = given * machine.gpu_count if len(given) == 1 else given
+    facts: dict[str, Any] = {
+        "machine": machine,
+        "gpu": gpu,
+        "driver_version": "580.95.05",
+        "cuda_version": 13000,
+        "gpus": tuple(VisibleGpu(gpu.product, gpu.memory_mib, layout) for layout in cut),
+    }
+    return Hardware(**{**facts, **changes})
