@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
-PASS = "pass"  # noqa: S105 - a verdict
-FAIL = "fail"
-NOT_APPLICABLE = "not-applicable"
-COULD_NOT_TELL = "could-not-tell"
+PASS: Final = "pass"  # noqa: S105 - a verdict
+FAIL: Final = "fail"
+NOT_APPLICABLE: Final = "not-applicable"
+COULD_NOT_TELL: Final = "could-not-tell"
 
 _REMEDIES = {
     NOT_SUPPORTED: "this GPU with this driver does not tell: see nvidia-smi -q, or drop the expectation",

@@ -1,0 +1,177 @@
+"""Cluster checks: a `v1/Node` object against what its pool's nodes should say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.quantity import parse_quantity
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, PASS
+from validators.expectations import NodeExpectation
+from validators.result import CheckResult, Verdict
+
+_VENDOR: Final = "nvidia.com/"
+_NOTHING: Final = "none"
+_IN_PROGRESS: Final = (
+    "pending",
+    "rebooting",
+)  # states of nvidia.com/mig.config.state on the way to one that stays
+_MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
+
+_LABEL_REMEDIES: Final = {
+    names.POOL_LABEL: "the node is not in the pool that the stack puts it in: run `up` again",
+    names.DEVICE_PLUGIN_CONFIG_LABEL: (
+        "without it the device plugin takes its default config and shares no GPU: run `up` again, or "
+        "kubectl label node {node} --overwrite " + names.DEVICE_PLUGIN_CONFIG_LABEL + "={expected}"
+    ),
+    names.MIG_CONFIG_LABEL: (
+        "the MIG manager makes the layout that this label names: drain the node, then "
+        "kubectl label node {node} --overwrite " + names.MIG_CONFIG_LABEL + "={expected}"
+    ),
+}
+_DISCOVERY_REMEDY: Final = (
+    "feature discovery sets it: see its pod on the node (kubectl get pods -n gpu-operator -o wide "
+    "-l app=gpu-feature-discovery); a stale value goes when the pod restarts"
+)
+
+
+def check_node(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
+    """Return the result of every cluster check of one node."""
+    return [
+        _ready(node),
+        *_allocatable(node, expectation),
+        *(_label(node, key, value, expectation) for key, value in expectation.labels.items()),
+        *(_taint(node, taint, expectation) for taint in expectation.taints),
+    ]
+
+
+def _ready(node: Mapping[str, Any]) -> CheckResult:
+    conditions: Sequence[Mapping[str, Any]] = node.get("status", {}).get("conditions") or ()
+    ready = next((each for each in conditions if each.get("type") == "Ready"), None)
+    status = "no Ready condition" if ready is None else str(ready.get("status"))
+    verdict: Verdict = {"True": PASS, "False": FAIL}.get(status, COULD_NOT_TELL)  # type: ignore[assignment]
+    reason = f": {ready['reason']}" if ready and verdict != PASS and ready.get("reason") else ""
+    return CheckResult(
+        id="node-ready",
+        verdict=verdict,
+        expected="Ready",
+        observed="Ready" if verdict == PASS else f"Ready is {status}{reason}",
+        source="always: a node that pods can run on",
+        remediation=""
+        if verdict == PASS
+        else f"kubectl describe node {_name(node)}, then the kubelet's log on it",
+    )
+
+
+def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
+    """Compare every `nvidia.com/*` resource, those that nobody expects too; none and 0 are the same."""
+    status = node.get("status", {})
+    found = {
+        name: int(parse_quantity(value))
+        for name, value in (status.get("allocatable") or {}).items()
+        if name.startswith(_VENDOR)
+    }
+    capacity: Mapping[str, Any] = status.get("capacity") or {}
+    results: list[CheckResult] = []
+    for name in sorted({*expectation.allocatable, *(name for name, count in found.items() if count)}):
+        expected, observed = expectation.allocatable.get(name, 0), found.get(name, 0)
+        results.append(
+            CheckResult(
+                id="allocatable",
+                device=name,
+                verdict=PASS if observed == expected else FAIL,
+                expected=str(expected or _NOTHING),
+                observed=str(observed or _NOTHING),
+                source=expectation.sources.get(name, f"pool {expectation.pool} offers no such resource"),
+                remediation=""
+                if observed == expected
+                else _allocatable_remedy(name, expected, observed, node, expectation, capacity),
+            )
+        )
+    return results
+
+
+def _allocatable_remedy(
+    resource: str,
+    expected: int,
+    observed: int,
+    node: Mapping[str, Any],
+    expectation: NodeExpectation,
+    capacity: Mapping[str, Any],
+) -> str:
+    wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
+    if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
+        return f"the node lacks the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
+    if resource.startswith(names.MIG_RESOURCE_PREFIX) or expectation.labels.get(names.MIG_CONFIG_LABEL):
+        return f"the GPUs' MIG instances differ from the layout: {_MIG_MANAGER_LOG}"
+    if not expected:
+        return "look for a second device plugin on the node, or a config that does not rename shared GPUs"
+    if int(parse_quantity(capacity.get(resource, 0))) > observed:
+        return "the device plugin calls some GPUs unhealthy: see its log for Xid errors, and the node's own checks"
+    if not observed:
+        return (
+            "the device plugin has registered nothing: kubectl get pods -n gpu-operator -o wide "
+            "-l app=nvidia-device-plugin-daemonset"
+        )
+    return "compare the number of GPUs (check gpu-count) and the replicas in the device plugin's config"
+
+
+def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeExpectation) -> CheckResult:
+    observed = _labels(node).get(key)
+    verdict: Verdict = PASS if observed == expected else FAIL
+    remedy = _label_remedy(key).format(node=_name(node), expected=expected)
+    if key == names.MIG_STATE_LABEL and observed in _IN_PROGRESS:
+        verdict, remedy = COULD_NOT_TELL, "the MIG manager is at work: wait for it, then validate again"
+    return CheckResult(
+        id="mig-config-state" if key == names.MIG_STATE_LABEL else "label",
+        device=key,
+        verdict=verdict,
+        expected=expected,
+        observed=_NOTHING if observed is None else observed,
+        source=expectation.sources.get(key, ""),
+        remediation="" if verdict == PASS else remedy,
+    )
+
+
+def _label_remedy(key: str) -> str:
+    if key == names.MIG_STATE_LABEL:
+        return (
+            f"see why the MIG manager failed: {_MIG_MANAGER_LOG}; instances change only on an idle GPU: "
+            "drain the node and set the label " + names.MIG_CONFIG_LABEL + " again"
+        )
+    if key in _LABEL_REMEDIES:
+        return _LABEL_REMEDIES[key]
+    return _DISCOVERY_REMEDY if key.startswith(_VENDOR) else "run `up` again, which sets it"
+
+
+def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeExpectation) -> CheckResult:
+    """Every expected taint has to be there; others (a cordon, a not-ready node) are not judged here."""
+    key = taint["key"]
+    taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
+    same = [_taint_text(each) for each in taints if each.get("key") == key]
+    expected = _taint_text(taint)
+    return CheckResult(
+        id="taint",
+        device=key,
+        verdict=PASS if expected in same else FAIL,
+        expected=expected,
+        observed=expected if expected in same else ", ".join(same) or _NOTHING,
+        source=expectation.sources.get(key, f"pool {expectation.pool}"),
+        remediation=""
+        if expected in same
+        else f"pods without GPUs can land here: run `up` again, or kubectl taint node {_name(node)} {expected}",
+    )
+
+
+def _taint_text(taint: Mapping[str, str]) -> str:
+    value = taint.get("value")
+    return f"{taint['key']}{f'={value}' if value else ''}:{taint.get('effect', '')}"
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return node["metadata"]["name"]
+
+
+def _labels(node: Mapping[str, Any]) -> Mapping[str, str]:
+    return node["metadata"].get("labels") or {}

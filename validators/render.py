@@ -1,0 +1,135 @@
+"""The validation report for a terminal and as JUnit XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+from xml.etree import ElementTree
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
+from validators.report import NodeReport, ValidationReport
+from validators.result import CheckResult
+
+_STYLES: Final = {PASS: "green", FAIL: "bold red", COULD_NOT_TELL: "yellow", NOT_APPLICABLE: "dim"}
+_MOST_NODES_NAMED: Final = 4
+_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+
+
+def print_report(report: ValidationReport, console: Console) -> None:
+    """Print what needs attention first, one row for all nodes that share it, then a line for each pool."""
+    for verdict in (FAIL, COULD_NOT_TELL):
+        rows = _shared(report, verdict)
+        if rows:
+            console.print(_findings(rows, verdict))
+    console.print(_pools(report))
+    console.print(Text(f"Validation: {report.verdict}", style=_STYLES[report.verdict]))
+
+
+def as_junit(report: ValidationReport) -> str:
+    """Return JUnit XML: a test suite for each node, a test case for each check.
+
+    A critical check that could not tell is an error, a lesser one is skipped: neither passes.
+    """
+    root = ElementTree.Element("testsuites", name="gpu-platform validation")
+    for node in report.nodes:
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=_xml(node.title),
+            tests=str(len(node.checks)),
+            failures=str(sum(check.verdict == FAIL for check in node.checks)),
+            errors=str(sum(_is_error(check) for check in node.checks)),
+            skipped=str(sum(_is_skipped(check) for check in node.checks)),
+            time=f"{node.duration_seconds:.3f}",
+        )
+        for check in node.checks:
+            case = ElementTree.SubElement(
+                suite, "testcase", name=_xml(check.name), classname=_xml(f"{node.pool}.{node.title}")
+            )
+            if check.verdict != PASS:
+                kind = "failure" if check.verdict == FAIL else "error" if _is_error(check) else "skipped"
+                entry = ElementTree.SubElement(case, kind, message=_xml(_message(check)))
+                if check.needs_attention:
+                    entry.text = _xml(f"{check.source}\n{check.remediation}")
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _is_error(check: CheckResult) -> bool:
+    return check.verdict == COULD_NOT_TELL and check.severity == "critical"
+
+
+def _is_skipped(check: CheckResult) -> bool:
+    return check.verdict in (COULD_NOT_TELL, NOT_APPLICABLE) and not _is_error(check)
+
+
+def _message(check: CheckResult) -> str:
+    if check.verdict == NOT_APPLICABLE:
+        return "nothing expected" + (f"; observed {check.observed}" if check.observed else "")
+    return f"{check.verdict}: expected {check.expected}, observed {check.observed}"
+
+
+def _xml(text: str) -> str:
+    """Return text without the characters that XML 1.0 cannot hold."""
+    return _NOT_XML.sub("�", text)
+
+
+def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[NodeReport]]:
+    """Return the checks with a verdict, each with the nodes where it came out the same."""
+    rows: dict[CheckResult, list[NodeReport]] = {}
+    for node in report.nodes:
+        for check in node.checks:
+            if check.verdict == verdict:
+                rows.setdefault(check, []).append(node)
+    return rows
+
+
+def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:
+    table = Table(title=verdict, title_style=_STYLES[verdict], title_justify="left", show_lines=True)
+    for header, ratio in (("node", 2), ("check", 2), ("expected", 3), ("observed", 3), ("remedy", 4)):
+        table.add_column(header, ratio=ratio, overflow="fold")
+    for check, nodes in rows.items():
+        table.add_row(
+            Text(_names(nodes)),
+            Text(check.name if check.severity == "critical" else f"{check.name} ({check.severity})"),
+            _with_source(check),
+            Text(check.observed),
+            Text(check.remediation),
+        )
+    return table
+
+
+def _with_source(check: CheckResult) -> RenderableType:
+    expected = Text(check.expected)
+    return Group(expected, Text(f"({check.source})", style="dim")) if check.source else expected
+
+
+def _names(nodes: Sequence[NodeReport]) -> str:
+    named = ", ".join(node.title for node in nodes[:_MOST_NODES_NAMED])
+    more = len(nodes) - _MOST_NODES_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _pools(report: ValidationReport) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for header in ("pool", "machine type"):
+        table.add_column(header)
+    for header in ("nodes", PASS, FAIL, COULD_NOT_TELL, "checks passed"):
+        table.add_column(header, justify="right")
+    for pool in dict.fromkeys(node.pool for node in report.nodes):
+        everything = [node for node in report.nodes if node.pool == pool]
+        members = [node for node in everything if node.node]
+        checks = [check for node in members for check in node.checks if check.verdict != NOT_APPLICABLE]
+        table.add_row(
+            Text(pool),
+            Text(everything[0].machine_type),
+            str(len(members)),
+            *(str(sum(node.verdict == verdict for node in members)) for verdict in (PASS, FAIL, COULD_NOT_TELL)),
+            f"{sum(check.verdict == PASS for check in checks)} of {len(checks)}",
+        )
+    return table
