@@ -14,7 +14,7 @@ class Cluster(pulumi.ComponentResource):
 
     It is given the path of the kubeconfig, never its content, so that no credential reaches the state.
 
-    Outputs: `kubeconfig` (path; None: the client's own default), `context`.
+    Outputs: `name`, `kubeconfig` (path; None: the client's own default), `context`.
     """
 
     kubeconfig: pulumi.Output[str | None]
@@ -37,4 +37,4 @@ class Cluster(pulumi.ComponentResource):
         )
         self.kubeconfig = pulumi.Output.from_input(path)
         self.context = pulumi.Output.from_input(args.context)
-        self.register_outputs({"kubeconfig": self.kubeconfig, "context": self.context})
+        self.register_outputs({"name": args.name, "kubeconfig": self.kubeconfig, "context": self.context})

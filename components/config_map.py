@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform.planning.plan import ConfigMapPlan
 
 
@@ -24,7 +25,7 @@ class _HashedConfigMap(pulumi.ComponentResource):
             args.name,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.name, namespace=args.namespace),
             data=args.data,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=inside(self, opts),
         )
         self.config_map_name = config_map.metadata.name
         self.register_outputs({"config_map_name": self.config_map_name})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from components.config_map import GpuSharing, MigLayout
 from gpu_platform import names
 from gpu_platform.planning.plan import OperatorPlan
@@ -27,9 +28,9 @@ class GpuOperator(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
-        namespace = self._create_namespace(args)
-        configs = self._create_configs(args, pulumi.ResourceOptions(parent=self, depends_on=[namespace]))
-        ready = pulumi.ResourceOptions(parent=self, depends_on=configs)
+        namespace = self._create_namespace(args, inside(self, opts))
+        configs = self._create_configs(args, inside(self, opts, namespace))
+        ready = inside(self, opts, *configs)
         if args.install == "helm":
             self._install_chart(args, ready)
         else:
@@ -38,7 +39,7 @@ class GpuOperator(pulumi.ComponentResource):
         self.namespace = namespace.metadata.name
         self.register_outputs({"release": self.release, "namespace": self.namespace})
 
-    def _create_namespace(self, args: OperatorPlan) -> k8s.core.v1.Namespace:
+    def _create_namespace(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> k8s.core.v1.Namespace:
         return k8s.core.v1.Namespace(
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(
@@ -46,7 +47,7 @@ class GpuOperator(pulumi.ComponentResource):
                 # Drivers and device plugins need the host.
                 labels={"pod-security.kubernetes.io/enforce": "privileged"},
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=opts,
         )
 
     def _create_configs(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:

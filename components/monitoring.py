@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform import names
 from gpu_platform.planning.plan import MonitoringPlan
 
@@ -19,6 +20,7 @@ class Monitoring(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: MonitoringPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Monitoring", name, None, opts)
+        self._child = inside(self, opts)
         if args.service_monitor:
             self._create_service_monitor(args)
             self._create_rules(args)
@@ -39,7 +41,7 @@ class Monitoring(pulumi.ComponentResource):
                 # The exporter's own pod and namespace labels name the workload that holds the GPU: keep them.
                 "endpoints": [{"port": "gpu-metrics", "interval": args.interval, "honorLabels": True}],
             },
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=self._child,
         )
 
     def _create_rules(self, args: MonitoringPlan) -> None:
@@ -67,5 +69,5 @@ class Monitoring(pulumi.ComponentResource):
                     }
                 ]
             },
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=self._child,
         )

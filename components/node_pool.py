@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform import names
 from gpu_platform.planning.plan import PoolPlan
 
@@ -22,7 +23,7 @@ class NodePool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: PoolPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:NodePool", name, None, opts)
-        self._child = pulumi.ResourceOptions(parent=self)
+        self._child = inside(self, opts)
         if args.nodes.ownership == "created":
             self._create_nodes(args)
         elif args.nodes.ownership == "labelled":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform import names
 from gpu_platform.planning.content import content_hash
 from gpu_platform.planning.plan import PoolPlan, ValidationPlan
@@ -50,9 +51,10 @@ class NodeValidation(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=args.validation.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=inside(self, opts),
         )
-        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._inside = inside(self, opts, namespace)
+        self._waits = opts
         account = self._create_account()
         agent = build_agent()
         config = self._create_agent_config(agent)
@@ -132,10 +134,9 @@ class NodeValidation(pulumi.ComponentResource):
                     spec=self._pod(pool, name),
                 ),
             ),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[agent, expectations, *access],
-                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
+            opts=pulumi.ResourceOptions.merge(
+                inside(self, self._waits, agent, expectations, *access),
+                pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout)),
             ),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform.planning.plan import PriorityClassPlan
 
 
@@ -30,7 +31,7 @@ class PriorityClasses(pulumi.ComponentResource):
                 global_default=False,
                 preemption_policy="PreemptLowerPriority",
                 description=priority.description,
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=inside(self, opts),
             )
         self.values = pulumi.Output.from_input({priority.name: priority.value for priority in args})
         self.register_outputs({"values": self.values})

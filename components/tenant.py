@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import inside
 from gpu_platform import names
 from gpu_platform.planning.plan import Subject, TenantPlan, WorkloadPlan
 
@@ -26,13 +27,13 @@ class Tenant(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=inside(self, opts),
         )
-        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._inside = inside(self, opts, namespace)
         guards = [*self._create_quotas(), self._create_limits()]
-        self._create_access()
+        self._create_access(opts)
         self._create_network_policies()
-        guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
+        guarded = inside(self, opts, *guards)
         for workload in args.workloads:
             self._create_workload(workload, guarded)
         self.namespace = namespace.metadata.name
@@ -87,7 +88,7 @@ class Tenant(pulumi.ComponentResource):
             opts=self._inside,
         )
 
-    def _create_access(self) -> None:
+    def _create_access(self, opts: pulumi.ResourceOptions | None) -> None:
         rules = [
             (
                 [""],
@@ -115,7 +116,7 @@ class Tenant(pulumi.ComponentResource):
                 api_group="rbac.authorization.k8s.io", kind="Role", name="team-member"
             ),
             subjects=[_subject(member) for member in self._args.members],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+            opts=inside(self, opts, role),
         )
 
     def _create_network_policies(self) -> None:

@@ -6,12 +6,18 @@ Made by `gpu_platform.planning`; nothing here decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, cast
 
 from validators.expectations import Expectations, NodeExpectation
 
 Labels = Mapping[str, str]
+
+# Classes that a tenant may never use.
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+# What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
+DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
+DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +198,7 @@ class Subject:
 
     kind: Literal["User", "Group", "ServiceAccount"]
     name: str
-    namespace: str | None
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +210,13 @@ class TenantPlan:
     """
 
     namespace: str
-    labels: Labels
     quota: Mapping[str, str]
-    forbidden_priorities: tuple[str, ...]
-    default_request: Mapping[str, str]
-    default_limit: Mapping[str, str]
     members: tuple[Subject, ...]
-    workloads: tuple[WorkloadPlan, ...]
+    labels: Labels = field(default_factory=dict[str, str])
+    forbidden_priorities: tuple[str, ...] = SYSTEM_PRIORITIES
+    default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))
+    default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
+    workloads: tuple[WorkloadPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +316,7 @@ def plan_as_json(value: object) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, Expectations):
         return value.as_json()
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name.rstrip("_"): plan_as_json(getattr(value, field.name)) for field in fields(value)}
+        return {one.name.rstrip("_"): plan_as_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plan_as_json(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.plan import (
+    SYSTEM_PRIORITIES,
     Decision,
     PoolPlan,
     PriorityClassPlan,
@@ -20,7 +21,6 @@ from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
-SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 RESERVED_NAMESPACES = {
     "default",
     "kube-system",
@@ -30,9 +30,6 @@ RESERVED_NAMESPACES = {
     names.VALIDATION_NAMESPACE,
     names.SANDBOX_NAMESPACE,
 }
-# What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
-DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
-DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
 # Kubernetes' own pause image: it holds the GPU and computes nothing.
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a"
 
@@ -236,8 +233,6 @@ def plan_tenant(
         },
         quota=quota,
         forbidden_priorities=(*above, *SYSTEM_PRIORITIES),
-        default_request=DEFAULT_REQUEST,
-        default_limit=DEFAULT_LIMIT,
         members=tuple(_subject(member) for member in team.members),
         workloads=tuple(_plan_workload(workload, team, pools) for workload in team.workloads),
     )

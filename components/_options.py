@@ -1,0 +1,22 @@
+"""Options of a component's children."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pulumi
+
+
+def inside(
+    component: pulumi.Resource, opts: pulumi.ResourceOptions | None, *after: pulumi.Resource
+) -> pulumi.ResourceOptions:
+    """Return the options of a child: below its component, after `after` and after all the component waits for.
+
+    Pulumi does not hand a component's `depends_on` down to its children.
+    """
+    waits = opts.depends_on if opts is not None else None
+    if waits is None:
+        return pulumi.ResourceOptions(parent=component, depends_on=list(after))
+    listed = cast("Sequence[pulumi.Resource]", waits if isinstance(waits, list | tuple) else [waits])
+    return pulumi.ResourceOptions(parent=component, depends_on=[*listed, *after])

@@ -1,0 +1,16 @@
+"""One component of the folder, in a program of somebody else's."""
+
+import pulumi
+
+from components.tenant import Tenant
+from gpu_platform.planning.plan import Subject, TenantPlan
+
+tenant = Tenant(
+    "vision",
+    TenantPlan(
+        namespace="vision",
+        quota={"requests.nvidia.com/gpu": "8", "requests.nvidia.com/gpu.shared": "0"},
+        members=(Subject(kind="Group", name="vision"),),
+    ),
+)
+pulumi.export("namespace", tenant.namespace)

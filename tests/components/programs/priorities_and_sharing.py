@@ -1,0 +1,9 @@
+"""The priority classes and a time-slicing config alone."""
+
+from components.config_map import GpuSharing
+from components.priority_classes import PriorityClasses
+from gpu_platform.planning.content import as_yaml, hashed_config_map
+from gpu_platform.planning.plan import PriorityClassPlan
+
+PriorityClasses("priorities", [PriorityClassPlan(name="training", value=100, description="jobs")])
+GpuSharing("sharing", hashed_config_map("device-plugin", "gpu-operator", {"serve": as_yaml({"version": "v1"})}))

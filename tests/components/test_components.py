@@ -1,0 +1,212 @@
+"""What the components register for the shipped stacks, and that each can be used alone."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import load_stack
+from tests.components.conftest import Recorded
+
+Stack = Callable[[str], Recorded]
+STACKS = ["local", "dev", "speech"]
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_kubernetes_object_is_named_explicitly(stack: Stack, name: str) -> None:
+    for record in stack(name).resources:
+        if record.type.startswith("kubernetes:") and not record.type.endswith(":Release"):
+            assert record.inputs["metadata"]["name"], record.urn
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_component_registers_its_outputs(stack: Stack, name: str) -> None:
+    components = [r for r in stack(name).resources if r.type.startswith("gpu-platform:index:")]
+    assert components
+    for component in components:
+        assert component.outputs, component.urn
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_provider(
+    stack: Stack, name: str
+) -> None:
+    for record in stack(name).resources:
+        if record.type.startswith("kubernetes:"):
+            assert "gpu-platform:index:" in record.parent, record.urn
+            assert f"::{load_stack(name).plan.cluster.name}::" in record.provider, record.urn
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
+    known = record_stack(
+        load_stack(name), preview=False, resolve_stack=lambda _: {"kubeconfig": "/some/kubeconfig"}
+    )
+    assert {r.urn for r in known.resources} == {r.urn for r in stack(name).resources}
+    assert len(known.resources) == len(stack(name).resources)
+
+
+def test_the_sandbox_gets_a_cluster_policy_and_a_real_cluster_a_helm_release(stack: Stack) -> None:
+    assert [r.type for r in stack("local").of("ClusterPolicy")] == ["kubernetes:nvidia.com/v1:ClusterPolicy"]
+    assert not stack("local").of("Release")
+    release = stack("dev").one("Release", "gpu-operator")
+    assert release.inputs["version"] == "v26.7.0"
+    assert release.inputs["values"]["driver"] == {"enabled": True, "version": "580.173.02"}
+    assert not stack("dev").of("ClusterPolicy")
+
+
+def test_the_operator_waits_for_the_config_maps_that_it_names(stack: Stack) -> None:
+    local = stack("local")
+    policy = local.of("ClusterPolicy")[0]
+    named = policy.inputs["spec"]["devicePlugin"]["config"]["name"]
+    assert local.one("ConfigMap", named).urn in policy.dependencies
+    metrics = policy.inputs["spec"]["dcgmExporter"]["config"]["name"]
+    assert local.one("ConfigMap", metrics).urn in policy.dependencies
+
+
+def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: Stack) -> None:
+    node = stack("local").one("Node", "notebooks-0").inputs
+    assert node["metadata"]["labels"]["nvidia.com/mig.config"] == "notebooks"
+    assert node["metadata"]["labels"]["nvidia.com/device-plugin.config"] == "notebooks"
+    assert node["metadata"]["annotations"]["sandbox.gpu-platform.dev/machine-type"] == "p4de.24xlarge"
+    assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+
+
+def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_alone(stack: Stack) -> None:
+    patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
+    assert patched == ["dgx-01", "dgx-02"]
+    assert not stack("dev").of("Node")
+
+
+def test_the_validation_pods_reach_all_gpus_without_taking_one_and_without_privileges(stack: Stack) -> None:
+    pod = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert pod["runtimeClassName"] == "nvidia"
+    assert not any("nvidia.com" in name for name in container["resources"]["limits"])
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert "@sha256:" in container["image"]
+
+
+def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothing_else(stack: Stack) -> None:
+    role = stack("local").one("Role", "gpu-node-validation")
+    assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
+    assert role.inputs["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}
+    ]
+    assert not stack("local").of("ClusterRoleBinding")
+
+
+def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
+    for daemon_set in stack("local").of("DaemonSet"):
+        assert daemon_set.timeouts == {"create": "300s", "update": "300s"}
+
+
+def test_the_agent_in_the_config_map_is_a_zipapp_with_nvml_bindings(stack: Stack) -> None:
+    data = stack("local").one("ConfigMap", "gpu-node-agent").inputs["binaryData"]["agent.pyz"]
+    content = base64.b64decode(data)
+    assert len(data) < 1024 * 1024, "a ConfigMap holds at most 1 MiB"
+    names = zipfile.ZipFile(io.BytesIO(content)).namelist()
+    assert "__main__.py" in names
+    assert "pynvml.py" in names
+
+
+def test_the_expectations_of_a_pool_are_the_plans(stack: Stack) -> None:
+    data = stack("local").one("ConfigMap", "validate-notebooks-expectations").inputs["data"]
+    plan = load_stack("local").plan
+    assert plan.kind == "environment"
+    assert json.loads(data["expectations.json"]) == plan.pools[2].expectations.as_json()
+
+
+def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:
+    local = stack("local")
+    proofs = {r.urn for r in local.of("DaemonSet")}
+    for kind in ("Namespace", "Deployment"):
+        for record in local.of(kind):
+            if "gpu-platform:index:Tenant" in record.parent:
+                assert proofs <= set(record.dependencies), record.urn
+
+
+def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(stack: Stack) -> None:
+    policies = [
+        r.inputs for r in stack("local").of("NetworkPolicy") if r.inputs["metadata"]["namespace"] == "vision"
+    ]
+    by_name = {policy["metadata"]["name"]: policy["spec"] for policy in policies}
+    assert by_name["default-deny"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in by_name["default-deny"]
+    assert "egress" not in by_name["default-deny"]
+    assert {port["port"] for port in by_name["allow-dns"]["egress"][0]["ports"]} == {53}
+    assert set(by_name) == {"default-deny", "allow-dns", "allow-own-namespace"}
+
+
+def test_a_tenants_members_cannot_change_their_own_quota_or_rights(stack: Stack) -> None:
+    rules = stack("local").one("Role", "vision-member").inputs["rules"]
+    writable = {r for rule in rules if "create" in rule["verbs"] for r in rule["resources"]}
+    assert not writable & {"resourcequotas", "limitranges", "roles", "rolebindings", "networkpolicies"}
+    assert not any("*" in value for rule in rules for value in (*rule["verbs"], *rule["resources"]))
+
+
+def test_a_tenants_quota_also_counts_classes_above_its_own_as_zero_pods(stack: Stack) -> None:
+    quota = stack("local").one("ResourceQuota", "vision-priority").inputs["spec"]
+    assert quota["hard"] == {"pods": "0"}
+    expression = quota["scopeSelector"]["matchExpressions"][0]
+    assert expression["scopeName"] == "PriorityClass"
+    assert "inference" in expression["values"]
+
+
+def test_a_workload_requests_what_it_is_limited_to(stack: Stack) -> None:
+    for deployment in stack("local").of("Deployment"):
+        for container in deployment.inputs["spec"]["template"]["spec"]["containers"]:
+            assert container["resources"]["requests"] == container["resources"]["limits"]
+
+
+def test_no_priority_class_is_the_global_default(stack: Stack) -> None:
+    classes = stack("local").of("PriorityClass")
+    assert {c.inputs["metadata"]["name"]: c.inputs["value"] for c in classes} == {
+        "training": 100,
+        "inference": 1000,
+    }
+    assert all(c.inputs["globalDefault"] is False for c in classes)
+
+
+def test_the_alerts_are_written_as_a_prometheus_rule_with_the_labels_of_the_stack(stack: Stack) -> None:
+    rule = stack("dev").of("PrometheusRule")[0].inputs
+    assert rule["metadata"]["labels"] == {"release": "prometheus"}
+    alerts = [alert["alert"] for alert in rule["spec"]["groups"][0]["rules"]]
+    assert "GpuXidError" in alerts
+    assert len(alerts) == len(set(alerts))
+
+
+def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) -> None:
+    speech = stack("speech")
+    assert [r.name for r in speech.resources if r.type == "pulumi:pulumi:StackReference"] == ["local"]
+    assert {r.type for r in speech.resources if r.type.startswith("gpu-platform:")} == {
+        "gpu-platform:index:Cluster",
+        "gpu-platform:index:Tenant",
+    }
+
+
+def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> None:
+    provider = next(r for r in stack("local").resources if r.type == "pulumi:providers:kubernetes")
+    assert provider.inputs["kubeconfig"].endswith("/kubeconfig")
+
+
+def test_a_tenant_can_be_used_alone(program: Callable[[str], Recorded]) -> None:
+    alone = program("one_tenant")
+    assert alone.program.outputs == {"namespace": "vision"}
+    assert alone.one("ResourceQuota", "vision-quota").inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == "8"
+
+
+def test_sharing_and_priorities_can_be_used_alone(program: Callable[[str], Recorded]) -> None:
+    alone = program("priorities_and_sharing")
+    config = alone.of("ConfigMap")[0].inputs
+    assert config["metadata"]["name"].startswith("device-plugin-")
+    assert yaml.safe_load(config["data"]["serve"]) == {"version": "v1"}
