@@ -24,7 +24,7 @@ _MANIFESTS: Final = "manifests"
 _CLUSTER_SCOPED: Final = "_cluster"  # no namespace can have this name, and it sorts before all of them
 
 
-def render(recorded: RecordedProgram, plan: object, out: Path) -> int:
+def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
     """Write `recorded` and the JSON-able `plan` to the folder `out`; return the number of manifests.
 
     Files of an earlier render are replaced, each at once, and its manifests that are no longer declared are

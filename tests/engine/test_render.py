@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpu_platform.engine import render as render_module
-from gpu_platform.engine.render import render
+from gpu_platform.engine.render import write_render
 from gpu_platform.errors import BadInput
 from tests.engine.conftest import Record
 
@@ -26,7 +26,7 @@ def state_resources(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_render_has_resources_plan_state_and_one_manifest_per_object(record: Record, tmp_path: Path) -> None:
-    assert render(record("small"), {"pools": []}, tmp_path / "out") == 4
+    assert write_render(tmp_path / "out", record("small"), {"pools": []}) == 4
 
     assert tree(tmp_path / "out") == {
         ".gpu-platform-render.json",
@@ -43,7 +43,7 @@ def test_a_render_has_resources_plan_state_and_one_manifest_per_object(record: R
 
 def test_resources_json_is_the_list_of_records_in_registration_order(record: Record, tmp_path: Path) -> None:
     recorded = record("small")
-    render(recorded, {}, tmp_path)
+    write_render(tmp_path, recorded, {})
 
     assert json.loads((tmp_path / "resources.json").read_text()) == [
         resource.to_json() for resource in recorded.resources
@@ -51,7 +51,7 @@ def test_resources_json_is_the_list_of_records_in_registration_order(record: Rec
 
 
 def test_a_manifest_reads_from_api_version_to_the_rest(record: Record, tmp_path: Path) -> None:
-    render(record("small"), {}, tmp_path)
+    write_render(tmp_path, record("small"), {})
 
     assert (tmp_path / "manifests/vision/configmap-settings.yaml").read_text() == (
         "apiVersion: v1\nkind: ConfigMap\n"
@@ -62,7 +62,7 @@ def test_a_manifest_reads_from_api_version_to_the_rest(record: Record, tmp_path:
 
 def test_texts_of_several_lines_are_written_as_blocks_and_read_back_equal(record: Record, tmp_path: Path) -> None:
     recorded = record("texts")
-    render(recorded, {}, tmp_path)
+    write_render(tmp_path, recorded, {})
 
     text = (tmp_path / "manifests/default/configmap-texts.yaml").read_text()
     assert "config.yaml: |\n    version: v1\n" in text
@@ -71,7 +71,7 @@ def test_texts_of_several_lines_are_written_as_blocks_and_read_back_equal(record
 
 
 def test_objects_of_one_kind_name_in_two_groups_get_two_files(record: Record, tmp_path: Path) -> None:
-    render(record("texts"), {}, tmp_path)
+    write_render(tmp_path, record("texts"), {})
 
     assert {"manifests/default/queue-a.yaml", "manifests/default/queue.two.example.com-second-queue.yaml"} <= tree(
         tmp_path
@@ -79,7 +79,7 @@ def test_objects_of_one_kind_name_in_two_groups_get_two_files(record: Record, tm
 
 
 def test_no_secret_is_written_to_any_file(record: Record, tmp_path: Path) -> None:
-    render(record("small"), {}, tmp_path)
+    write_render(tmp_path, record("small"), {})
 
     assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
@@ -87,11 +87,11 @@ def test_no_secret_is_written_to_any_file(record: Record, tmp_path: Path) -> Non
 def test_manifests_that_are_no_longer_declared_are_removed_and_nothing_else(
     record: Record, tmp_path: Path
 ) -> None:
-    render(record("small"), {}, tmp_path)
+    write_render(tmp_path, record("small"), {})
     (tmp_path / "manifests/mine.yaml").write_text("kept: true\n")
     (tmp_path / "notes.txt").write_text("kept\n")
 
-    render(record("small", {"team": "speech", "replicas": 4}), {}, tmp_path)
+    write_render(tmp_path, record("small", {"team": "speech", "replicas": 4}), {})
 
     files = tree(tmp_path)
     assert {"manifests/mine.yaml", "notes.txt", "manifests/speech/configmap-settings.yaml"} <= files
@@ -102,13 +102,13 @@ def test_manifests_that_are_no_longer_declared_are_removed_and_nothing_else(
 def test_an_index_that_names_files_outside_its_manifests_removes_none_of_them(
     record: Record, tmp_path: Path
 ) -> None:
-    render(record("small"), {}, tmp_path / "out")
+    write_render(tmp_path / "out", record("small"), {})
     victim = tmp_path / "victim.yaml"
     victim.write_text("kept: true\n")
     paths = ["manifests/../../victim.yaml", "../victim.yaml", str(victim), "plan.json"]
     (tmp_path / "out/.gpu-platform-render.json").write_text(json.dumps({"manifests": paths}))
 
-    render(record("small"), {}, tmp_path / "out")
+    write_render(tmp_path / "out", record("small"), {})
 
     assert victim.exists()
 
@@ -126,8 +126,8 @@ def test_a_render_that_stopped_in_the_middle_is_cleaned_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(render_module.os, "replace", fail_at_the_last_manifest)
         with pytest.raises(KeyboardInterrupt):
-            render(record("small"), {}, tmp_path)
-    render(record("small", {"team": "speech", "replicas": 4}), {}, tmp_path)
+            write_render(tmp_path, record("small"), {})
+    write_render(tmp_path, record("small", {"team": "speech", "replicas": 4}), {})
 
     assert not any("namespace-vision" in file for file in tree(tmp_path))
 
@@ -144,7 +144,7 @@ def test_an_output_that_is_not_a_render_is_refused_and_left_alone(
         (out / "sub/mine.txt").write_text("mine\n")
 
     with pytest.raises(BadInput, match=found):
-        render(record("small"), {}, out)
+        write_render(out, record("small"), {})
     assert tree(tmp_path) in ({"out"}, {"out/sub/mine.txt"})
 
 
@@ -152,11 +152,11 @@ def test_an_output_that_cannot_be_written_is_bad_input(record: Record, tmp_path:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(BadInput, match="--out"):
-        render(record("small"), {}, tmp_path / "file" / "out")
+        write_render(tmp_path / "file" / "out", record("small"), {})
 
 
 def test_the_state_is_a_deployment_of_version_three_with_the_stack_first(record: Record, tmp_path: Path) -> None:
-    render(record("small"), {}, tmp_path)
+    write_render(tmp_path, record("small"), {})
 
     state = json.loads((tmp_path / "state.json").read_text())
     assert state["version"] == 3
@@ -166,8 +166,8 @@ def test_the_state_is_a_deployment_of_version_three_with_the_stack_first(record:
 
 
 def test_everything_that_a_state_refers_to_stands_before_it(record: Record, tmp_path: Path) -> None:
-    render(record("cloud"), {}, tmp_path / "cloud")
-    render(record("small"), {}, tmp_path / "small")
+    write_render(tmp_path / "cloud", record("cloud"), {})
+    write_render(tmp_path / "small", record("small"), {})
 
     for resources in (state_resources(tmp_path / "cloud"), state_resources(tmp_path / "small")):
         urns: set[str] = set()
@@ -183,7 +183,7 @@ def test_everything_that_a_state_refers_to_stands_before_it(record: Record, tmp_
 
 
 def test_a_default_provider_stands_in_where_the_program_names_none(record: Record, tmp_path: Path) -> None:
-    render(record("cloud"), {}, tmp_path)
+    write_render(tmp_path, record("cloud"), {})
 
     providers = [item["urn"] for item in state_resources(tmp_path) if item["type"].startswith("pulumi:providers:")]
     assert [urn.partition("::pulumi:")[2] for urn in providers] == [
@@ -194,7 +194,7 @@ def test_a_default_provider_stands_in_where_the_program_names_none(record: Recor
 
 def test_two_renders_of_one_program_are_equal_byte_for_byte(record: Record, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        render(record("small"), {}, tmp_path / name)
+        write_render(tmp_path / name, record("small"), {})
 
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
     for file in tree(tmp_path / "one"):
