@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from validators.agent.snapshot import Snapshot
 
@@ -35,10 +35,23 @@ class Expectations:
     expect: Mapping[str, Expectation] = field(default_factory=dict)
 
 
-class BadExpectations(Exception):
-    """The expectations are wrong; carries every mistake, one text each."""
+class Mistake(NamedTuple):
+    """One mistake: where, what was found, what is allowed, the likely fix ("" for none)."""
 
-    def __init__(self, source: str, problems: list[str]) -> None:
+    path: str
+    found: str
+    allowed: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.path}: found {self.found}; allowed: {self.allowed}"
+        return f"{text}. Fix: {self.fix}" if self.fix else text
+
+
+class BadExpectations(Exception):
+    """The expectations are wrong; carries every mistake."""
+
+    def __init__(self, source: str, problems: list[Mistake]) -> None:
         self.problems = problems
         count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
         super().__init__("\n".join([f"{source}: {count}", *(f"  - {problem}" for problem in problems)]))
@@ -64,18 +77,18 @@ def parse_expectations(text: str, source: str) -> Expectations:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise BadExpectations(source, [f"not JSON: {error}"]) from None
+        raise BadExpectations(source, [Mistake("(all)", f"text that is not JSON ({error})", "JSON")]) from None
     if not isinstance(data, dict):
-        raise BadExpectations(source, [f"found {_kind(data)}; allowed: an object"])
-    problems: list[str] = []
+        raise BadExpectations(source, [Mistake("(all)", _kind(data), "an object")])
+    problems: list[Mistake] = []
     if data.get("version") != VERSION:
-        problems.append(f"version: found {data.get('version')!r}; allowed: {VERSION}")
+        problems.append(Mistake("version", json.dumps(data.get("version")), str(VERSION)))
     for key in ("pool", "machine_type", "hash"):
         if not isinstance(data.get(key, ""), str):
-            problems.append(f"{key}: found {_kind(data[key])}; allowed: text")
+            problems.append(Mistake(key, _kind(data[key]), "text"))
     entries = data.get("expect")
     if not isinstance(entries, dict):
-        problems.append(f"expect: found {_kind(entries)}; allowed: an object of check ids")
+        problems.append(Mistake("expect", _kind(entries), "an object of check ids"))
         entries = {}
     expect = {check: _entry(check, entry, problems) for check, entry in entries.items()}
     if problems:
@@ -83,26 +96,26 @@ def parse_expectations(text: str, source: str) -> Expectations:
     return Expectations(data.get("pool", ""), data.get("machine_type", ""), data.get("hash", ""), expect)
 
 
-def _entry(check: str, entry: Any, problems: list[str]) -> Expectation:  # noqa: ANN401 - JSON
+def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # noqa: ANN401 - JSON
     path = f"expect.{check}"
     if check not in _VALUES:
         close = difflib.get_close_matches(check, _VALUES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        problems.append(f"{path}: found an unknown check; allowed: {', '.join(_VALUES)}{hint}")
+        hint = f"did you mean {close[0]!r}?" if close else ""
+        problems.append(Mistake(path, "an unknown check", ", ".join(_VALUES), hint))
         return Expectation(None, "")
     if not isinstance(entry, dict) or "value" not in entry:
-        problems.append(f"{path}: found {_kind(entry)}; allowed: an object with value and source")
+        problems.append(Mistake(path, _kind(entry), "an object with value and source"))
         return Expectation(None, "")
     allowed, fits = _VALUES[check]
     value = entry["value"]
     if not fits(value):
-        problems.append(f"{path}.value: found {json.dumps(value)}; allowed: {allowed}")
+        problems.append(Mistake(f"{path}.value", json.dumps(value), allowed))
     source = entry.get("source", "")
     if not isinstance(source, str):
-        problems.append(f"{path}.source: found {_kind(source)}; allowed: text")
+        problems.append(Mistake(f"{path}.source", _kind(source), "text"))
     tolerance = entry.get("tolerance_percent", 0.0)
     if not _is_number(tolerance) or not 0 <= tolerance < 100:
-        problems.append(f"{path}.tolerance_percent: found {json.dumps(tolerance)}; allowed: 0 to 100")
+        problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), "0 to 100"))
     return Expectation(value, source, tolerance)
 
 
