@@ -1,0 +1,286 @@
+"""The GPU Operator as it looks from outside: its values, and the configs that they and the nodes' labels name.
+
+Device-plugin configs and MIG layouts live in ConfigMaps that the operator's values name. A ConfigMap that nothing
+names (the operator is in another stack) is recognised by what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gpu_platform import names
+from policies._inputs import NotVisible, Value
+from policies._pools import Pool
+from policies._stack import Resource, Stack
+
+MIG_DISABLED: Final = "all-disabled"
+MIG_BALANCED: Final = "all-balanced"
+_HELM_KINDS = ("helm.sh/Release", "helm.sh/Chart")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """The GPU Operator's values: the spec of a ClusterPolicy or the values of a Helm release, alike below."""
+
+    resource: Resource
+    values: Value
+    default_mig_strategy: Literal["none", "single"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DevicePluginConfig:
+    """One named config of the device plugin."""
+
+    resource: Resource
+    name: str
+    text: Value
+    named_by_operator: bool
+
+    @property
+    def group(self) -> str:
+        """Each config stands for itself."""
+        return f"{self.resource.urn} {self.name}"
+
+    @property
+    def document(self) -> Value:
+        """The config's content. Raises NotVisible."""
+        return self.text.document()
+
+    @property
+    def sharing(self) -> Iterator[Sharing]:
+        """The sharing blocks, as a rule at most one. Raises NotVisible."""
+        for mode, key in _SHARING_KEYS.items():
+            block = self.document.get("sharing", key)
+            if block.present:
+                yield Sharing(mode, block)
+
+
+SharingMode = Literal["time-slicing", "MPS"]
+_SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS": "mps"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """One sharing block of a device-plugin config."""
+
+    mode: SharingMode
+    block: Value
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the resources are offered as `<name>.shared`. Raises NotVisible."""
+        return self.block.get("renameByDefault").truth()
+
+    @property
+    def resources(self) -> Iterator[tuple[str, Value]]:
+        """The names of the resources that are replicated, with the places of their replicas. NotVisible."""
+        for item in self.block.get("resources").items():
+            yield item.get("name").text() or "", item.get("replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class MigDevices:
+    """One entry of a MIG layout: the instances on some GPUs of a node."""
+
+    entry: Value
+
+    @property
+    def enabled(self) -> bool:
+        """Whether MIG is on. Raises NotVisible."""
+        return self.entry.get("mig-enabled").truth()
+
+    @property
+    def instances(self) -> Mapping[str, int]:
+        """Profile and count of the instances on each of the GPUs. Raises NotVisible."""
+        counted = ((profile, count.whole()) for profile, count in self.entry.get("mig-devices").entries())
+        return {profile: count for profile, count in counted if count is not None and count > 0}
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a device filter restricts it to some GPU models."""
+        return self.entry.get("device-filter").present
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MigLayout:
+    """One named layout of a mig-parted config."""
+
+    resource: Resource
+    name: str
+    place: Value
+    named_by_operator: bool
+
+    @property
+    def group(self) -> str:
+        """Each layout stands for itself."""
+        return f"{self.resource.urn} {self.name}"
+
+    @property
+    def devices(self) -> tuple[MigDevices, ...]:
+        """Its entries. Raises NotVisible."""
+        return tuple(MigDevices(entry) for entry in self.place.items())
+
+
+def operator(stack: Stack) -> Operator | None:
+    """Return the GPU Operator of the stack, if it has one. The chart's own default strategy is `single`."""
+    for resource in stack.of_kind("nvidia.com/ClusterPolicy"):
+        return Operator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "none")
+    for resource in stack.of_kind(*_HELM_KINDS):
+        chart = _below(resource, "chart")
+        if isinstance(chart, str) and chart.rstrip("/").rpartition("/")[2] == "gpu-operator":
+            return Operator(resource, Value(resource.urn, "values", _below(resource, "values")), "single")
+    return None
+
+
+def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
+    """Return every device-plugin config that can be seen."""
+    return tuple(
+        DevicePluginConfig(resource, key, text, named)
+        for resource, key, text, named in _documents(stack, "devicePlugin")
+        if named or _has(text, "sharing") or _has(text, "flags")
+    )
+
+
+def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
+    """Return every MIG layout that can be seen."""
+    return tuple(
+        MigLayout(resource, name, place, named)
+        for resource, _, text, named in _documents(stack, "migManager")
+        for name, place in _visible_entries(text, "mig-configs")
+    )
+
+
+def device_plugin_config_of(stack: Stack, pool: Pool) -> DevicePluginConfig | None:
+    """Return the device-plugin config of a pool's nodes: the one their label names, else the default.
+
+    None: nothing says that they have one. Raises NotVisible, also where the named config cannot be seen.
+    """
+    key = pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL)
+    found = stack.view(operator)
+    if not key.present and found is not None:
+        key = found.values.get("devicePlugin", "config", "default")
+    wanted = key.text()
+    if not wanted:
+        return None
+    configs = stack.view(device_plugin_configs)
+    for config in [config for config in configs if config.named_by_operator] or configs:
+        if config.name == wanted:
+            return config
+    raise key.not_visible(f"the device-plugin config {wanted!r} is not in this stack")
+
+
+def mig_strategy_of(stack: Stack, pool: Pool) -> str:
+    """Return how MIG instances of a pool are offered: none, single or mixed. Raises NotVisible.
+
+    The config that a node's label names wins over the operator's value (NVIDIA/gpu-operator issue 704).
+    """
+    config = device_plugin_config_of(stack, pool)
+    if config is not None and (strategy := config.document.get("flags", "migStrategy").text()):
+        return strategy
+    found = stack.view(operator)
+    if found is None:
+        raise pool.label(names.MIG_CONFIG_LABEL).not_visible("the GPU Operator is not in this stack")
+    return found.values.get("mig", "strategy").text() or found.default_mig_strategy
+
+
+def mig_config_of(pool: Pool) -> Value | None:
+    """Return the place of the label that names a pool's MIG layout; None where MIG is off. NotVisible."""
+    label = pool.label(names.MIG_CONFIG_LABEL)
+    return None if label.text() in (None, "", MIG_DISABLED) else label
+
+
+def mig_layout_of(stack: Stack, pool: Pool) -> MigLayout | None:
+    """Return the MIG layout of a pool's nodes; None: MIG is off, or the operator generates it by its name.
+
+    Raises NotVisible, also where the layout may be in a ConfigMap that cannot be seen.
+    """
+    label = mig_config_of(pool)
+    if label is None:
+        return None
+    wanted = label.text()
+    layouts = stack.view(mig_layouts)
+    for layout in [layout for layout in layouts if layout.named_by_operator] or layouts:
+        if layout.name == wanted:
+            return layout
+    if (wanted or "").startswith("all-") and not _names_mig_config(stack):
+        return None
+    raise label.not_visible(f"the MIG layout {wanted!r} is not in this stack")
+
+
+def known_mig_layouts(stack: Stack) -> tuple[str, ...] | None:
+    """Return the names of the layouts in the operator's own ConfigMap; None where it cannot be seen whole."""
+    layouts = [layout.name for layout in stack.view(mig_layouts) if layout.named_by_operator]
+    return tuple(layouts) or None
+
+
+def mig_instances_of(stack: Stack, pool: Pool) -> Iterator[Mapping[str, int]]:
+    """Yield the instances of each kind of GPU in a pool's nodes; empty for GPUs that stay whole. NotVisible."""
+    label = mig_config_of(pool)
+    if label is None:
+        yield {}
+        return
+    layout = mig_layout_of(stack, pool)
+    if layout is None:
+        yield from _generated(label, pool)
+        return
+    for devices in layout.devices:
+        if devices.filtered:
+            raise devices.entry.get("device-filter").not_visible("which GPUs it selects is decided on the node")
+        yield devices.instances if devices.enabled else {}
+
+
+def _generated(label: Value, pool: Pool) -> Iterator[Mapping[str, int]]:
+    """Yield the instances of a layout that the operator makes from the hardware: `all-<profile>`."""
+    profile_name = (label.text() or "").removeprefix("all-")
+    for gpu in pool.gpus:
+        profile = gpu.mig.profile(profile_name) if gpu.mig else None
+        if profile is None:
+            raise label.not_visible(f"the operator makes the layout {label.text()!r} itself")
+        yield {profile.name: profile.max_instances}
+
+
+def _names_mig_config(stack: Stack) -> bool:
+    found = stack.view(operator)
+    return found is not None and bool(found.values.get("migManager", "config", "name").text())
+
+
+def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Value, bool]]:
+    """Yield each text of a ConfigMap or of the operator's inline data: resource, key, place, named by it."""
+    found = stack.view(operator)
+    named = None
+    if found is not None:
+        for key, text in _visible_entries(found.values, component, "config", "data"):
+            yield found.resource, key, text, True
+        try:
+            named = found.values.get(component, "config", "name").text()
+        except NotVisible:
+            named = None
+    for config_map in stack.of_kind("core/ConfigMap"):
+        for key, text in _visible_entries(config_map.inputs, "data"):
+            yield config_map, key, text, config_map.object_name == named
+
+
+def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
+    """Return the entries of the mapping below; none where it cannot be seen."""
+    try:
+        return value.document().get(*keys).entries()
+    except NotVisible:
+        return ()
+
+
+def _has(text: Value, key: str) -> bool:
+    """Return whether a text can be seen to be a config (`version: v1`) with that key."""
+    try:
+        document = text.document()
+        return document.get("version").text() == "v1" and document.get(key).present
+    except NotVisible:
+        return False
+
+
+def _below(resource: Resource, key: str) -> object:
+    try:
+        return resource.inputs.get(key).raw
+    except NotVisible:
+        return resource.inputs.raw

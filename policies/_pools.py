@@ -1,0 +1,372 @@
+"""Node pools as they look from outside: Node objects, EKS node groups, GKE node pools, Karpenter NodePools.
+
+Each kind says the same things in its own words: which machines, labels, taints and Topology Manager policy.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_platform import names
+from gpu_platform.catalog import Gpu, MachineType
+from policies._inputs import NotVisible, Value
+from policies._stack import Resource, Stack
+
+EKS_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+EKS_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+GKE_NODE_POOL = "gcp:container/nodePool:NodePool"
+
+_TOPOLOGY_IN_USER_DATA = re.compile(r"topology-?manager-?policy[\"']?\s*[:=]\s*[\"']?([a-z-]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node taint; `effect` as Kubernetes writes it, whatever the provider's spelling."""
+
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def keeps_pods_off(self) -> bool:
+        """Whether a pod needs a toleration to be placed. Taints of the node's own conditions come and go."""
+        return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(
+            ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+        )
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool(ABC):
+    """One node pool, or one node of it. Everything but `resource`, `name` and `group` may raise NotVisible."""
+
+    resource: Resource
+    stack: Stack
+
+    @property
+    @abstractmethod
+    def labels(self) -> Value:
+        """The labels that the nodes get."""
+
+    @property
+    @abstractmethod
+    def taint_list(self) -> Value:
+        """The taints that the nodes get, in the provider's words."""
+
+    @property
+    @abstractmethod
+    def machine_types(self) -> tuple[str, ...]:
+        """The machine types that the pool may be made of; empty where it names none."""
+
+    @property
+    def annotations(self) -> Value:
+        """The annotations that the nodes get; only Kubernetes objects have any."""
+        return Value(self.resource.urn)
+
+    @property
+    def kubelet_topology(self) -> Value:
+        """The Topology Manager policy in the kubelet's own configuration, where that is visible."""
+        return Value(self.resource.urn)
+
+    @property
+    def has_gpu_mark(self) -> bool:
+        """Whether the pool says that it has GPUs in other ways than by labels or machine types."""
+        return False
+
+    @property
+    def own_name(self) -> str:
+        """The provider's name of the pool."""
+        return self.resource.object_name
+
+    @property
+    def name(self) -> str:
+        """The pool's name in the platform where its label says it, else the provider's."""
+        try:
+            return self.label(names.POOL_LABEL).text() or self.own_name
+        except NotVisible:
+            return self.own_name
+
+    @property
+    def group(self) -> str:
+        """The nodes of one pool are one thing to a reader."""
+        return f"{self.resource.type} {self.name}"
+
+    def label(self, key: str) -> Value:
+        """Return the place of a label."""
+        return self.labels.get(key)
+
+    @property
+    def workload(self) -> str | None:
+        """What the pool is for: training, inference or development."""
+        return self.label(names.WORKLOAD_LABEL).text()
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that the nodes get."""
+        return tuple(
+            Taint(
+                key=taint.get("key").text() or "",
+                value=taint.get("value").text() or "",
+                effect=_effect(taint.get("effect").text() or ""),
+            )
+            for taint in self.taint_list.items()
+        )
+
+    @property
+    def topology_policy(self) -> Value:
+        """The Topology Manager policy: the kubelet's configuration, else what the nodes' label says."""
+        label = self.label(names.TOPOLOGY_POLICY_LABEL)
+        try:
+            configured = self.kubelet_topology
+        except NotVisible:
+            if label.present:
+                return label
+            raise
+        return configured if configured.present else label
+
+    @property
+    def machines(self) -> tuple[MachineType, ...]:
+        """The machine types that the catalogue knows; all of them have GPUs."""
+        known = self.stack.catalog.machine_types
+        return tuple(known[name] for name in self.machine_types if name in known)
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPU models of the pool, each once. Raises NotVisible where not one machine type is known."""
+        if not self.machines:
+            raise self._no_machine()
+        models = dict.fromkeys(machine.gpu for machine in self.machines)
+        return tuple(self.stack.catalog.gpus[model] for model in models if model in self.stack.catalog.gpus)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """The most GPUs that a node of the pool has. Raises NotVisible where no machine type is known."""
+        if not self.machines:
+            raise self._no_machine()
+        return max(machine.gpu_count for machine in self.machines)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the nodes have GPUs: the pool marks them so, or a machine type has GPUs."""
+        if self.has_gpu_mark or self.machines or any(self.label(key).present for key in _GPU_LABELS):
+            return True
+        return not self.machine_types and self.label(names.POOL_LABEL).present
+
+    def _no_machine(self) -> NotVisible:
+        found = ", ".join(self.machine_types)
+        why = f"machine type {found} is not in the catalogue" if found else "it names no machine type"
+        return Value(self.resource.urn).not_visible(why)
+
+
+_GPU_LABELS = (
+    names.GPU_PRESENT_LABEL,
+    names.GPU_PRODUCT_LABEL,
+    names.DEVICE_PLUGIN_CONFIG_LABEL,
+    names.MIG_CONFIG_LABEL,
+)
+
+
+class _KubernetesNode(Pool):
+    """A Node object, or a patch of one; a patch shows only what it changes."""
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("metadata", "labels")
+
+    @property
+    def annotations(self) -> Value:
+        return self.resource.inputs.get("metadata", "annotations")
+
+    @property
+    def taint_list(self) -> Value:
+        taints = self.resource.inputs.get("spec", "taints")
+        if self.resource.kind == "core/NodePatch" and not taints.present:
+            raise taints.not_visible("the patch leaves the node's taints as they are")
+        return taints
+
+    @property
+    def kubelet_topology(self) -> Value:
+        if self.resource.kind == "core/NodePatch":
+            raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
+        return Value(self.resource.urn)
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        machine = (
+            self.label(names.INSTANCE_TYPE_LABEL).text()
+            or self.annotations.get(names.SANDBOX_MACHINE_ANNOTATION).text()
+        )
+        return (machine,) if machine else ()
+
+
+class _EksNodeGroup(Pool):
+    """An EKS managed node group; what it leaves to its launch template is read there."""
+
+    @property
+    def own_name(self) -> str:
+        return _visible_text(self.resource.inputs, "nodeGroupName") or self.resource.name
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("labels")
+
+    @property
+    def taint_list(self) -> Value:
+        return self.resource.inputs.get("taints")
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        named = [item.text() for item in self.resource.inputs.get("instanceTypes").items()]
+        if not named and (template := self._launch_template()) is not None:
+            named = [template.inputs.get("instanceType").text()]
+        return tuple(name for name in named if name)
+
+    @property
+    def has_gpu_mark(self) -> bool:
+        image = self.resource.inputs.get("amiType").text() or ""
+        return image.endswith(("_NVIDIA", "_GPU"))
+
+    @property
+    def kubelet_topology(self) -> Value:
+        template = self._launch_template()
+        if template is None:
+            return Value(self.resource.urn)
+        user_data = template.inputs.get("userData")
+        return _topology_in(user_data, _decoded(user_data.text() or ""))
+
+    def _launch_template(self) -> Resource | None:
+        for urn in self.resource.dependencies:
+            found = self.stack.find(urn)
+            if found is not None and found.type == EKS_LAUNCH_TEMPLATE:
+                return found
+        template = self.resource.inputs.get("launchTemplate")
+        if template.present:
+            raise template.not_visible("the launch template is not a resource of this stack")
+        return None
+
+
+class _GkeNodePool(Pool):
+    """A GKE node pool."""
+
+    @property
+    def own_name(self) -> str:
+        return _visible_text(self.resource.inputs, "name") or self.resource.name
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("nodeConfig", "labels")
+
+    @property
+    def taint_list(self) -> Value:
+        return self.resource.inputs.get("nodeConfig", "taints")
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        machine = self.resource.inputs.get("nodeConfig", "machineType").text()
+        return (machine,) if machine else ()
+
+    @property
+    def has_gpu_mark(self) -> bool:
+        accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
+        return any((item.get("type").text() or "").startswith("nvidia") for item in accelerators)
+
+    @property
+    def kubelet_topology(self) -> Value:
+        return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "policy")
+
+
+class _KarpenterNodePool(Pool):
+    """A Karpenter NodePool; its startup taints go away and so do not count."""
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("spec", "template", "metadata", "labels")
+
+    @property
+    def annotations(self) -> Value:
+        return self.resource.inputs.get("spec", "template", "metadata", "annotations")
+
+    @property
+    def taint_list(self) -> Value:
+        return self.resource.inputs.get("spec", "template", "spec", "taints")
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        types: list[str] = []
+        for key, operator, values in self._requirements():
+            if operator != "In":
+                continue
+            if key == names.INSTANCE_TYPE_LABEL:
+                types.extend(values)
+            elif key.endswith("/instance-family"):
+                known = self.stack.catalog.machine_types
+                types.extend(name for name in known if name.partition(".")[0] in values)
+        return tuple(types)
+
+    @property
+    def has_gpu_mark(self) -> bool:
+        return any(
+            "/instance-gpu-" in key and operator in ("In", "Exists", "Gt", "Gte")
+            for key, operator, _ in self._requirements()
+        )
+
+    @property
+    def kubelet_topology(self) -> Value:
+        wanted = self.resource.inputs.get("spec", "template", "spec", "nodeClassRef", "name").text()
+        for node_class in self.stack.of_kind("karpenter.k8s.aws/EC2NodeClass"):
+            if node_class.object_name == wanted:
+                user_data = node_class.inputs.get("spec", "userData")
+                return _topology_in(user_data, user_data.text() or "")
+        return Value(self.resource.urn)
+
+    def _requirements(self) -> Iterator[tuple[str, str, list[str]]]:
+        for item in self.resource.inputs.get("spec", "template", "spec", "requirements").items():
+            values = [value.text() or "" for value in item.get("values").items()]
+            yield item.get("key").text() or "", item.get("operator").text() or "", values
+
+
+def pools(stack: Stack) -> tuple[Pool, ...]:
+    """Return every node pool, whether it has GPUs or not."""
+    return tuple(made for resource in stack.resources if (made := _pool(resource, stack)) is not None)
+
+
+def _pool(resource: Resource, stack: Stack) -> Pool | None:
+    if resource.kind in ("core/Node", "core/NodePatch"):
+        return _KubernetesNode(resource, stack)
+    if resource.kind == "karpenter.sh/NodePool":
+        return _KarpenterNodePool(resource, stack)
+    if resource.type == EKS_NODE_GROUP:
+        return _EksNodeGroup(resource, stack)
+    return _GkeNodePool(resource, stack) if resource.type == GKE_NODE_POOL else None
+
+
+def _effect(spelling: str) -> str:
+    """Return the Kubernetes spelling of an effect: AWS and Google write NO_SCHEDULE."""
+    return "".join(word.capitalize() for word in spelling.split("_")) if spelling.isupper() else spelling
+
+
+def _visible_text(inputs: Value, key: str) -> str | None:
+    try:
+        return inputs.get(key).text()
+    except NotVisible:
+        return None
+
+
+def _topology_in(user_data: Value, text: str) -> Value:
+    """Return the Topology Manager policy that user data sets, at the place of the user data."""
+    match = _TOPOLOGY_IN_USER_DATA.search(text)
+    return Value(user_data.owner, user_data.path, match.group(1).casefold() if match else None)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        return text

@@ -1,0 +1,93 @@
+"""The resources that rules judge: the records of one stack, and views of them that are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from gpu_platform.catalog import Catalog
+from policies._inputs import NotVisible, Value
+
+ViewT = TypeVar("ViewT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """One resource: its Pulumi identity and its inputs as the provider gets them."""
+
+    urn: str
+    type: str
+    name: str
+    inputs: Value
+    dependencies: tuple[str, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Resource:
+        """Return the resource of a record (`urn`, `type`, `name`, `inputs`, `dependencies`)."""
+        urn = _text(record.get("urn"))
+        dependencies = record.get("dependencies")
+        return cls(
+            urn=urn,
+            type=_text(record.get("type")),
+            name=_text(record.get("name")) or urn.rpartition("::")[2],
+            inputs=Value(urn, "", record.get("inputs")),
+            dependencies=tuple(_text(item) for item in dependencies) if isinstance(dependencies, list) else (),
+        )
+
+    @property
+    def kind(self) -> str:
+        """The Kubernetes group and kind, as in `apps/Deployment`; empty for anything else."""
+        package, _, rest = self.type.partition(":")
+        api, _, kind = rest.partition(":")
+        return f"{api.partition('/')[0]}/{kind}" if package == "kubernetes" and kind else ""
+
+    @property
+    def object_name(self) -> str:
+        """The Kubernetes object's own name where it is visible, else the resource's name."""
+        return self._metadata("name") or self.name
+
+    @property
+    def namespace(self) -> str:
+        """The Kubernetes object's namespace; empty where it has none or it is not visible."""
+        return self._metadata("namespace")
+
+    def _metadata(self, key: str) -> str:
+        try:
+            return self.inputs.get("metadata", key).text() or ""
+        except NotVisible:
+            return ""
+
+
+class Stack:
+    """The resources of a stack in registration order, with the catalogue that they are judged by."""
+
+    def __init__(self, resources: Sequence[Resource], catalog: Catalog) -> None:
+        self.resources = tuple(resources)
+        self.catalog = catalog
+        self._by_urn = {resource.urn: resource for resource in self.resources}
+        self._views: dict[Callable[[Stack], object], object] = {}
+
+    @classmethod
+    def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
+        """Return the stack of resource records; what is no record is left out."""
+        mappings = [cast("Mapping[str, Any]", record) for record in records if isinstance(record, Mapping)]
+        return cls([Resource.from_record(record) for record in mappings], catalog)
+
+    def of_kind(self, *kinds: str) -> tuple[Resource, ...]:
+        """Return the Kubernetes objects of these kinds (`core/Node`)."""
+        return tuple(resource for resource in self.resources if resource.kind in kinds)
+
+    def find(self, urn: str) -> Resource | None:
+        """Return the resource of that URN."""
+        return self._by_urn.get(urn)
+
+    def view(self, build: Callable[[Stack], ViewT]) -> ViewT:
+        """Return `build(self)`, made on first use. A view never raises: what it cannot see, its parts say."""
+        if build not in self._views:
+            self._views[build] = build(self)
+        return cast("ViewT", self._views[build])
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,121 @@
+"""Workloads as they look from outside: everything that makes pods, by its pod spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpu_platform import names
+from policies._inputs import Value
+from policies._pools import Pool, Taint, pools
+from policies._stack import Resource, Stack
+
+_POD_SPEC: Mapping[str, tuple[str, ...]] = {
+    "core/Pod": ("spec",),
+    "core/ReplicationController": ("spec", "template", "spec"),
+    "apps/DaemonSet": ("spec", "template", "spec"),
+    "apps/Deployment": ("spec", "template", "spec"),
+    "apps/ReplicaSet": ("spec", "template", "spec"),
+    "apps/StatefulSet": ("spec", "template", "spec"),
+    "batch/CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "batch/Job": ("spec", "template", "spec"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a pod, and the GPU resources it asks for."""
+
+    place: Value
+
+    @property
+    def requests(self) -> Mapping[str, Value]:
+        """GPU resources under `resources.requests`. Raises NotVisible."""
+        return _gpu_resources(self.place.get("resources", "requests"))
+
+    @property
+    def limits(self) -> Mapping[str, Value]:
+        """GPU resources under `resources.limits`. Raises NotVisible."""
+        return _gpu_resources(self.place.get("resources", "limits"))
+
+    @property
+    def wanted(self) -> Mapping[str, Value]:
+        """GPU resources that the container gets: its limits, else its requests. Raises NotVisible."""
+        asked = {**self.requests, **self.limits}
+        return {name: amount for name, amount in asked.items() if amount.quantity() != 0}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """One resource that makes pods."""
+
+    resource: Resource
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.resource.object_name
+
+    @property
+    def group(self) -> str:
+        """Each workload stands for itself."""
+        return self.resource.urn
+
+    @property
+    def pod_spec(self) -> Value:
+        """The place of the pod spec. Raises NotVisible."""
+        return self.resource.inputs.get(*_POD_SPEC[self.resource.kind])
+
+    @property
+    def containers(self) -> Iterator[Container]:
+        """All containers, init containers too. Raises NotVisible."""
+        for key in ("initContainers", "containers"):
+            yield from (Container(item) for item in self.pod_spec.get(key).items())
+
+    @property
+    def wants_gpus(self) -> bool:
+        """Whether a container asks for a GPU resource. Raises NotVisible."""
+        return any(container.wanted for container in self.containers)
+
+    @property
+    def tolerations(self) -> Value:
+        """The place of the tolerations. Raises NotVisible."""
+        return self.pod_spec.get("tolerations")
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether a toleration of the pod covers a taint; an empty value of the taint means any."""
+        return any(_covers(toleration, taint) for toleration in self.tolerations.items())
+
+    def targets(self, stack: Stack) -> tuple[Pool, ...]:
+        """Return the GPU pools that the node selector allows, by the labels that can be seen. NotVisible."""
+        selector = [(key, value.text()) for key, value in self.pod_spec.get("nodeSelector").entries()]
+        return tuple(
+            pool
+            for pool in stack.view(pools)
+            if pool.has_gpus and all(pool.label(key).text() in (None, value) for key, value in selector)
+        )
+
+
+def workloads(stack: Stack) -> tuple[Workload, ...]:
+    """Return everything that makes pods."""
+    return tuple(Workload(resource) for resource in stack.of_kind(*_POD_SPEC))
+
+
+def is_gpu_resource(name: str) -> bool:
+    """Return whether an extended resource is a GPU, a share of one, or a MIG instance."""
+    return name == names.GPU_RESOURCE or name.startswith((names.GPU_RESOURCE + ".", names.MIG_RESOURCE_PREFIX))
+
+
+def _gpu_resources(place: Value) -> Mapping[str, Value]:
+    return {name: amount for name, amount in place.entries() if is_gpu_resource(name)}
+
+
+def _covers(toleration: Value, taint: Taint) -> bool:
+    key = toleration.get("key").text() or ""
+    operator = toleration.get("operator").text() or "Equal"
+    effect = toleration.get("effect").text() or ""
+    if effect not in ("", taint.effect):
+        return False
+    if operator == "Exists":
+        return key in ("", taint.key)
+    return key == taint.key and (not taint.value or (toleration.get("value").text() or "") == taint.value)

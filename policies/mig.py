@@ -1,0 +1,213 @@
+"""Rules about Multi-Instance GPU.
+
+Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. What a
+GPU model can hold comes from the catalogue, by real placements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform import names
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.mig import check_layout, layout_text
+from policies._gpu_operator import (
+    MIG_BALANCED,
+    MigLayout,
+    known_mig_layouts,
+    mig_config_of,
+    mig_instances_of,
+    mig_layout_of,
+    mig_layouts,
+    mig_strategy_of,
+)
+from policies._inputs import NotVisible, Value
+from policies._pools import Pool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import Stack
+
+
+def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+    label = mig_config_of(pool)
+    if label is None:
+        return
+    without = [gpu for gpu in pool.gpus if gpu.mig is None]
+    if not without:
+        return
+    layout = mig_layout_of(stack, pool)
+    enabled = [devices for devices in layout.devices if devices.enabled] if layout is not None else []
+    if layout is not None and not enabled:
+        return
+    if enabled and all(devices.filtered for devices in enabled):
+        raise enabled[0].entry.get("device-filter").not_visible("which GPUs it selects is decided on the node")
+    able = sorted(gpu.model for gpu in stack.catalog.gpus.values() if gpu.mig is not None)
+    yield Breach(
+        at=label,
+        found=f"MIG layout {label.text()!r} on {', '.join(gpu.product for gpu in without)} in pool {pool.name!r}",
+        allowed="MIG on " + ", ".join(able),
+        fix="take a machine type with such a GPU, or time-slicing or whole GPUs on this one",
+    )
+
+
+mig_on_unsupported_gpu = Rule(
+    id="mig-on-unsupported-gpu",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="MIG is asked only of GPUs that have it: on others nothing happens.",
+    subjects=lambda stack: stack.view(pools),
+    check=_gpu_without_mig,
+    settings=Settings,
+)
+
+
+def _illegal_geometry(stack: Stack, subject: Pool | MigLayout, _: Settings) -> Iterator[Breach]:
+    if isinstance(subject, MigLayout):
+        return _of_unused_layout(stack, subject)
+    return _of_pool(stack, subject)
+
+
+def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
+    label = mig_config_of(pool)
+    if label is None:
+        return
+    wanted, known = label.text() or "", known_mig_layouts(stack)
+    if known is not None and wanted not in known:
+        yield Breach(
+            at=label,
+            found=f"MIG layout {wanted!r}, which the operator's mig-parted config does not have",
+            allowed="one of " + ", ".join(known),
+            fix=did_you_mean(wanted, known) or "add the layout, or name one of these",
+        )
+        return
+    layout = mig_layout_of(stack, pool)
+    if layout is None:
+        yield from _of_generated_layout(pool, label)
+        return
+    for gpu in pool.gpus:
+        for devices in layout.devices:
+            if gpu.mig is None or not devices.enabled:
+                continue
+            illegal = check_layout(gpu, devices.instances)
+            if illegal is None:
+                continue
+            if devices.filtered:
+                raise devices.entry.get("device-filter").not_visible(
+                    "which GPUs it selects is decided on the node"
+                )
+            yield Breach(
+                at=devices.entry.get("mig-devices"),
+                found=f"{illegal.found}, for pool {pool.name!r}",
+                allowed=illegal.allowed,
+                fix=illegal.fix,
+            )
+
+
+def _of_generated_layout(pool: Pool, label: Value) -> Iterator[Breach]:
+    """Judge `all-<profile>`, which the operator makes from the hardware."""
+    profile = (label.text() or "").removeprefix("all-")
+    if "g." not in profile:  # all-balanced, all-enabled: made to fit
+        return
+    for gpu in pool.gpus:
+        illegal = check_layout(gpu, {profile: 1}) if gpu.mig is not None else None
+        if illegal is not None:
+            yield Breach(label, f"{illegal.found}, for pool {pool.name!r}", illegal.allowed, illegal.fix)
+
+
+def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
+    """Judge a layout that no visible pool names: some GPU model must be able to hold it."""
+    if any(_names_layout(pool, layout.name) for pool in stack.view(pools)):
+        return
+    able = [gpu for gpu in stack.catalog.gpus.values() if gpu.mig is not None]
+    for devices in layout.devices:
+        if devices.enabled and able and all(check_layout(gpu, devices.instances) for gpu in able):
+            yield Breach(
+                at=devices.entry.get("mig-devices"),
+                found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",
+                allowed="instances that fit on one GPU of some model",
+                fix="see NVIDIA's MIG user guide for the profiles of each GPU and where they can start",
+            )
+
+
+def _names_layout(pool: Pool, layout: str) -> bool:
+    try:
+        return pool.label(names.MIG_CONFIG_LABEL).text() == layout
+    except NotVisible:
+        return False
+
+
+mig_geometry_valid = Rule(
+    id="mig-geometry-valid",
+    severity=Severity.CRITICAL,
+    level=Level.MANDATORY,
+    description="A MIG layout is one that the GPU can hold: its own profiles, at real placements.",
+    subjects=lambda stack: (*stack.view(pools), *stack.view(mig_layouts)),
+    check=_illegal_geometry,
+    settings=Settings,
+)
+
+
+def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+    label = mig_config_of(pool)
+    if label is None:
+        return
+    if label.text() == MIG_BALANCED and mig_layout_of(stack, pool) is None:
+        mixed, what = True, "several profiles"
+    else:
+        kinds = list(mig_instances_of(stack, pool))
+        profiles = sorted({profile for instances in kinds for profile in instances})
+        if not profiles:
+            return
+        whole = any(not instances for instances in kinds)
+        mixed, what = len(profiles) > 1 or whole, ", ".join(profiles) + (" and whole GPUs" if whole else "")
+    strategy = mig_strategy_of(stack, pool)
+    if strategy == "mixed" or (strategy == "single" and not mixed):
+        return
+    yield Breach(
+        at=label,
+        found=f"MIG strategy {strategy!r} with {what} in layout {label.text()!r}, pool {pool.name!r}",
+        allowed="strategy mixed" if mixed else "strategy single or mixed",
+        fix="set flags.migStrategy: mixed in the pool's device-plugin config"
+        + (", or give every GPU of the node the same single profile" if mixed else ""),
+    )
+
+
+mig_strategy_consistent = Rule(
+    id="mig-strategy-consistent",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="A layout with several profiles has MIG strategy mixed: single offers them wrongly or not at all.",
+    subjects=lambda stack: stack.view(pools),
+    check=_wrong_strategy,
+    settings=Settings,
+)
+
+
+def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+    if mig_config_of(pool) is None:
+        return
+    label, annotation = pool.label(names.MIG_CHANGE_LABEL), pool.annotations.get(names.MIG_CHANGE_LABEL)
+    change = label.text() or annotation.text()
+    if change in ("drain", "replace"):
+        return
+    yield Breach(
+        at=annotation if annotation.present and not label.present else label,
+        found=(f"MIG change {change!r}" if change else "no way of changing MIG") + f" on pool {pool.name!r}",
+        allowed="drain (cordon, drain, then change) or replace (new nodes)",
+        fix=f"label the nodes {names.MIG_CHANGE_LABEL}=drain",
+    )
+
+
+mig_live_change = Rule(
+    id="mig-live-change",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description=(
+        "Nodes with MIG say that a new layout comes by drain or by replacement: changed live it kills running "
+        "work. A policy sees only the state to come, so the promise itself is what is judged, on every MIG pool."
+    ),
+    subjects=lambda stack: stack.view(pools),
+    check=_live_change,
+    settings=Settings,
+)
+
+RULES = (mig_on_unsupported_gpu, mig_geometry_valid, mig_strategy_consistent, mig_live_change)

@@ -1,0 +1,64 @@
+"""Rules about GPU node pools: who may run there, and how their kubelets align devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform import names
+from policies._pools import Pool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import Stack
+
+_GPU_TAINT = f"{names.GPU_TAINT_KEY}={names.GPU_TAINT_VALUE}:NoSchedule"
+
+
+def _no_taint(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+    if not pool.has_gpus or any(taint.keeps_pods_off for taint in pool.taints):
+        return
+    found = ", ".join(str(taint) for taint in pool.taints)
+    yield Breach(
+        at=pool.taint_list,
+        found=(f"only {found}" if found else "no taint") + f" on GPU pool {pool.name!r}",
+        allowed="a taint with effect NoSchedule or NoExecute that stays",
+        fix=f"add the taint {_GPU_TAINT}",
+    )
+
+
+gpu_node_taint = Rule(
+    id="gpu-node-taint",
+    severity=Severity.CRITICAL,
+    level=Level.MANDATORY,
+    description="GPU nodes have a NoSchedule taint: without one, pods that need no GPU hold GPU nodes.",
+    subjects=lambda stack: stack.view(pools),
+    check=_no_taint,
+    settings=Settings,
+)
+
+
+def _no_topology_policy(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+    if pool.workload != "training" or not pool.has_gpus or pool.gpus_per_node < 2:
+        return
+    policy = pool.topology_policy
+    if policy.text() in ("restricted", "single-numa-node"):
+        return
+    yield Breach(
+        at=policy,
+        found=(f"Topology Manager policy {policy.text()!r}" if policy.text() else "no Topology Manager policy")
+        + f" on training pool {pool.name!r} with {pool.gpus_per_node} GPUs a node",
+        allowed="restricted or single-numa-node",
+        fix="set it in the kubelet's configuration, with the static CPU manager policy; where that is out of "
+        f"sight, say it by the node label {names.TOPOLOGY_POLICY_LABEL}",
+    )
+
+
+topology_for_multi_gpu = Rule(
+    id="topology-for-multi-gpu",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="Training nodes with several GPUs align GPUs and CPUs: GPUs on two NUMA nodes make jobs slow.",
+    subjects=lambda stack: stack.view(pools),
+    check=_no_topology_policy,
+    settings=Settings,
+)
+
+RULES = (gpu_node_taint, topology_for_multi_gpu)

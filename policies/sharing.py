@@ -1,0 +1,143 @@
+"""Rules about time-slicing and MPS.
+
+Both replicate a GPU as Kubernetes resources; neither isolates memory faults, and time-slicing gives no share of
+anything. Source: NVIDIA k8s-device-plugin README and GPU Operator docs, "Time-Slicing GPUs" and "MPS".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from gpu_platform import names
+from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
+from policies._pools import Pool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import Stack
+from policies._workloads import Workload, workloads
+
+
+def _time_slicing_for_training(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+    if pool.workload != "training":
+        return
+    config = device_plugin_config_of(stack, pool)
+    if config is not None and any(sharing.mode == "time-slicing" for sharing in config.sharing):
+        yield Breach(
+            at=pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL),
+            found=f"time-slicing (config {config.name!r}) on training pool {pool.name!r}",
+            allowed="whole GPUs or MIG for training",
+            fix="take sharing mode none or mig, or make it an inference or development pool",
+        )
+
+
+sharing_for_training = Rule(
+    id="sharing-for-training",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="Training pools offer whole GPUs or MIG instances: time-sliced training is slow and unfair.",
+    subjects=lambda stack: stack.view(pools),
+    check=_time_slicing_for_training,
+    settings=Settings,
+)
+
+
+class ReplicaLimits(Settings):
+    """How many replicas of one GPU are allowed."""
+
+    max_time_slicing_replicas: int = Field(default=4, ge=1)
+    max_mps_replicas: int = Field(default=8, ge=1, le=48)
+    """48 is the most clients that MPS serves on one GPU."""
+
+
+def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimits) -> Iterator[Breach]:
+    for sharing in config.sharing:
+        limit = limits.max_mps_replicas if sharing.mode == "MPS" else limits.max_time_slicing_replicas
+        for resource, replicas in sharing.resources:
+            count = replicas.whole()
+            if count is not None and count > limit:
+                yield Breach(
+                    at=replicas,
+                    found=f"{count} {sharing.mode} replicas of {resource} in config {config.name!r}",
+                    allowed=f"at most {limit}",
+                    fix=f"lower replicas to {limit}, or exempt config {config.name!r} with a reason and a date",
+                )
+
+
+sharing_replicas_bounded = Rule(
+    id="sharing-replicas-bounded",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="A GPU is shared by few enough: with more replicas latency grows and memory runs out.",
+    subjects=lambda stack: stack.view(device_plugin_configs),
+    check=_too_many_replicas,
+    settings=ReplicaLimits,
+)
+
+
+def _not_renamed(_: Stack, config: DevicePluginConfig, __: Settings) -> Iterator[Breach]:
+    for sharing in config.sharing:
+        if sharing.renamed or not any(True for _ in sharing.resources):
+            continue
+        ignored = config.document.get("flags", "renameByDefault").present
+        yield Breach(
+            at=sharing.block.get("renameByDefault"),
+            found=f"{sharing.mode} without renaming in config {config.name!r}"
+            + (" (renameByDefault under flags is ignored)" if ignored else ""),
+            allowed="renameByDefault: true in the sharing block",
+            fix=f"set it, and request {names.SHARED_GPU_RESOURCE} where a share is enough",
+        )
+
+
+sharing_rename = Rule(
+    id="sharing-rename",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="A shared GPU is offered under a name of its own, or a share looks like a whole GPU.",
+    subjects=lambda stack: stack.view(device_plugin_configs),
+    check=_not_renamed,
+    settings=Settings,
+)
+
+
+def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    for container in workload.containers:
+        for resource, amount in container.wanted.items():
+            quantity = amount.quantity()
+            if quantity is None or quantity <= 1:
+                continue
+            if resource.endswith(".shared") or resource in _shared_without_rename(stack, workload):
+                yield Breach(
+                    at=amount,
+                    found=f"{quantity:f} of the shared resource {resource}",
+                    allowed="1: more shares give no more compute, and MPS refuses them",
+                    fix=f"request 1, or whole GPUs ({names.GPU_RESOURCE}) of a pool that is not shared",
+                )
+
+
+def _shared_without_rename(stack: Stack, workload: Workload) -> set[str]:
+    """Return the resources that are shares under a whole GPU's name in the one pool that a workload selects."""
+    if not workload.pod_spec.get("nodeSelector", names.POOL_LABEL).present:
+        return set()
+    configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
+    return {
+        resource
+        for config in configs
+        if config is not None
+        for sharing in config.sharing
+        if not sharing.renamed
+        for resource, _ in sharing.resources
+    }
+
+
+gpu_shared_request_one = Rule(
+    id="gpu-shared-request-one",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="A container asks for one share of a GPU: a second gives no more compute, and MPS refuses it.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_several_shares,
+    settings=Settings,
+)
+
+RULES = (sharing_for_training, sharing_replicas_bounded, sharing_rename, gpu_shared_request_one)

@@ -1,0 +1,132 @@
+"""Rules about tenants: namespaces with the label of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_platform import names
+from policies._gpu_operator import device_plugin_config_of, mig_instances_of, mig_strategy_of
+from policies._inputs import NotVisible, Value
+from policies._pools import Pool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import Resource, Stack
+from policies._workloads import is_gpu_resource
+
+_QUOTA_PREFIX = "requests."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Namespace:
+    """One namespace."""
+
+    resource: Resource
+
+    @property
+    def name(self) -> str:
+        """The namespace's name."""
+        return self.resource.object_name
+
+    @property
+    def group(self) -> str:
+        """Each namespace stands for itself."""
+        return self.resource.urn
+
+    @property
+    def team(self) -> Value:
+        """The place of the team's label. Raises NotVisible."""
+        return self.resource.inputs.get("metadata", "labels", names.TEAM_LABEL)
+
+
+def namespaces(stack: Stack) -> tuple[Namespace, ...]:
+    """Return every namespace, whether it is a team's or not."""
+    return tuple(Namespace(resource) for resource in stack.of_kind("core/Namespace"))
+
+
+class QuotaSettings(Settings):
+    """Which GPU resources a tenant's quota must hold, beside those of the pools in the same stack."""
+
+    resources: tuple[str, ...] = ()
+    """For a team's stack, whose pools are in another: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""
+
+
+def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> Iterator[Breach]:
+    if not namespace.team.present:
+        return
+    gaps: list[NotVisible] = []
+    offered = dict.fromkeys(settings.resources)
+    has_pools = False
+    for pool in stack.view(pools):
+        try:
+            if pool.has_gpus:
+                has_pools = True
+                offered |= dict.fromkeys(_offered(stack, pool))
+        except NotVisible as gap:
+            gaps.append(gap)
+    limited, limited_in_part = _limited(stack, namespace)
+    missing = [resource for resource in offered if resource not in limited]
+    if not offered and not any(is_gpu_resource(resource) for resource in limited):
+        missing = [names.GPU_RESOURCE]
+    if missing:
+        in_part = [resource for resource in missing if resource in limited_in_part]
+        yield Breach(
+            at=namespace.team,
+            found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
+            + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
+            allowed="a quota without scopes for every GPU resource that the pools offer, 0 where none is granted",
+            fix="add to spec.hard: " + ", ".join(f'"{_QUOTA_PREFIX}{resource}": "0"' for resource in missing),
+        )
+    if gaps:
+        raise gaps[0]
+    if not has_pools and not settings.resources:
+        raise namespace.team.not_visible(
+            "the GPU pools are not in this stack: name the resources that they offer in this rule's `resources`"
+        )
+
+
+def _offered(stack: Stack, pool: Pool) -> set[str]:
+    """Return the GPU resources that a pool's nodes offer. Raises NotVisible."""
+    offered: set[str] = set()
+    for instances in mig_instances_of(stack, pool):
+        if instances and mig_strategy_of(stack, pool) == "mixed":
+            offered |= {names.mig_resource(profile) for profile in instances}
+        else:
+            offered.add(names.GPU_RESOURCE)
+    config = device_plugin_config_of(stack, pool)
+    for sharing in config.sharing if config is not None else ():
+        if sharing.renamed:
+            replicated = {resource for resource, _ in sharing.resources}
+            offered = {f"{resource}.shared" if resource in replicated else resource for resource in offered}
+    return offered
+
+
+def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
+    """Return the resources that quotas of a namespace limit for every pod, and those only within scopes."""
+    for_all: set[str] = set()
+    in_part: set[str] = set()
+    name = namespace.resource.inputs.get("metadata", "name").text() or namespace.name
+    for quota in stack.of_kind("core/ResourceQuota"):
+        if quota.inputs.get("metadata", "namespace").text() != name:
+            continue
+        spec = quota.inputs.get("spec")
+        scoped = bool(spec.get("scopes").items()) or spec.get("scopeSelector").present
+        hard = {
+            key.removeprefix(_QUOTA_PREFIX)
+            for key, _ in spec.get("hard").entries()
+            if key.startswith(_QUOTA_PREFIX)
+        }
+        (in_part if scoped else for_all).update(hard)
+    return for_all, in_part
+
+
+gpu_namespace_quota = Rule(
+    id="gpu-namespace-quota",
+    severity=Severity.HIGH,
+    level=Level.MANDATORY,
+    description="A team's namespace has a quota for every GPU resource: what no quota names is without limit.",
+    subjects=lambda stack: stack.view(namespaces),
+    check=_no_quota,
+    settings=QuotaSettings,
+)
+
+RULES = (gpu_namespace_quota,)

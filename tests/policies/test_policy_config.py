@@ -1,0 +1,185 @@
+"""How a person sets the rules: levels, settings, exemptions, and clear errors for mistakes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import pytest
+from policy_records import TODAY, cluster_policy, device_plugin_config_map, node, only, record, shared
+
+from gpu_platform.errors import BadInput, ExitCode
+from policies import Level, analyze, configure, examine
+
+CROWDED = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=10))]
+RULE = "sharing-replicas-bounded"
+
+
+def exempt(resource: str = "serve", until: str = "2026-12-31") -> dict[str, Any]:
+    return {RULE: {"exempt": [{"resource": resource, "reason": "demo week, GPU-112", "until": until}]}}
+
+
+def levels(config: dict[str, Any]) -> dict[str, Level]:
+    return {entry.rule.id: entry.level for entry in configure(config)}
+
+
+def test_every_rule_is_mandatory_unless_somebody_says_otherwise():
+    assert set(levels({}).values()) == {Level.MANDATORY}
+
+
+def test_all_sets_every_rule_and_a_rules_own_level_wins():
+    config = {"all": "advisory", RULE: {"enforcementLevel": "mandatory"}, "sharing-rename": "disabled"}
+    found = levels(config)
+    assert found[RULE] is Level.MANDATORY
+    assert found["sharing-rename"] is Level.DISABLED
+    assert found["gpu-node-taint"] is Level.ADVISORY
+
+
+def test_settings_alone_leave_the_level_of_all():
+    assert levels({"all": "advisory", RULE: {"maxMpsReplicas": 4}})[RULE] is Level.ADVISORY
+
+
+def test_all_may_be_an_object_too():
+    assert levels({"all": {"enforcementLevel": "disabled"}})[RULE] is Level.DISABLED
+
+
+def test_a_violation_carries_the_level_that_applies():
+    assert only(analyze(CROWDED, {"all": "advisory"}, TODAY)).level is Level.ADVISORY
+
+
+def test_a_disabled_rule_judges_nothing():
+    assert analyze(CROWDED, {RULE: "disabled"}, TODAY) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "serve",
+        "ser*",
+        "device-plugin-config-*",
+        "gpu-operator/device-plugin-config-1a2b",
+        "urn:pulumi:prod::ml::kubernetes:core/v1:ConfigMap::device-plugin-config-1a2b",
+    ],
+)
+def test_an_exemption_names_a_resource_by_any_of_its_names(name: str):
+    found = examine(CROWDED, exempt(name), TODAY)
+    assert found.violations == ()
+    assert found.exempted[0].exemption == "exempt until 2026-12-31: demo week, GPU-112"
+
+
+def test_an_exemption_of_something_else_does_not_count():
+    assert only(analyze(CROWDED, exempt("train"), TODAY)).exemption == ""
+
+
+def test_an_exemption_counts_on_its_last_day_and_no_longer():
+    day = datetime.date(2026, 12, 31)
+    assert analyze(CROWDED, exempt(), day) == []
+    late = only(analyze(CROWDED, exempt(), day + datetime.timedelta(days=1)))
+    assert late.exemption == "exemption ended 2026-12-31: demo week, GPU-112"
+
+
+def test_a_renewed_exemption_counts_though_the_old_one_is_still_written():
+    config = exempt()
+    config[RULE]["exempt"] += exempt(until="2025-01-01")[RULE]["exempt"]
+    assert analyze(CROWDED, config, TODAY) == []
+
+
+def test_an_exemption_of_one_node_leaves_the_other_nodes_of_the_pool():
+    nodes = [node(f"train-{index}") for index in range(3)]
+    config = {"topology-for-multi-gpu": exempt("train-0")[RULE]}
+    found = examine(
+        nodes, {"all": "disabled", "topology-for-multi-gpu": {"enforcementLevel": "mandatory"}} | config, TODAY
+    )
+    assert found.violations == ()  # the rule is disabled by `all`: the settings alone do not turn it on
+    found = examine(nodes, config, TODAY)
+    left = only([violation for violation in found.violations if violation.rule == "topology-for-multi-gpu"])
+    assert (left.name, len(left.also)) == ("train-1", 1)
+
+
+def test_a_date_that_yaml_has_parsed_already_is_taken():
+    config = exempt()
+    config[RULE]["exempt"][0]["until"] = datetime.date(2026, 12, 31)
+    assert analyze(CROWDED, config, TODAY) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "fix"),
+    [
+        ({"gpu-node-tain": "advisory"}, "gpu-node-tain", "did you mean 'gpu-node-taint'?"),
+        ({"all": "mandatry"}, "all", "did you mean 'mandatory'?"),
+        ({RULE: "remediate"}, RULE, "write advisory"),
+        ({RULE: {"enforcementLevel": 3}}, f"{RULE}.enforcementLevel", "write advisory"),
+        ({RULE: {"maxMpsReplica": 4}}, f"{RULE}.maxMpsReplica", "did you mean 'maxMpsReplicas'?"),
+        ({RULE: {"maxMpsReplicas": 49}}, f"{RULE}.maxMpsReplicas", ""),
+        (
+            {RULE: {"exempt": [{"resource": "x", "until": "2027-01-01"}]}},
+            f"{RULE}.exempt[0].reason",
+            "add reason:",
+        ),
+        (exempt(until="soon"), f"{RULE}.exempt[0].until", ""),
+        ({"all": {"exempt": []}}, "all.exempt", "set it at each rule"),
+        ({RULE: 7}, RULE, "write advisory"),
+    ],
+)
+def test_a_mistake_in_the_configuration_is_named_with_its_place_and_fix(config: Any, path: str, fix: str):
+    with pytest.raises(BadInput) as raised:
+        analyze(CROWDED, config, TODAY)
+    assert raised.value.exit_code is ExitCode.BAD_INPUT
+    problem = only(list(raised.value.problems))
+    assert problem.path == path
+    assert fix in problem.fix
+
+
+def test_two_mistakes_give_two_problems():
+    with pytest.raises(BadInput) as raised:
+        configure({"sharing-renam": "advisory", RULE: {"maxMpsReplicas": "many"}})
+    assert len(raised.value.problems) == 2
+
+
+def test_a_violation_has_a_stable_json_form():
+    found = examine(CROWDED, {"all": "advisory"}, TODAY).as_json()
+    assert json.loads(json.dumps(found)) == {
+        "version": 1,
+        "violations": [
+            {
+                "rule": "sharing-replicas-bounded",
+                "severity": "high",
+                "level": "advisory",
+                "resource": "urn:pulumi:prod::ml::kubernetes:core/v1:ConfigMap::device-plugin-config-1a2b",
+                "type": "kubernetes:core/v1:ConfigMap",
+                "name": "device-plugin-config-1a2b",
+                "subject": "serve",
+                "also": [],
+                "exemption": "",
+                "path": "data.serve.sharing.timeSlicing.resources[0].replicas",
+                "found": "10 time-slicing replicas of nvidia.com/gpu in config 'serve'",
+                "allowed": "at most 4",
+                "fix": "lower replicas to 4, or exempt config 'serve' with a reason and a date",
+            }
+        ],
+        "exempted": [],
+        "undecided": [],
+    }
+
+
+def test_what_could_not_be_told_has_a_json_form_too():
+    hidden = node(taints=None, patch=True, workload="inference", labels={"nvidia.com/device-plugin.config": None})
+    assert examine([hidden], {}, TODAY).as_json()["undecided"] == [
+        {
+            "rule": "gpu-node-taint",
+            "resource": hidden["urn"],
+            "subject": "train",
+            "path": "spec.taints",
+            "why": "the patch leaves the node's taints as they are",
+        }
+    ]
+
+
+def test_what_is_no_gpu_matter_is_left_alone():
+    other = [
+        record("aws:s3/bucket:Bucket", "logs", {"acl": "public-read"}),
+        record("pulumi:pulumi:Stack", "ml", {}),
+    ]
+    found = examine(other, {}, TODAY)
+    assert (found.violations, found.undecided) == ((), ())

@@ -1,0 +1,128 @@
+"""The pack as the Pulumi CLI runs it: a process that answers the analyzer protocol, started in its own folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import struct_pb2
+from policy_records import (
+    TODAY,
+    UNKNOWN,
+    Record,
+    cluster_policy,
+    container,
+    deployment,
+    device_plugin_config_map,
+    eks_node_group,
+    launch_template,
+    node,
+    pod_spec,
+    shared,
+)
+from pulumi.runtime import proto
+from pulumi.runtime.proto import analyzer_pb2_grpc
+
+import policies
+from policies import analyze, rules
+
+BROKEN: list[Record] = [
+    node("train-0"),
+    node("train-1", taints=()),
+    launch_template(instanceType="p5.48xlarge"),
+    eks_node_group(instanceTypes=[], amiType="CUSTOM", labels={}, taints=[]),
+    cluster_policy(),
+    device_plugin_config_map(train=shared(replicas=10)),
+    deployment(pod_spec(container({"nvidia.com/gpu": 2}, {"nvidia.com/gpu": 1}))),
+]
+
+
+class Pack:
+    """A running policy pack."""
+
+    def __init__(self, port: int) -> None:
+        self._stub = analyzer_pb2_grpc.AnalyzerStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+
+    def info(self) -> Any:
+        return self._stub.GetAnalyzerInfo(struct_pb2.Struct())
+
+    def configure(self, level: int, **settings: dict[str, Any]) -> None:
+        request = proto.ConfigureAnalyzerRequest()
+        for rule in rules():
+            request.policyConfig[rule.id].enforcementLevel = level
+            request.policyConfig[rule.id].properties.update(settings.get(rule.id.replace("-", "_"), {}))
+        self._stub.Configure(request)
+
+    def analyze(self, records: list[Record]) -> list[Any]:
+        request = proto.AnalyzeStackRequest()
+        for record in records:
+            properties = struct_pb2.Struct()
+            properties.update(record["inputs"])
+            request.resources.add(
+                type=record["type"],
+                urn=record["urn"],
+                name=record["name"],
+                properties=properties,
+                dependencies=record["dependencies"],
+            )
+        return list(self._stub.AnalyzeStack(request).diagnostics)
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Pack]:
+    folder = Path(policies.__file__).parent
+    process = subprocess.Popen([sys.executable, "-u", str(folder)], cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield Pack(int(process.stdout.readline()))
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def mandatory(pack: Pack) -> None:
+    pack.configure(proto.MANDATORY)
+
+
+def test_the_pack_offers_every_rule_with_its_severity_level_and_schema(pack: Pack):
+    offered = {policy.name: policy for policy in pack.info().policies}
+    assert list(offered) == [rule.id for rule in rules()]
+    assert offered["gpu-node-taint"].severity == proto.POLICY_SEVERITY_CRITICAL
+    assert offered["gpu-node-taint"].enforcementLevel == proto.MANDATORY
+    assert offered["sharing-replicas-bounded"].configSchema.properties["maxMpsReplicas"]["maximum"] == 48
+
+
+def test_the_pack_finds_what_the_rules_find_in_process(pack: Pack):
+    found = {(one.policyName, one.urn, one.message.partition("\n")[2]) for one in pack.analyze(BROKEN)}
+    expected = {(one.rule, one.resource, str(one)) for one in analyze(BROKEN, {}, TODAY)}
+    assert found == expected
+    assert len(found) >= 6
+
+
+def test_the_packs_settings_reach_the_rules(pack: Pack):
+    exemption = {"resource": "train", "reason": "GPU-112", "until": "9999-12-31"}
+    pack.configure(proto.ADVISORY, sharing_replicas_bounded={"exempt": [exemption]}, sharing_rename={"exempt": []})
+    found = pack.analyze(BROKEN)
+    assert "sharing-replicas-bounded" not in {one.policyName for one in found}
+    assert {one.enforcementLevel for one in found} == {proto.ADVISORY}
+
+
+def test_a_mistake_in_the_packs_settings_is_an_error_that_names_it(pack: Pack):
+    pack.configure(proto.ADVISORY, sharing_replicas_bounded={"maxMpsReplica": 9})
+    with pytest.raises(grpc.RpcError, match="did you mean 'maxMpsReplicas'"):
+        pack.analyze(BROKEN)
+
+
+def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pack: Pack):
+    hidden = node(
+        "serve-0", workload="inference", labels={"nvidia.com/device-plugin.config": None}, taints=UNKNOWN
+    )
+    found = pack.analyze([hidden])
+    assert [(one.policyName, one.enforcementLevel) for one in found] == [("gpu-node-taint", proto.ADVISORY)]
+    assert "serve: could not tell: serve-0: spec.taints: not known yet" in found[0].message

@@ -1,0 +1,56 @@
+"""The list of rules: complete, documented, and quick to import."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+from policies import Level, Severity, rules
+
+THIRTEEN = {
+    "gpu-namespace-quota",
+    "gpu-node-taint",
+    "gpu-requests-equal-limits",
+    "gpu-shared-request-one",
+    "gpu-toleration",
+    "mig-geometry-valid",
+    "mig-live-change",
+    "mig-on-unsupported-gpu",
+    "mig-strategy-consistent",
+    "sharing-for-training",
+    "sharing-rename",
+    "sharing-replicas-bounded",
+    "topology-for-multi-gpu",
+}
+
+
+def test_the_thirteen_rules_are_there_each_once():
+    ids = [rule.id for rule in rules()]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == THIRTEEN
+
+
+def test_every_rule_says_in_one_sentence_what_is_right_and_why():
+    for rule in rules():
+        assert re.fullmatch(r"[A-Z].{40,}\.", rule.description), rule.id
+        assert isinstance(rule.severity, Severity)
+        assert isinstance(rule.level, Level)
+
+
+def test_every_rule_can_be_exempted_and_its_schema_needs_no_references():
+    for rule in rules():
+        assert rule.config_schema["exempt"]["items"]["required"] == ["resource", "reason", "until"]
+        assert "$ref" not in repr(rule.config_schema)
+
+
+def test_the_limits_of_replicas_are_in_the_schema():
+    schema = next(rule.config_schema for rule in rules() if rule.id == "sharing-replicas-bounded")
+    assert schema["maxTimeSlicingReplicas"]["default"] == 4
+    assert (schema["maxMpsReplicas"]["default"], schema["maxMpsReplicas"]["maximum"]) == (8, 48)
+
+
+def test_importing_the_rules_loads_neither_pulumi_nor_its_policy_sdk():
+    code = "import sys, policies; print([name for name in ('pulumi', 'pulumi_policy') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

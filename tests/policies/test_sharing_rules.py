@@ -1,0 +1,173 @@
+"""Time-slicing and MPS: who may share, how far, under which name, and what a pod may ask of it."""
+
+from __future__ import annotations
+
+import pytest
+from policy_records import (
+    UNKNOWN,
+    cannot_tell,
+    cluster_policy,
+    config_map,
+    container,
+    deployment,
+    device_plugin_config_map,
+    helm_release,
+    mig_node,
+    node,
+    only,
+    pod_spec,
+    shared,
+    violations,
+)
+
+# -- sharing-for-training ---------------------------------------------------------------------------------
+
+
+def test_a_training_pool_with_whole_gpus_passes():
+    stack = [node(), cluster_policy(), device_plugin_config_map(train="version: v1\nflags: {migStrategy: none}")]
+    assert violations("sharing-for-training", *stack) == []
+
+
+def test_time_slicing_on_a_training_pool_is_found_at_the_label_that_chose_it():
+    found = only(
+        violations("sharing-for-training", node(), cluster_policy(), device_plugin_config_map(train=shared()))
+    )
+    assert found.problem.path == 'metadata.labels["nvidia.com/device-plugin.config"]'
+    assert "training pool 'train'" in found.problem.found
+    assert found.name == "train-0"
+
+
+def test_time_slicing_on_an_inference_pool_passes():
+    stack = [node("serve-0", workload="inference"), cluster_policy(), device_plugin_config_map(serve=shared())]
+    assert violations("sharing-for-training", *stack) == []
+
+
+def test_a_training_pool_without_a_label_gets_the_operators_default_config():
+    plain = node(labels={"nvidia.com/device-plugin.config": None})
+    found = violations("sharing-for-training", plain, cluster_policy(), device_plugin_config_map(default=shared()))
+    assert only(found).subject == "train"
+
+
+def test_the_config_that_helm_values_carry_inline_is_read():
+    values = {"devicePlugin": {"config": {"create": True, "name": "plugin", "data": {"train": shared()}}}}
+    assert only(violations("sharing-for-training", node(), helm_release(values)))
+
+
+def test_a_training_pool_whose_config_is_not_in_the_stack_cannot_be_told():
+    assert "config 'train' is not in this stack" in cannot_tell("sharing-for-training", node())
+
+
+def test_a_training_pool_with_an_unknown_config_label_cannot_be_told():
+    hidden = node(labels={"nvidia.com/device-plugin.config": UNKNOWN})
+    assert "not known yet" in cannot_tell("sharing-for-training", hidden, device_plugin_config_map(train=shared()))
+
+
+def test_the_nodes_of_one_pool_give_one_violation_that_counts_the_others():
+    nodes = [node(f"train-{index}") for index in range(3)]
+    found = only(violations("sharing-for-training", *nodes, device_plugin_config_map(train=shared())))
+    assert found.name == "train-0"
+    assert [urn.rpartition("::")[2] for urn in found.also] == ["train-1", "train-2"]
+
+
+# -- sharing-replicas-bounded -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "replicas"), [("timeSlicing", 4), ("mps", 8)])
+def test_replicas_at_the_limit_pass(mode: str, replicas: int):
+    stack = device_plugin_config_map(serve=shared(mode, replicas))
+    assert violations("sharing-replicas-bounded", stack) == []
+
+
+@pytest.mark.parametrize(("mode", "replicas", "allowed"), [("timeSlicing", 5, 4), ("mps", 9, 8)])
+def test_replicas_over_the_limit_are_found_at_their_place(mode: str, replicas: int, allowed: int):
+    found = only(violations("sharing-replicas-bounded", device_plugin_config_map(serve=shared(mode, replicas))))
+    assert found.problem.path == f"data.serve.sharing.{mode}.resources[0].replicas"
+    assert found.problem.allowed == f"at most {allowed}"
+    assert found.subject == "serve"
+
+
+def test_the_limits_can_be_configured():
+    stack = device_plugin_config_map(serve=shared("timeSlicing", 8))
+    assert violations("sharing-replicas-bounded", stack, maxTimeSlicingReplicas=8) == []
+    assert only(violations("sharing-replicas-bounded", stack, maxTimeSlicingReplicas=7))
+
+
+def test_replicas_that_are_not_known_yet_cannot_be_told():
+    hidden = config_map("device-plugin-config-1a2b", {"serve": UNKNOWN})
+    assert "data.serve: not known" in cannot_tell("sharing-replicas-bounded", cluster_policy(), hidden)
+
+
+def test_a_config_map_about_something_else_is_not_judged():
+    other = config_map("app", {"config.yaml": "sharing: {timeSlicing: {resources: [{replicas: 99}]}}"})
+    assert violations("sharing-replicas-bounded", other) == []
+
+
+# -- sharing-rename ---------------------------------------------------------------------------------------
+
+
+def test_a_renamed_shared_resource_passes():
+    assert violations("sharing-rename", device_plugin_config_map(serve=shared())) == []
+
+
+@pytest.mark.parametrize("mode", ["timeSlicing", "mps"])
+def test_a_shared_resource_under_a_whole_gpus_name_is_found(mode: str):
+    found = only(violations("sharing-rename", device_plugin_config_map(serve=shared(mode, 2, rename=False))))
+    assert found.problem.path == f"data.serve.sharing.{mode}.renameByDefault"
+
+
+def test_a_rename_under_flags_is_named_as_ignored():
+    text = """\
+        version: v1
+        flags: {renameByDefault: true}
+        sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+        """
+    found = only(violations("sharing-rename", device_plugin_config_map(serve=text)))
+    assert "under flags is ignored" in found.problem.found
+
+
+def test_a_rename_that_is_secret_cannot_be_told():
+    hidden = config_map("device-plugin-config-1a2b", {"serve": "[secret]"})
+    assert "could not tell" in cannot_tell("sharing-rename", cluster_policy(), hidden)
+
+
+# -- gpu-shared-request-one -------------------------------------------------------------------------------
+
+
+def test_one_share_passes_and_so_do_several_whole_gpus():
+    one = deployment(pod_spec(container({"nvidia.com/gpu.shared": 1})), "one")
+    whole = deployment(pod_spec(container({"nvidia.com/gpu": 8})), "whole")
+    assert violations("gpu-shared-request-one", one, whole) == []
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb.shared"])
+def test_two_shares_are_found_at_the_containers_limit(resource: str):
+    spec = pod_spec(container({"cpu": "1"}, name="sidecar"), container({resource: "2"}))
+    found = only(violations("gpu-shared-request-one", deployment(spec)))
+    assert found.problem.path == f'spec.template.spec.containers[1].resources.limits["{resource}"]'
+    assert found.problem.found.startswith("2 of the shared resource")
+
+
+def test_two_gpus_of_a_pool_that_shares_without_renaming_are_found():
+    pool = [
+        node("serve-0", workload="inference"),
+        cluster_policy(),
+        device_plugin_config_map(serve=shared(rename=False)),
+    ]
+    spec = pod_spec(container({"nvidia.com/gpu": 2}), nodeSelector={"gpu-platform.dev/pool": "serve"})
+    assert only(violations("gpu-shared-request-one", *pool, deployment(spec)))
+
+
+def test_two_gpus_of_a_pool_of_whole_gpus_pass_beside_one_that_shares():
+    stack = [
+        node("serve-0", workload="inference"),
+        mig_node(),
+        node("train-0"),
+        device_plugin_config_map(serve=shared(rename=False), train="version: v1\nflags: {migStrategy: none}"),
+    ]
+    spec = pod_spec(container({"nvidia.com/gpu": 2}), nodeSelector={"gpu-platform.dev/pool": "train"})
+    assert violations("gpu-shared-request-one", *stack, deployment(spec)) == []
+
+
+def test_an_unknown_number_of_shares_cannot_be_told():
+    spec = pod_spec(container({"nvidia.com/gpu.shared": UNKNOWN}))
+    assert "gpu.shared" in cannot_tell("gpu-shared-request-one", deployment(spec))

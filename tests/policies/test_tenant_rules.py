@@ -1,0 +1,107 @@
+"""Tenants: a quota for every GPU resource that the pools offer."""
+
+from __future__ import annotations
+
+from policy_records import (
+    UNKNOWN,
+    cannot_tell,
+    cluster_policy,
+    device_plugin_config_map,
+    judgement,
+    layout,
+    mig_node,
+    mig_parted_config_map,
+    namespace,
+    node,
+    only,
+    quota,
+    shared,
+    violations,
+    with_strategy,
+)
+
+RULE = "gpu-namespace-quota"
+PLATFORM = [
+    node("train-0"),
+    node("serve-0", workload="inference", machine_type="g5.12xlarge"),
+    mig_node(),
+    cluster_policy(),
+    device_plugin_config_map(
+        train="version: v1\nflags: {migStrategy: none}", serve=shared(), notebooks=with_strategy("mixed")
+    ),
+    mig_parted_config_map(layout("notebooks", g1_10gb=7)),
+]
+EVERY = {
+    "requests.nvidia.com/gpu": "8",
+    "requests.nvidia.com/gpu.shared": "4",
+    "requests.nvidia.com/mig-1g.10gb": "0",
+}
+
+
+def test_a_quota_for_every_gpu_resource_of_the_pools_passes():
+    assert violations(RULE, *PLATFORM, namespace(), quota(EVERY)) == []
+
+
+def test_two_quotas_may_share_the_work():
+    halves = (
+        quota({"requests.nvidia.com/gpu": "8"}),
+        quota({key: value for key, value in EVERY.items() if key != "requests.nvidia.com/gpu"}),
+    )
+    assert violations(RULE, *PLATFORM, namespace(), *halves) == []
+
+
+def test_a_mig_resource_that_no_quota_names_is_found():
+    partial = quota({"requests.nvidia.com/gpu": "8", "requests.nvidia.com/gpu.shared": "4"})
+    found = only(violations(RULE, *PLATFORM, namespace(), partial))
+    assert found.problem.path == 'metadata.labels["gpu-platform.dev/team"]'
+    assert found.problem.found == "no ResourceQuota for nvidia.com/mig-1g.10gb in namespace 'vision'"
+    assert '"requests.nvidia.com/mig-1g.10gb": "0"' in found.problem.fix
+
+
+def test_a_quota_of_another_namespace_does_not_count():
+    found = only(violations(RULE, *PLATFORM, namespace(), quota(EVERY, namespace="audio")))
+    assert "nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb" in found.problem.found
+
+
+def test_a_quota_with_scopes_covers_only_some_pods_and_does_not_count():
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["training"]}]}
+    found = only(violations(RULE, *PLATFORM, namespace(), quota(EVERY, scopeSelector=scope)))
+    assert "only within a quota's scopes" in found.problem.found
+
+
+def test_a_namespace_that_belongs_to_no_team_needs_no_quota():
+    assert violations(RULE, *PLATFORM, namespace("monitoring", team=None)) == []
+
+
+def test_single_strategy_offers_mig_instances_under_a_whole_gpus_name():
+    platform = [
+        mig_node(),
+        cluster_policy(),
+        device_plugin_config_map(notebooks=with_strategy("single")),
+        mig_parted_config_map(layout("notebooks", g1_10gb=7)),
+    ]
+    assert violations(RULE, *platform, namespace(), quota({"requests.nvidia.com/gpu": "7"})) == []
+
+
+def test_a_team_stack_names_the_resources_in_the_configuration():
+    stack = [namespace(), quota({"requests.nvidia.com/gpu": "8"})]
+    assert violations(RULE, *stack, resources=["nvidia.com/gpu"]) == []
+    found = violations(RULE, *stack, resources=["nvidia.com/gpu", "nvidia.com/mig-1g.10gb"])
+    assert "nvidia.com/mig-1g.10gb" in only(found).problem.found
+
+
+def test_a_team_stack_without_the_pools_cannot_be_told_but_needs_a_gpu_quota_at_all():
+    assert "name the resources" in cannot_tell(RULE, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
+    found = judgement(RULE, namespace(), quota({"cpu": "8"}))
+    assert "no ResourceQuota for nvidia.com/gpu" in only(list(found.violations)).problem.found
+
+
+def test_a_quota_that_is_not_known_yet_cannot_be_told():
+    assert "spec.hard" in cannot_tell(RULE, *PLATFORM, namespace(), quota(UNKNOWN))
+
+
+def test_a_missing_quota_stands_though_another_pool_cannot_be_seen():
+    hidden = node("other-0", labels={"nvidia.com/mig.config": UNKNOWN})
+    found = judgement(RULE, *PLATFORM, hidden, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
+    assert "nvidia.com/gpu.shared" in only(list(found.violations)).problem.found
+    assert len(found.undecided) == 1

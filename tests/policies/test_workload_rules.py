@@ -1,0 +1,134 @@
+"""Pods that use GPUs: their tolerations, and requests that equal limits."""
+
+from __future__ import annotations
+
+import pytest
+from policy_records import (
+    GPU_TAINT,
+    UNKNOWN,
+    cannot_tell,
+    container,
+    deployment,
+    node,
+    only,
+    pod_spec,
+    record,
+    violations,
+)
+
+# -- gpu-toleration ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"operator": "Exists"},
+    ],
+)
+def test_a_gpu_pod_that_tolerates_the_gpu_taint_passes(toleration: dict[str, str]):
+    workload = deployment(pod_spec(tolerations=[toleration]))
+    assert violations("gpu-toleration", workload) == []
+    assert violations("gpu-toleration", node(), workload) == []
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"},
+        {"key": "nvidia.com/gpu", "value": "other", "effect": "NoSchedule"},
+        {"key": "amd.com/gpu", "operator": "Exists"},
+    ],
+)
+def test_a_gpu_pod_that_tolerates_something_else_is_found(toleration: dict[str, str]):
+    found = only(violations("gpu-toleration", node(), deployment(pod_spec(tolerations=[toleration]))))
+    assert found.problem.path == "spec.template.spec.tolerations"
+    assert found.problem.found == "no toleration of nvidia.com/gpu=present:NoSchedule"
+
+
+def test_a_gpu_pod_without_tolerations_is_found_even_where_no_pool_is_in_sight():
+    found = only(violations("gpu-toleration", deployment(pod_spec(tolerations=[]))))
+    assert "nvidia.com/gpu:NoSchedule" in found.problem.found
+
+
+def test_a_pod_without_gpus_needs_no_toleration():
+    cpu_only = deployment(pod_spec(container({"cpu": "1"}), tolerations=[]))
+    zero = deployment(pod_spec(container({"nvidia.com/gpu": 0}), tolerations=[]), "zero")
+    assert violations("gpu-toleration", cpu_only, zero) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "path"),
+    [
+        ("kubernetes:core/v1:Pod", ("spec",)),
+        ("kubernetes:apps/v1:StatefulSet", ("spec", "template", "spec")),
+        ("kubernetes:apps/v1:DaemonSet", ("spec", "template", "spec")),
+        ("kubernetes:apps/v1:ReplicaSet", ("spec", "template", "spec")),
+        ("kubernetes:batch/v1:Job", ("spec", "template", "spec")),
+        ("kubernetes:batch/v1:CronJob", ("spec", "jobTemplate", "spec", "template", "spec")),
+    ],
+)
+def test_every_kind_of_workload_is_judged(type_: str, path: tuple[str, ...]):
+    inputs = pod_spec(tolerations=[])
+    for key in reversed(path):
+        inputs = {key: inputs}
+    found = only(violations("gpu-toleration", record(type_, "job", inputs)))
+    assert found.problem.path == ".".join((*path, "tolerations"))
+
+
+def test_a_pool_with_another_taint_asks_for_that_toleration_too():
+    team = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+    pools = [node("train-0"), node("vision-0", taints=(GPU_TAINT, team))]
+    anywhere = deployment(pod_spec())
+    on_vision = deployment(pod_spec(nodeSelector={"gpu-platform.dev/pool": "vision"}))
+    assert violations("gpu-toleration", *pools, anywhere) == []
+    found = only(violations("gpu-toleration", *pools, on_vision))
+    assert found.problem.found == "no toleration of team=vision:NoSchedule"
+
+
+def test_tolerations_that_are_not_known_yet_cannot_be_told():
+    assert "tolerations: not known" in cannot_tell("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
+
+
+def test_a_pool_whose_taints_are_not_known_yet_cannot_be_told_where_no_other_pool_fits():
+    team = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+    pools = [node("vision-0", taints=(GPU_TAINT, team)), node("train-0", taints=UNKNOWN)]
+    assert "spec.taints" in cannot_tell("gpu-toleration", *pools, deployment(pod_spec()))
+
+
+# -- gpu-requests-equal-limits ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests"),
+    [
+        ({"nvidia.com/gpu": "1"}, None),
+        ({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": 1}),
+        ({"nvidia.com/mig-1g.10gb": 2}, {"nvidia.com/mig-1g.10gb": "2"}),
+        ({"cpu": "2"}, {"cpu": "1"}),
+    ],
+)
+def test_gpu_requests_that_equal_limits_pass(limits: dict[str, object], requests: dict[str, object] | None):
+    assert violations("gpu-requests-equal-limits", deployment(pod_spec(container(limits, requests)))) == []
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-3g.40gb"])
+def test_a_gpu_request_that_differs_from_the_limit_is_found(resource: str):
+    spec = pod_spec(container({resource: 2}, {resource: 1}))
+    found = only(violations("gpu-requests-equal-limits", deployment(spec)))
+    assert found.problem.path == f'spec.template.spec.containers[0].resources.requests["{resource}"]'
+    assert found.problem.found == "a request of 1 with a limit of 2"
+
+
+def test_a_gpu_request_without_a_limit_is_found_in_an_init_container_too():
+    spec = pod_spec(container({"cpu": 1}), initContainers=[container(None, {"nvidia.com/gpu": 1})])
+    found = only(violations("gpu-requests-equal-limits", deployment(spec)))
+    assert found.problem.path.startswith("spec.template.spec.initContainers[0].")
+    assert found.problem.found == "a request of 1 without a limit"
+
+
+def test_limits_that_are_not_known_yet_cannot_be_told():
+    spec = pod_spec(container(UNKNOWN, {"nvidia.com/gpu": 1}))
+    assert "resources.limits" in cannot_tell("gpu-requests-equal-limits", deployment(spec))
