@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def file_lock(path: Path) -> Iterator[None]:
-    """Hold the exclusive lock on `path` while the body runs; waits for whoever holds it."""
+def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the exclusive lock on `path` while the body runs; where another holds it, say so and wait."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if on_wait is not None:
+                    on_wait()
+                fcntl.flock(handle, fcntl.LOCK_EX)
             if _is_still_at(handle.fileno(), path):  # else its folder was removed while we waited
                 yield
                 return

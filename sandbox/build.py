@@ -63,12 +63,22 @@ def binaries(progress: Progress) -> Binaries:
     Raises:
         CouldNotTell: there is no Go and none could be installed, or the build failed.
     """
-    folder = cache_dir() / "control-plane" / _build_key()
+    folder = _folder()
     if not folder.exists():
-        with file_lock(folder.parent / "build.lock"):
+        waiting = "Waiting for another process that builds the sandbox's control plane"
+        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
             if not folder.exists():  # else another process built it while we waited
                 _build(folder, progress)
     return Binaries(folder)
+
+
+def installed_version() -> str | None:
+    """Return the Kubernetes version of the programs that this machine has built, None when they are not."""
+    return pinned_version("k8s.io/kubernetes") if _folder().exists() else None
+
+
+def _folder() -> Path:
+    return cache_dir() / "control-plane" / _build_key()
 
 
 def _build(folder: Path, progress: Progress) -> None:

@@ -30,8 +30,6 @@ from sandbox._daemons import Daemon
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
 
-DEFAULT_NAME: Final = "default"
-
 _START_SECONDS: Final = 120.0  # seconds; a slow laptop under load takes about a fifth of it
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
@@ -60,7 +58,7 @@ class Status:
 
 
 def up(
-    name: str = DEFAULT_NAME,
+    name: str,
     *,
     data_dir: Path | None = None,
     api_port: int | None = None,
@@ -88,7 +86,7 @@ def up(
         return _Starter(name, layout, binaries).run(api_port, crds_dir)
 
 
-def down(name: str = DEFAULT_NAME, *, keep_data: bool = False) -> Status:
+def down(name: str, *, keep_data: bool = False) -> Status:
     """Stop every process of the sandbox `name` and remove its data folder, unless `keep_data`."""
     home = _home(name)
     layout = Layout(home.resolve())
@@ -104,7 +102,7 @@ def down(name: str = DEFAULT_NAME, *, keep_data: bool = False) -> Status:
     return status(name)
 
 
-def status(name: str = DEFAULT_NAME) -> Status:
+def status(name: str) -> Status:
     """Return how the sandbox `name` is, without changing anything."""
     layout = Layout(_home(name).resolve())
     settings = layout.settings()
