@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_platform.names import KWOK_NODE_ANNOTATION
+from gpu_platform.paths import PROJECT_ROOT
 from sandbox._layout import HOST, Layout
 from sandbox.build import Binaries
 
@@ -19,8 +20,6 @@ _SERVICES: Final = "10.96.0.0/16"
 _PODS: Final = "10.244.0.0/16"
 # Every simulated node answers with this address; loopback is not allowed in EndpointSlices.
 _NODE: Final = "10.10.0.1"
-
-_SIMULATOR: Final = "sandbox.simulator"
 
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
@@ -133,15 +132,14 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
     )
 
 
-def simulator(layout: Layout) -> Component | None:
-    """Return the simulated GPU operator and nodes, or None while that module does not exist."""
-    if not (_HERE / "simulator" / "__main__.py").exists():
-        return None
+def simulator(layout: Layout) -> Component:
+    """Return the simulated GPU operator and nodes; it is replaced when its code or the catalogue changed."""
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
-    sources = [*_HERE.glob("simulator/**/*.py"), *_HERE.glob("nvml/**/*.py")]
+    rooms = (_HERE / "simulator", _HERE / "nvml", PROJECT_ROOT / "gpu_platform" / "catalog")
+    sources = [file for room in rooms for suffix in ("py", "yaml") for file in room.rglob(f"*.{suffix}")]
     return Component(
         "simulator",
-        [sys.executable, "-m", _SIMULATOR, "--kubeconfig", str(kubeconfig)],
+        [sys.executable, "-m", "sandbox.simulator", "--kubeconfig", str(kubeconfig)],
         reads=[kubeconfig, *sources],
     )
 

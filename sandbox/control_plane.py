@@ -107,8 +107,6 @@ def status(name: str) -> Status:
     layout = Layout(_home(name).resolve())
     settings = layout.settings()
     pids = {component: Daemon(component, layout.folder).pid() for component in _NAMES}
-    if _components.simulator(layout) is None:
-        del pids["simulator"]
     state: State
     if settings is None:
         state = "absent"
@@ -156,8 +154,7 @@ class _Starter:
         self._ensure(_components.controller_manager(binaries, layout))
         self._ensure(_components.scheduler(binaries, layout))
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
-        if (simulator := _components.simulator(layout)) is not None:
-            self._ensure(simulator)
+        self._ensure(_components.simulator(layout))
         _objects.install(layout, settings, crds_dir, deadline=self._deadline)
         self._keep_alive()
         return status(self._name)

@@ -1,0 +1,49 @@
+"""Fixtures that several rooms' tests share.
+
+Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
+the run ends, however its tests ended. One of them, the fixture `sandbox`, serves the whole run: also the
+workers of pytest-xdist share it, since `up` waits for another's `up` and then finds the sandbox running.
+Tests that use it are run by one worker (`--dist loadgroup`), for they share the cluster-scoped objects too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from sandbox.control_plane import Status
+
+_FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist inherits its parent's environment
+        os.environ[_FOLDER] = tempfile.mkdtemp(prefix="gpu-platform-test-sandboxes-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        folder = Path(os.environ.pop(_FOLDER))
+        for sandbox in folder.iterdir():
+            control_plane.down(sandbox.name)
+        shutil.rmtree(folder)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "sandbox" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.sandbox)
+            item.add_marker(pytest.mark.xdist_group("sandbox"))
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Status:
+    """The run's sandbox. Use names of your own, and remove the nodes that you add."""
+    return control_plane.up("shared", progress=Progress(quiet=True))
