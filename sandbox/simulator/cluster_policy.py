@@ -25,6 +25,7 @@ class ClusterPolicy:
     mig_manager: bool = True
     mig_config: str = ""
     mig_default: str = ""
+    runtime_class: str = "nvidia"
 
 
 def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
@@ -42,6 +43,7 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
         mig_manager=_enabled(manager),
         mig_config=mig_config.get("name") or "",
         mig_default=mig_config.get("default") or "",
+        runtime_class=_section(spec, "operator").get("runtimeClass") or "nvidia",
     )
 
 

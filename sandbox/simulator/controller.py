@@ -25,6 +25,7 @@ from sandbox.simulator.validation import ValidationPods
 
 MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
 
+_RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 _IDLE_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 _ORPHAN_SECONDS: Final = 2.0
@@ -35,6 +36,8 @@ class Operator:
     """The operator's objects as they are now. `version` changes with any of them."""
 
     policy: ClusterPolicy | None
+    owner: Object | None
+    """The ClusterPolicy itself."""
     config_maps: ConfigMaps
     version: tuple[object, ...]
 
@@ -85,6 +88,7 @@ class Controller:
         sandbox_maps = f"/api/v1/namespaces/{names.SANDBOX_NAMESPACE}/configmaps"
         only_faults = {"fieldSelector": f"metadata.name={names.SANDBOX_FAULTS_CONFIG_MAP}"}
         self._nodes = Informer(api, "/api/v1/nodes", self._changed)
+        self._runtime_classes = Informer(api, _RUNTIME_CLASSES, self._changed)
         self._policies = Informer(api, "/apis/nvidia.com/v1/clusterpolicies", self._changed)
         self._config_maps = Informer(api, operator_maps, self._changed)
         self._faults = Informer(api, sandbox_maps, self._changed, only_faults)
@@ -97,7 +101,14 @@ class Controller:
 
     def run(self) -> None:
         """Work until `stop`."""
-        informers = (self._nodes, self._policies, self._config_maps, self._faults, self._pods)
+        informers = (
+            self._nodes,
+            self._runtime_classes,
+            self._policies,
+            self._config_maps,
+            self._faults,
+            self._pods,
+        )
         for informer in informers:
             while not informer.synced.wait(0.1):
                 if self._stop.is_set():
@@ -115,7 +126,7 @@ class Controller:
         nodes = {node["metadata"]["name"]: node for node in self._nodes.all()}
         pods = self._pods.all()
         self._forget(nodes, pods)
-        waits = [_IDLE_SECONDS]
+        waits = [self._carefully("runtime class", self._runtime_class, operator)]
         for name, node in nodes.items():
             if is_simulated(node):
                 waits.append(self._carefully(f"node {name}", self._node, node, operator, faults.get(name, "")))
@@ -140,12 +151,31 @@ class Controller:
     def _operator(self) -> Operator:
         policies = sorted(self._policies.all(), key=lambda policy: policy["metadata"]["creationTimestamp"])
         maps = self._config_maps.all()
+        # There can be one ClusterPolicy only: the operator ignores every other than the first.
+        owner = policies[0] if policies else None
         return Operator(
-            # There can be one ClusterPolicy only: the operator ignores every other than the first.
-            policy=read_cluster_policy(policies[0].get("spec", {})) if policies else None,
+            policy=read_cluster_policy(owner.get("spec", {})) if owner else None,
+            owner=owner,
             config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
             version=(*(version_of(each) for each in policies), *sorted(version_of(each) for each in maps)),
         )
+
+    def _runtime_class(self, operator: Operator) -> float:
+        """Make the RuntimeClass that pods with the driver's libraries name; it goes with the ClusterPolicy."""
+        present = {each["metadata"]["name"] for each in self._runtime_classes.all()}
+        if operator.policy is None or operator.owner is None or operator.policy.runtime_class in present:
+            return _IDLE_SECONDS
+        name, owner = operator.policy.runtime_class, operator.owner["metadata"]
+        reference = {
+            "apiVersion": "nvidia.com/v1",
+            "kind": "ClusterPolicy",
+            "name": owner["name"],
+            "uid": owner["uid"],
+            "controller": True,
+        }
+        body = {"handler": name, "metadata": {"name": name, "ownerReferences": [reference]}}
+        self._api.create(_RUNTIME_CLASSES, body)
+        return _IDLE_SECONDS
 
     def _forget(self, nodes: Mapping[str, Object], pods: list[Object]) -> None:
         uids = {pod["metadata"]["uid"] for pod in pods}
@@ -319,6 +349,8 @@ class Controller:
         if uid not in self._admitted:
             seen_before = self._first_look and phase != "Pending"
             self._admitted[uid] = None if seen_before else rejection(pod, advertised)
+            if self._admitted[uid]:
+                log(f"pod {key_of(pod)}: {self._admitted[uid]}")
         reason = self._admitted[uid]
         if reason is None or phase == "Failed":
             return
@@ -336,7 +368,6 @@ class Controller:
                 "initContainerStatuses": None,
             },
         )
-        log(f"pod {key_of(pod)}: {reason}")
 
     def _patch_pod_status(self, pod: Object, status: Object) -> None:
         metadata = pod["metadata"]

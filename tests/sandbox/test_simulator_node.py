@@ -71,9 +71,10 @@ def test_the_parts_of_a_cluster_policy_that_the_operands_read() -> None:
         "gfd": {"enabled": False},
         "mig": {"strategy": "mixed"},
         "migManager": {"enabled": False, "config": {"name": "mig", "default": "all-disabled"}},
+        "operator": {"runtimeClass": "nvidia-legacy"},
     }
     assert read_cluster_policy(spec) == ClusterPolicy(
-        False, "plugin", "d", False, "mixed", False, "mig", "all-disabled"
+        False, "plugin", "d", False, "mixed", False, "mig", "all-disabled", "nvidia-legacy"
     )
 
 

@@ -1,0 +1,143 @@
+"""One sandbox as the simulator's tests use it: makes objects, looks at them, removes what it made."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from gpu_platform import names
+from sandbox.control_plane import Status
+from sandbox.simulator.kube import Api, ApiError, Object
+
+SECONDS = 30.0
+POLICY = f"/apis/nvidia.com/v1/clusterpolicies/{names.CLUSTER_POLICY}"
+TAINT = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
+TOLERATION = {"key": names.GPU_TAINT_KEY, "operator": "Exists"}
+_SERIAL = itertools.count()
+
+
+class Cluster:
+    """One sandbox as a test uses it; removes what the test made."""
+
+    def __init__(self, status: Status) -> None:
+        self.api = Api(status.kubeconfig)
+        self._made: list[str] = []
+
+    def make(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Create an object in a collection."""
+        made = self.api.create(path, body)
+        self._made.append(f"{path}/{body['metadata']['name']}")
+        return made
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for path in reversed(self._made):
+            with suppress(ApiError):
+                self.api.delete_now(path, self.api.get(path)["metadata"]["uid"])
+
+    def namespace(self, name: str) -> None:
+        """Create a namespace where there is none; it stays."""
+        with suppress(ApiError):
+            self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def operator(self, mig: str = "", **plugin: str) -> None:
+        """Create a ClusterPolicy with the device-plugin configs `plugin` and the mig-parted config `mig`."""
+        self.namespace(names.OPERATOR_NAMESPACE)
+        self.config_map("plugin", **plugin)
+        spec: dict[str, Any] = {"devicePlugin": {"config": {"name": "plugin", "default": "default"}}}
+        if mig:
+            self.config_map("mig", **{"config.yaml": mig})
+            spec["migManager"] = {"config": {"name": "mig"}}
+        metadata = {"name": names.CLUSTER_POLICY}
+        body = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": metadata, "spec": spec}
+        self.make("/apis/nvidia.com/v1/clusterpolicies", body)
+
+    def faults(self, **by_node: str | None) -> None:
+        """Give nodes faults (JSON), or with None take them away."""
+        maps = f"/api/v1/namespaces/{names.SANDBOX_NAMESPACE}/configmaps"
+        path = f"{maps}/{names.SANDBOX_FAULTS_CONFIG_MAP}"
+        try:
+            self.api.patch(path, {"data": by_node}, "merge")
+        except ApiError:
+            self.make(maps, {"metadata": {"name": names.SANDBOX_FAULTS_CONFIG_MAP}, "data": by_node})
+
+    def node(self, machine_type: str, **labels: str) -> str:
+        """Create a simulated node with further labels; return its name."""
+        name = f"simulated-{next(_SERIAL)}"
+        annotations = {
+            names.KWOK_NODE_ANNOTATION: "fake",
+            names.SANDBOX_MACHINE_ANNOTATION: machine_type,
+            names.SANDBOX_DRIVER_ANNOTATION: "580.95.05",
+        }
+        self.make(
+            "/api/v1/nodes",
+            {
+                "metadata": {
+                    "name": name,
+                    "annotations": annotations,
+                    "labels": {names.HOSTNAME_LABEL: name, **labels},
+                },
+                "spec": {"taints": [TAINT]},
+            },
+        )
+        return name
+
+    def config_map(self, name: str, namespace: str = names.OPERATOR_NAMESPACE, **data: str) -> None:
+        self.make(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
+
+    def pod(self, node: str, *, tolerates: bool = True, **limits: int) -> str:
+        """Create a pod that asks for `limits` (resource without `nvidia.com/`, `_` for `.`) on `node`."""
+        name = f"pod-{next(_SERIAL)}"
+        resources = {f"nvidia.com/{resource.replace('_', '.')}": str(count) for resource, count in limits.items()}
+        self.make(
+            "/api/v1/namespaces/default/pods",
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "nodeSelector": {names.HOSTNAME_LABEL: node},
+                    "tolerations": [TOLERATION] if tolerates else [],
+                    "containers": [{"name": "main", "image": "none", "resources": {"limits": resources}}],
+                },
+            },
+        )
+        return name
+
+    def get_node(self, name: str) -> Object:
+        return self.api.get(f"/api/v1/nodes/{name}")
+
+    def gpus(self, name: str) -> dict[str, str]:
+        """Return the GPU resources that a node can allocate, without the prefix; zeros are left out."""
+        allocatable = self.get_node(name)["status"].get("allocatable", {})
+        return {
+            resource.removeprefix("nvidia.com/"): count
+            for resource, count in allocatable.items()
+            if resource.startswith("nvidia.com/") and count != "0"
+        }
+
+    def labels(self, name: str) -> dict[str, str]:
+        return dict(self.get_node(name)["metadata"]["labels"])
+
+    def label(self, name: str, **labels: str | None) -> None:
+        self.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}}, "merge")
+
+    def get_pod(self, name: str) -> Object:
+        return self.api.get(f"/api/v1/namespaces/default/pods/{name}")
+
+    def phase(self, name: str) -> str:
+        return self.get_pod(name)["status"]["phase"]
+
+
+def eventually(look: Callable[[], object], expected: object) -> None:
+    """Look until `expected` is seen; fail with what was seen last."""
+    deadline = time.monotonic() + SECONDS
+    while (seen := look()) != expected and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert seen == expected

@@ -1,0 +1,163 @@
+"""The simulated operator on the real API server and scheduler: nodes, sharing, MIG, refused pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from simulated_cluster import POLICY, Cluster, eventually
+
+from gpu_platform import names
+from sandbox.control_plane import Status
+from sandbox.simulator.kube import query
+
+pytestmark = pytest.mark.sandbox
+
+SHARED = (
+    "sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true,"
+    " resources: [{name: nvidia.com/gpu, replicas: %d}]}}"
+)
+MIG = """
+version: v1
+mig-configs:
+  all-disabled: [{devices: all, mig-enabled: false}]
+  seven: [{devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}]
+  overlapping: [{devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2, 1g.10gb: 1}}]
+"""
+
+
+@pytest.fixture
+def cluster(sandbox: Status) -> Iterator[Cluster]:
+    """A sandbox with an operator: plugin configs `serve` (4 replicas) and `notebooks` (mixed), and MIG configs."""
+    with Cluster(sandbox) as cluster:
+        cluster.operator(MIG, default="version: v1", serve=SHARED % 4, notebooks="flags: {migStrategy: mixed}")
+        yield cluster
+
+
+SERVE = {names.DEVICE_PLUGIN_CONFIG_LABEL: "serve"}
+NOTEBOOKS = {names.DEVICE_PLUGIN_CONFIG_LABEL: "notebooks"}
+
+
+def test_nodes_offer_what_their_pools_sharing_says(cluster: Cluster) -> None:
+    whole = cluster.node("p4de.24xlarge")
+    shared = cluster.node("g4dn.12xlarge", **SERVE)
+    cut = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
+    eventually(lambda: cluster.gpus(whole), {"gpu": "8"})
+    eventually(lambda: cluster.gpus(shared), {"gpu.shared": "16"})
+    eventually(lambda: cluster.gpus(cut), {"mig-1g.10gb": "56"})
+    assert cluster.labels(cut)[names.MIG_STATE_LABEL] == "success"
+    assert cluster.labels(shared)[names.GPU_PRODUCT_LABEL] == "Tesla-T4"
+    assert cluster.get_node(whole)["status"]["allocatable"]["cpu"] == "95690m"
+
+
+def test_of_five_pods_on_one_gpu_with_four_replicas_the_fifth_waits(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    pods = [cluster.pod(node, gpu_shared=1) for _ in range(5)]
+    eventually(lambda: sorted(cluster.phase(pod) for pod in pods), ["Pending"] + ["Running"] * 4)
+    waiting = next(pod for pod in pods if cluster.phase(pod) == "Pending")
+
+    def why() -> bool:
+        conditions = cluster.get_pod(waiting)["status"].get("conditions", [])
+        return any("Insufficient nvidia.com/gpu.shared" in each.get("message", "") for each in conditions)
+
+    eventually(why, True)
+
+
+def test_a_pod_without_the_toleration_stays_off_the_node(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    tolerant, other = cluster.pod(node, gpu_shared=1), cluster.pod(node, tolerates=False, gpu_shared=1)
+    eventually(lambda: cluster.phase(tolerant), "Running")
+    assert cluster.phase(other) == "Pending"
+
+
+def test_changed_replicas_change_allocatable_by_themselves(cluster: Cluster) -> None:
+    nodes = [cluster.node("g4dn.xlarge", **SERVE) for _ in range(2)]
+    for node in nodes:
+        eventually(lambda node=node: cluster.gpus(node), {"gpu.shared": "4"})
+    cluster.config_map("plugin-2", default="version: v1", serve=SHARED % 2)
+    change = {"spec": {"devicePlugin": {"config": {"name": "plugin-2"}}}}
+    cluster.api.patch(POLICY, change, "merge")
+    for node in nodes:
+        eventually(lambda node=node: cluster.gpus(node), {"gpu.shared": "2"})
+        assert cluster.labels(node)[names.GPU_REPLICAS_LABEL] == "2"
+
+
+def test_a_config_that_the_plugin_refuses_leaves_a_node_without_gpus(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    cluster.label(node, **{names.DEVICE_PLUGIN_CONFIG_LABEL: "typo"})
+    eventually(lambda: cluster.gpus(node), {})
+    assert cluster.get_node(node)["status"]["allocatable"]["nvidia.com/gpu.shared"] == "0"
+    cluster.label(node, **{names.DEVICE_PLUGIN_CONFIG_LABEL: None})
+    eventually(lambda: cluster.gpus(node), {"gpu": "1"})
+
+
+def test_a_mig_change_goes_through_pending_and_nothing_is_offered_meanwhile(cluster: Cluster) -> None:
+    node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
+    eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
+    version = cluster.api.get("/api/v1/nodes")["metadata"]["resourceVersion"]
+    cluster.label(node, **{names.MIG_CONFIG_LABEL: "all-disabled"})
+    seen: list[tuple[str, tuple[str, ...]]] = []
+    for event in cluster.api.watch("/api/v1/nodes", {"fieldSelector": f"metadata.name={node}"}, version):
+        state = event["object"]["metadata"]["labels"][names.MIG_STATE_LABEL]
+        offered = event["object"]["status"]["allocatable"]
+        now = (state, tuple(name for name, count in offered.items() if name.startswith("nvidia") and count != "0"))
+        if not seen or seen[-1] != now:
+            seen.append(now)
+        if now == ("success", ("nvidia.com/gpu",)):
+            break
+    assert ("pending", ()) in seen
+    assert ("success", ()) in seen
+    assert cluster.gpus(node) == {"gpu": "8"}
+
+
+def test_a_layout_that_no_gpu_can_hold_fails_and_a_good_one_heals_it(cluster: Cluster) -> None:
+    node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "overlapping"})
+    eventually(lambda: cluster.labels(node).get(names.MIG_STATE_LABEL), "failed")
+    eventually(lambda: cluster.gpus(node), {})
+    cluster.label(node, **{names.MIG_CONFIG_LABEL: "seven"})
+    eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
+    assert cluster.labels(node)[names.MIG_STATE_LABEL] == "success"
+
+
+def test_a_pod_that_asks_for_two_shared_replicas_fails_as_on_a_real_node(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    pod = cluster.pod(node, gpu_shared=2)
+    eventually(lambda: cluster.phase(pod), "Failed")
+    status = cluster.get_pod(pod)["status"]
+    assert status["reason"] == "UnexpectedAdmissionError"
+    assert "maximum request size for shared resources is 1; found 2" in status["message"]
+
+
+def test_faults_show_and_go(cluster: Cluster) -> None:
+    node = cluster.node("p4de.24xlarge")
+    eventually(lambda: cluster.gpus(node), {"gpu": "8"})
+    cluster.faults(**{node: '[{"kind": "gpu-missing", "index": 3}]'})
+    eventually(lambda: cluster.gpus(node), {"gpu": "7"})
+    assert cluster.labels(node)[names.GPU_COUNT_LABEL] == "7"
+    cluster.faults(**{node: None})
+    eventually(lambda: cluster.gpus(node), {"gpu": "8"})
+
+
+def test_without_the_cluster_policy_a_node_has_neither_gpus_nor_labels(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    cluster.api.delete_now(POLICY, cluster.api.get(POLICY)["metadata"]["uid"])
+    eventually(lambda: cluster.gpus(node), {})
+    eventually(
+        lambda: {key for key in cluster.labels(node) if key.startswith("nvidia.com/")},
+        {names.DEVICE_PLUGIN_CONFIG_LABEL},
+    )
+
+
+def test_the_pods_of_a_node_that_is_gone_go_with_it(cluster: Cluster) -> None:
+    node = cluster.node("g4dn.xlarge", **SERVE)
+    eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})
+    pod = cluster.pod(node, gpu_shared=1)
+    eventually(lambda: cluster.phase(pod), "Running")
+    cluster.api.delete_now(f"/api/v1/nodes/{node}", cluster.get_node(node)["metadata"]["uid"])
+    only_this = query({"fieldSelector": f"metadata.name={pod}"})
+    eventually(lambda: cluster.api.get(f"/api/v1/namespaces/default/pods{only_this}")["items"], [])
