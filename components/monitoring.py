@@ -33,7 +33,7 @@ class Monitoring(pulumi.ComponentResource):
             api_version="monitoring.coreos.com/v1",
             kind="ServiceMonitor",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE, labels=args.labels
+                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
             ),
             spec={
                 "selector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
@@ -50,7 +50,7 @@ class Monitoring(pulumi.ComponentResource):
             api_version="monitoring.coreos.com/v1",
             kind="PrometheusRule",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-alerts", namespace=names.OPERATOR_NAMESPACE, labels=args.labels
+                name="gpu-platform-alerts", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
             ),
             spec={
                 "groups": [

@@ -117,7 +117,7 @@ class NodeValidation(pulumi.ComponentResource):
                 name=name,
                 namespace=self._validation.namespace,
                 labels=labels,
-                annotations={} if self._validation.gate else {"pulumi.com/skipAwait": "true"},
+                annotations=None if self._validation.gate else {"pulumi.com/skipAwait": "true"},
             ),
             spec=k8s.apps.v1.DaemonSetSpecArgs(
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),

@@ -175,6 +175,11 @@ class Tenant(pulumi.ComponentResource):
             command=list(workload.command) or None,
             # Requests equal limits: extended resources demand it, and the pod is Guaranteed.
             resources=k8s.core.v1.ResourceRequirementsArgs(requests=resources, limits=resources),
+            security_context=k8s.core.v1.SecurityContextArgs(
+                allow_privilege_escalation=False,
+                capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+            ),
         )
         k8s.apps.v1.Deployment(
             self._logical(workload.name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.errors import ExitCode
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
@@ -39,21 +39,15 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
     from gpu_platform.paths import sandbox_kubeconfig
     from sandbox.nvml import parse_faults
 
-    documents: list[object] = []
-    for index, text in enumerate(faults):
-        try:
-            documents.append(json.loads(text))
-        except json.JSONDecodeError as error:
-            allowed = 'a JSON object such as {"kind": "gpu-missing", "index": 3}'
-            raise BadInput("FAULT", [Problem(f"FAULT[{index}]", text, allowed, str(error))]) from None
-    parse_faults(documents)
+    text = f"[{', '.join(faults)}]"
+    parse_faults(text, "FAULT")
     client = KubernetesClient(sandbox_kubeconfig(name))
     client.merge(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": SANDBOX_FAULTS_CONFIG_MAP, "namespace": SANDBOX_NAMESPACE},
-            "data": {node: json.dumps(documents) if documents else None},
+            "data": {node: text if faults else None},
         }
     )
     print(f"{node}: " + (", ".join(faults) if faults else "healed"))

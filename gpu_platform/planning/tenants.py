@@ -229,7 +229,7 @@ def plan_tenant(
             names.TEAM_LABEL: team.name,
             names.STACK_LABEL: stack,
             "pod-security.kubernetes.io/enforce": "baseline",
-            "pod-security.kubernetes.io/warn": "restricted",
+            "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
         forbidden_priorities=(*above, *SYSTEM_PRIORITIES),

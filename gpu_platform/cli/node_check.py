@@ -1,0 +1,27 @@
+"""`gpu-platform node-check`: the node agent on this very machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from validators.agent.report import as_text, exit_code
+from validators.this_node import check_this_node, document_for_machine, read_document
+
+
+def check_node(expect: Path | None, machine: str | None, *, as_json: bool) -> ExitCode:
+    """Hold this machine against a file of expectations or a machine type; with neither, check its health."""
+    if expect is not None and machine is not None:
+        problem = Problem("--machine", repr(machine), "one of --expect and --machine", "leave one out")
+        raise BadInput("node-check", [problem])
+    if expect is not None:
+        document, source = read_document(expect), str(expect)
+    elif machine is not None:
+        document, source = document_for_machine(machine, load_catalog()), f"machine type {machine}"
+    else:
+        document, source = None, "no expectations"
+    report = check_this_node(document, source)
+    print(json.dumps(report["checks"], indent=2) if as_json else as_text(report))
+    return ExitCode(exit_code(report))
