@@ -1,0 +1,96 @@
+"""What the agent's tests share: a healthy node as a Snapshot, and reading a simulated one in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from gpu_platform.catalog import load_catalog
+from sandbox.nvml import NodeProfile, install
+from validators.agent.checks import run_checks, verdict_of
+from validators.agent.expectations import Expectations, parse_expectations
+from validators.agent.nvml import read_nvml
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.expectations import expectations_for_machine
+
+DRIVER = "580.65.06"
+NOT_SUPPORTED = Reading(problem="not-supported", call="nvmlDeviceGetX")
+
+
+def healthy_gpu(index=0, **changes):
+    """Return an H100 in order, with some readings changed; a bare value stands for a reading of it."""
+    readings = {
+        "handle": True,
+        "name": "NVIDIA H100 80GB HBM3",
+        "uuid": f"GPU-{index}",
+        "memory_mib": 81559,
+        "ecc": (True, True),
+        "mig_mode": (False, False),
+        "mig_instances": {},
+        "throttle_reasons": 0x1,
+        "temperature": 31,
+        "slowdown_threshold": 87,
+        "temperature_margin": 54,
+        "slowdown_margin": -2,
+        "remapped_rows": (0, 0, False, False),
+        "nvlinks": [True] * 18,
+        "pcie_width": 16,
+        "pcie_generation": 5,
+        "numa_node": 0,
+    } | changes
+    return GpuSnapshot(
+        index=index,
+        **{name: value if isinstance(value, Reading) else Reading(value) for name, value in readings.items()},
+    )
+
+
+def node(*gpus, driver=DRIVER):
+    """Return a Snapshot of these GPUs."""
+    return Snapshot(gpus=gpus, driver_version=Reading(driver), gpu_count=Reading(len(gpus)))
+
+
+def expecting(**values):
+    """Return expectations by check id, with `_` for `-`."""
+    expect = {
+        check.replace("_", "-"): {"value": value, "source": f"source of {check}"}
+        for check, value in values.items()
+    }
+    return parse_expectations(json.dumps({"version": 1, "expect": expect}), "test")
+
+
+def tolerating(percent, **values):
+    """Return expectations with a tolerance."""
+    held = expecting(**values)
+    return Expectations(
+        expect={
+            check: dataclasses.replace(entry, tolerance_percent=percent) for check, entry in held.expect.items()
+        }
+    )
+
+
+def of_machine(machine_type, **choices):
+    """Return what the agent expects of a machine type, by way of the JSON form."""
+    catalog = load_catalog()
+    document = expectations_for_machine(catalog.machine_types[machine_type], catalog, **choices).as_json()
+    return parse_expectations(json.dumps(document), machine_type)
+
+
+def simulated(machine_type, *faults, calls=None, **profile):
+    """Return the Snapshot of a simulated node; the NVML calls go to `calls`."""
+    given = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER} | profile
+    with install(NodeProfile(**given)):
+        return read_nvml([].append if calls is None else calls.append)
+
+
+def findings(snapshot, expectations):
+    """Return the entries that need attention as (check, device, verdict, observed)."""
+    return [
+        (entry["id"], entry["device"], entry["verdict"], entry["observed"])
+        for entry in run_checks(snapshot, expectations)
+        if entry["verdict"] in ("fail", "could-not-tell")
+    ]
+
+
+def verdict(snapshot, expectations):
+    """Return the node's verdict."""
+    return verdict_of(run_checks(snapshot, expectations))

@@ -1,0 +1,174 @@
+"""The agent on simulated nodes: every machine passes, every fault is found by the check that should find it."""
+
+from __future__ import annotations
+
+import pytest
+from agent_tables import DRIVER, findings, of_machine, simulated, verdict
+
+from gpu_platform.catalog import load_catalog
+
+SEVEN = {"1g.10gb": 7}
+
+
+@pytest.mark.parametrize("machine_type", sorted(load_catalog().machine_types))
+def test_every_machine_type_passes_what_is_expected_of_it(machine_type):
+    catalog = load_catalog()
+    first_branch = catalog.gpu_of(catalog.machine_types[machine_type]).minimum_driver_branch
+    driver = f"{first_branch}.10.01"
+    snapshot = simulated(machine_type, driver_version=driver)
+    held = of_machine(machine_type, driver_version=driver)
+    assert findings(snapshot, held) == []
+    assert verdict(snapshot, held) == "pass"
+
+
+@pytest.mark.parametrize("machine_type", ["p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge"])
+def test_a_machine_in_mig_mode_passes_its_layout(machine_type):
+    catalog = load_catalog()
+    machine = catalog.machine_types[machine_type]
+    smallest = min(catalog.gpu_of(machine).mig.profiles, key=lambda profile: profile.memory_mib).name
+    layouts = ({smallest: 7},) * machine.gpu_count
+    held = of_machine(machine_type, driver_version=DRIVER, mig_layouts=layouts, mig_source="stack")
+    assert findings(simulated(machine_type, mig_layout=layouts), held) == []
+
+
+def test_gpus_with_and_without_instances_pass_a_mixed_layout():
+    layouts = (SEVEN, SEVEN, *[{}] * 6)
+    held = of_machine("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
+    assert findings(simulated("p4de.24xlarge", mig_layout=(SEVEN, SEVEN)), held) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        (
+            {"kind": "gpu-missing", "index": 3},
+            [
+                ("gpu-count", None, "fail", "7"),
+                ("numa-nodes", None, "could-not-tell", "7 GPUs: the indices have shifted"),
+            ],
+        ),
+        ({"kind": "wrong-product", "index": 1, "product": "NVIDIA H200"}, [("gpu-product", "GPU 1", "fail", "NVIDIA H200")]),
+        ({"kind": "memory-short", "index": 2}, [("gpu-memory", "GPU 2", "fail", "73367 MiB")]),
+        ({"kind": "ecc-disabled", "index": 0}, [("ecc", "GPU 0", "fail", "off")]),
+        ({"kind": "ecc-pending", "index": 7}, [("ecc", "GPU 7", "fail", "on, off after the next reset")]),
+        ({"kind": "hardware-slowdown", "index": 1}, [("throttle-reasons", "GPU 1", "fail", "hardware slowdown")]),
+        (
+            {"kind": "power-brake", "index": 1},
+            [("throttle-reasons", "GPU 1", "fail", "hardware slowdown, hardware power brake")],
+        ),
+        (
+            {"kind": "thermal", "index": 4, "degrees_above": 0},
+            [
+                ("throttle-reasons", "GPU 4", "fail", "hardware slowdown, hardware thermal slowdown"),
+                ("temperature", "GPU 4", "fail", "87 °C"),
+            ],
+        ),
+        (
+            {"kind": "row-remap-pending", "index": 2},
+            [("row-remapping", "GPU 2", "fail", "0 correctable, 1 uncorrectable, one pending")],
+        ),
+        (
+            {"kind": "row-remap-failed", "index": 2},
+            [("row-remapping", "GPU 2", "fail", "0 correctable, 8 uncorrectable, one failed")],
+        ),
+        (
+            {"kind": "nvlink-degraded", "index": 0, "link": 5},
+            [("nvlink-count", "GPU 0", "fail", "17 of 18 active; inactive: 5")],
+        ),
+        ({"kind": "pcie-width", "index": 6}, [("pcie-width", "GPU 6", "fail", "x8")]),
+        ({"kind": "pcie-generation", "index": 6}, [("pcie-generation", "GPU 6", "fail", "generation 3")]),
+        ({"kind": "wrong-driver", "version": "550.90.07"}, [("driver-version", None, "fail", "550.90.07")]),
+        (
+            {"kind": "mig-wrong-layout", "index": 0, "instances": {"3g.40gb": 2}},
+            [("mig-mode", "GPU 0", "fail", "on")],
+        ),
+        ({"kind": "numa-unknown"}, [("numa-nodes", f"GPUs {gpus}", "could-not-tell", "unknown (-1)") for gpus in ("0-3", "4-7")]),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_fault_is_found_by_its_check_and_by_no_other(fault, found):
+    held = of_machine("p5.48xlarge", driver_version=DRIVER, mig_layouts=[{}] * 8, mig_source="stack")
+    assert findings(simulated("p5.48xlarge", fault), held) == found
+
+
+def test_a_duplicate_uuid_is_found():
+    [(check, _, verdict, observed)] = findings(
+        simulated("p5.48xlarge", {"kind": "duplicate-uuid", "index": 5}), of_machine("p5.48xlarge")
+    )
+    assert (check, verdict) == ("gpu-uuid", "fail")
+    assert observed.startswith("GPU 0 and GPU 5 are GPU-")
+
+
+@pytest.mark.parametrize(
+    ("fault", "observed"),
+    [
+        ({"kind": "mig-wrong-layout", "index": 1, "instances": {"3g.40gb": 2}}, [("GPU 1", "2 x 3g.40gb")]),
+        ({"kind": "mig-config-failed"}, [(None, "no instances")]),
+    ],
+)
+def test_a_wrong_mig_layout_is_found(fault, observed):
+    layouts = (SEVEN,) * 8
+    held = of_machine("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
+    assert findings(simulated("p4de.24xlarge", fault, mig_layout=layouts), held) == [
+        ("mig-instances", device, "fail", layout) for device, layout in observed
+    ]
+
+
+def test_a_lost_gpu_fails_the_count_and_every_other_check_of_it_could_not_tell():
+    found = findings(simulated("p5.48xlarge", {"kind": "gpu-lost", "index": 2}), of_machine("p5.48xlarge"))
+    [(_, _, verdict, observed)] = [entry for entry in found if entry[0] == "gpu-count"]
+    assert (verdict, observed) == ("fail", "7 (GPU 2: gpu lost)")
+    others = [entry for entry in found if entry[0] not in ("gpu-count", "gpu-uuid")]
+    assert len(others) == 10
+    assert {(device, verdict, observed) for _, device, verdict, observed in others} == {
+        ("GPU 2", "could-not-tell", "nvmlDeviceGetHandleByIndex: gpu lost")
+    }
+
+
+def test_a_driver_older_than_535_is_asked_by_the_older_name():
+    calls = []
+    fault = {"kind": "function-missing", "call": "nvmlDeviceGetCurrentClocksEventReasons"}
+    snapshot = simulated("g4dn.xlarge", fault, calls=calls)
+    assert findings(snapshot, of_machine("g4dn.xlarge")) == []
+    assert "nvmlDeviceGetCurrentClocksThrottleReasons on GPU 0" in calls
+
+
+def test_a_gpu_without_an_absolute_threshold_is_held_by_its_margin():
+    fault = {"kind": "function-missing", "call": "nvmlDeviceGetTemperatureThreshold"}
+    held = of_machine("p5.48xlarge")
+    assert findings(simulated("p5.48xlarge", fault), held) == []
+    hot = simulated("p5.48xlarge", fault, {"kind": "thermal", "index": 0, "degrees_above": 0})
+    assert ("temperature", "GPU 0", "fail", "-2 °C to the limit") in findings(hot, held)
+
+
+def test_a_mig_device_that_is_not_named_by_its_profile_is_known_by_its_size():
+    layouts = ({"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2},)
+    by_name = simulated("p4de.24xlarge", mig_layout=layouts)
+    import pynvml
+
+    named = pynvml.nvmlDeviceGetName
+    try:
+        pynvml.nvmlDeviceGetName = lambda device: named(device).partition(" MIG ")[0]
+        pynvml.nvmlDeviceGetName.__name__ = "nvmlDeviceGetName"
+        by_size = simulated("p4de.24xlarge", mig_layout=layouts)
+    finally:
+        pynvml.nvmlDeviceGetName = named
+    assert by_name.gpus[0].mig_instances.value == dict(layouts[0])
+    assert by_size.gpus[0].mig_instances == by_name.gpus[0].mig_instances
+
+
+def test_the_kernel_is_believed_before_nvml_about_numa_nodes(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPU_PLATFORM_SYSFS", str(tmp_path))
+    for bus, node in ((0x10, "-1"), (0x11, "1")):
+        device = tmp_path / f"bus/pci/devices/0000:{bus:02x}:00.0"
+        device.mkdir(parents=True)
+        (device / "numa_node").write_text(f"{node}\n")
+    first, second, third, *_ = simulated("p5.48xlarge").gpus
+    assert [gpu.numa_node.value for gpu in (first, second, third)] == [-1, 1, 0]
+
+
+def test_a_snapshot_survives_json():
+    from validators.agent.snapshot import Snapshot
+
+    snapshot = simulated("p4de.24xlarge", mig_layout=(SEVEN,))
+    assert Snapshot.from_json(snapshot.as_json()) == snapshot

@@ -1,0 +1,124 @@
+"""NVML is read in a child process: what hangs, crashes or is missing there is named and never passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from agent_tables import DRIVER
+
+from sandbox.nvml import NodeProfile
+from validators.agent.reading import NvmlReader
+from validators.zipapp import build_agent
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory):
+    path = tmp_path_factory.mktemp("agent") / "agent.pyz"
+    path.write_bytes(build_agent())
+    return str(path)
+
+
+@pytest.fixture
+def simulated_reader(agent, tmp_path):
+    """Return a reader whose child has a simulated NVML with the given faults."""
+
+    def make(*faults):
+        profile = tmp_path / "profile.json"
+        given = NodeProfile(machine_type="g5.48xlarge", driver_version=DRIVER, faults=faults)
+        profile.write_text(given.model_dump_json())
+        run = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", agent]
+        return NvmlReader([*run, "read-nvml"])
+
+    return make
+
+
+def test_a_node_is_read_through_the_zipapps_own_bindings(simulated_reader):
+    snapshot = simulated_reader().read(30)
+    assert snapshot.failure == ""
+    assert [gpu.name.value for gpu in snapshot.gpus] == ["NVIDIA A10G"] * 8
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        ("nvmlInitWithFlags", "nvmlInitWithFlags"),
+        ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperature on GPU 0"),
+        ("nvmlShutdown", "nvmlShutdown"),
+    ],
+)
+def test_a_call_that_hangs_is_named_and_its_process_is_gone(simulated_reader, call, named):
+    reader = simulated_reader({"kind": "nvml-hang", "call": call})
+    started = time.monotonic()
+    snapshot = reader.read(2)
+    assert snapshot.failure == f"{named} did not return within 2 s"
+    assert "dmesg" in snapshot.remediation
+    assert time.monotonic() - started < 10
+    assert reader._stuck is None
+
+
+def test_a_call_that_ends_the_process_is_named(simulated_reader):
+    snapshot = simulated_reader({"kind": "nvml-crash", "call": "nvmlDeviceGetName"}).read(30)
+    assert snapshot.failure == "nvmlDeviceGetName on GPU 0 ended the reading process: SIGSEGV"
+
+
+def test_a_missing_library_is_a_failure_with_a_remedy(simulated_reader):
+    snapshot = simulated_reader({"kind": "nvml-missing"}).read(30)
+    assert snapshot.failure == "NVML cannot be opened: NVML Shared Library Not Found"
+    assert "install the NVIDIA driver" in snapshot.remediation
+
+
+def test_a_process_that_cannot_start_reading_says_its_last_words():
+    snapshot = NvmlReader([sys.executable, "-c", "import sys; sys.exit('no profile')"]).read(30)
+    assert snapshot.failure == "starting Python ended the reading process: exit code 1: no profile"
+
+
+def test_no_second_process_is_started_while_one_hangs_in_the_driver(tmp_path):
+    """A process in an uninterruptible call outlives its kill; here one that is only not waited for plays it."""
+    started = tmp_path / "started"
+    code = (
+        f"import time; open({str(started)!r}, 'a').write('x'); print('call nvmlInit', flush=True); time.sleep(60)"
+    )
+    reader = NvmlReader([sys.executable, "-c", code])
+    reader.read(1)
+    hanging = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    reader._stuck, reader._stuck_in = hanging, "nvmlInit"
+    try:
+        assert reader.read(1).failure == "nvmlInit has still not returned"
+        assert started.read_text() == "x"
+    finally:
+        hanging.kill()
+        hanging.wait()
+    reader.read(1)
+    assert started.read_text() == "xx"
+
+
+def test_what_the_driver_prints_to_standard_output_does_no_harm():
+    empty = {"gpus": [], "failure": "", "remediation": "", "driver_version": None, "gpu_count": None}
+    reading = {"value": 1, "problem": "", "call": ""}
+    text = json.dumps({**empty, "driver_version": reading, "gpu_count": reading})
+    code = f"print('WARNING: infoROM'); print('snapshot ' + {text!r}); print('bye')"
+    assert NvmlReader([sys.executable, "-c", code]).read(30).gpu_count.value == 1
+
+
+def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
+    pid = tmp_path / "pid"
+    child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = (
+        f"from validators.agent.reading import NvmlReader; NvmlReader({[sys.executable, '-c', child]!r}).read(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    parent.wait(20)
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(int(pid.read_text()), 0)
+            time.sleep(0.05)
