@@ -119,7 +119,7 @@ def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
         return
     able = [gpu for gpu in stack.catalog.gpus.values() if gpu.mig is not None]
     for devices in layout.devices:
-        if devices.enabled and able and all(check_layout(gpu, devices.instances) for gpu in able):
+        if devices.enabled and all(check_layout(gpu, devices.instances) for gpu in able):
             yield Breach(
                 at=devices.entry.get("mig-devices"),
                 found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",

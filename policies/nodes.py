@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform import names
+from policies._inputs import NotVisible
 from policies._pools import Pool, pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
 from policies._stack import Stack
@@ -36,11 +37,9 @@ gpu_node_taint = Rule(
 
 
 def _no_topology_policy(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
-    if pool.workload != "training" or not pool.has_gpus or pool.gpus_per_node < 2:
+    if pool.workload != "training" or not pool.has_gpus or _aligns_devices(pool) or pool.gpus_per_node < 2:
         return
     policy = pool.topology_policy
-    if policy.text() in ("restricted", "single-numa-node"):
-        return
     yield Breach(
         at=policy,
         found=(f"Topology Manager policy {policy.text()!r}" if policy.text() else "no Topology Manager policy")
@@ -49,6 +48,14 @@ def _no_topology_policy(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
         fix="set it in the kubelet's configuration, with the static CPU manager policy; where that is out of "
         f"sight, say it by the node label {names.TOPOLOGY_POLICY_LABEL}",
     )
+
+
+def _aligns_devices(pool: Pool) -> bool:
+    """Return whether the policy can be seen to align devices: then the number of GPUs need not be known."""
+    try:
+        return pool.topology_policy.text() in ("restricted", "single-numa-node")
+    except NotVisible:
+        return False
 
 
 topology_for_multi_gpu = Rule(

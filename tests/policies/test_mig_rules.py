@@ -116,6 +116,18 @@ def test_the_layout_that_the_operator_generates_is_judged_by_its_name():
     assert only(violations("mig-geometry-valid", mig_node(layout="all-1g.5gb")))
 
 
+def test_an_entry_with_mig_off_is_not_judged():
+    off = "{name}:\n  - devices: all\n    mig-enabled: false\n    mig-devices: {{3g.40gb: 9}}\n"
+    stack = [mig_node(), cluster_policy(), mig_parted_config_map(off.format(name="notebooks"))]
+    assert violations("mig-geometry-valid", *stack) == []
+    assert violations("mig-geometry-valid", mig_parted_config_map(off.format(name="unused"))) == []
+
+
+def test_a_gpu_without_mig_is_the_matter_of_another_rule():
+    stack = [mig_node(machine_type="g5.xlarge"), cluster_policy(), mig_parted_config_map(SEVEN)]
+    assert violations("mig-geometry-valid", *stack) == []
+
+
 def test_a_layout_that_no_visible_pool_uses_must_fit_on_some_gpu():
     fits = mig_parted_config_map(layout("small", g1_5gb=7))
     overlaps = mig_parted_config_map(layout("odd", g3_20gb=2, g1_5gb=1))
@@ -208,6 +220,18 @@ def test_the_charts_own_default_is_single_and_too_little_for_a_balanced_layout()
     release = helm_release({"devicePlugin": {"enabled": True}})
     plain = mig_node(layout="all-balanced", labels={"nvidia.com/device-plugin.config": None})
     assert "'single'" in only(violations("mig-strategy-consistent", plain, release)).problem.found
+    uniform = mig_node(layout="all-1g.10gb", labels={"nvidia.com/device-plugin.config": None})
+    assert violations("mig-strategy-consistent", uniform, release) == []
+
+
+def test_a_balanced_layout_of_ones_own_is_judged_by_what_is_in_it():
+    stack = [
+        mig_node(layout="all-balanced"),
+        cluster_policy(),
+        mig_parted_config_map(layout("all-balanced", g3_40gb=2)),
+    ]
+    config = device_plugin_config_map(notebooks=with_strategy("single"))
+    assert violations("mig-strategy-consistent", *stack, config) == []
 
 
 def test_a_strategy_that_is_not_known_yet_cannot_be_told():
@@ -243,6 +267,14 @@ def test_a_mig_pool_that_changes_live_or_does_not_say_is_found(change: str | Non
     found = only(violations("mig-live-change", mig_node(labels={"gpu-platform.dev/mig-change": change})))
     assert found.problem.path == 'metadata.labels["gpu-platform.dev/mig-change"]'
     assert "drain" in found.problem.fix
+
+
+def test_an_annotation_that_says_live_is_the_place_of_the_violation():
+    annotated = mig_node(
+        labels={"gpu-platform.dev/mig-change": None}, annotations={"gpu-platform.dev/mig-change": "live"}
+    )
+    found = only(violations("mig-live-change", annotated))
+    assert found.problem.path == 'metadata.annotations["gpu-platform.dev/mig-change"]'
 
 
 def test_a_pool_without_mig_needs_no_promise():

@@ -117,10 +117,28 @@ def test_a_training_pool_with_a_lesser_policy_is_found(policy: str | None):
     assert "8 GPUs a node" in found.problem.found
 
 
-def test_pools_that_do_not_train_and_nodes_with_one_gpu_pass():
+def test_pools_that_do_not_train_and_nodes_with_one_gpu_or_none_pass():
     inference = node("serve-0", workload="inference")
     single = node("small-0", machine_type="g5.xlarge")
-    assert violations("topology-for-multi-gpu", inference, single) == []
+    without = eks_node_group(
+        instanceTypes=["m7i.4xlarge"],
+        amiType="AL2023_x86_64_STANDARD",
+        labels={"gpu-platform.dev/workload": "training"},
+    )
+    assert violations("topology-for-multi-gpu", inference, single, without) == []
+
+
+def test_two_gpus_are_several():
+    assert (
+        "2 GPUs a node"
+        in only(violations("topology-for-multi-gpu", node(machine_type="g5g.16xlarge"))).problem.found
+    )
+
+
+def test_a_policy_that_can_be_seen_is_enough_where_the_number_of_gpus_cannot():
+    unnamed = {"node.kubernetes.io/instance-type": None}
+    assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted", **unnamed})) == []
+    assert "names no machine type" in cannot_tell("topology-for-multi-gpu", node(patch=True, labels=unnamed))
 
 
 def test_the_kubelet_configuration_of_gke_is_read():

@@ -125,6 +125,11 @@ def test_a_rename_under_flags_is_named_as_ignored():
     assert "under flags is ignored" in found.problem.found
 
 
+def test_a_sharing_block_that_replicates_nothing_needs_no_rename():
+    text = "version: v1\nsharing: {timeSlicing: {resources: []}}"
+    assert violations("sharing-rename", device_plugin_config_map(serve=text)) == []
+
+
 def test_a_rename_that_is_secret_cannot_be_told():
     hidden = config_map("device-plugin-config-1a2b", {"serve": "[secret]"})
     assert "could not tell" in cannot_tell("sharing-rename", cluster_policy(), hidden)

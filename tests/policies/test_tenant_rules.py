@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from policy_records import (
     UNKNOWN,
     cannot_tell,
@@ -63,14 +64,52 @@ def test_a_quota_of_another_namespace_does_not_count():
     assert "nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb" in found.problem.found
 
 
-def test_a_quota_with_scopes_covers_only_some_pods_and_does_not_count():
-    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["training"]}]}
-    found = only(violations(RULE, *PLATFORM, namespace(), quota(EVERY, scopeSelector=scope)))
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"scopes": ["NotTerminating"]},
+        {
+            "scopeSelector": {
+                "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["training"]}]
+            }
+        },
+    ],
+)
+def test_a_quota_with_scopes_covers_only_some_pods_and_does_not_count(scope: dict[str, object]):
+    found = only(violations(RULE, *PLATFORM, namespace(), quota(EVERY, **scope)))
     assert "only within a quota's scopes" in found.problem.found
 
 
 def test_a_namespace_that_belongs_to_no_team_needs_no_quota():
     assert violations(RULE, *PLATFORM, namespace("monitoring", team=None)) == []
+
+
+def test_gpus_that_stay_whole_beside_mig_are_offered_too():
+    half = """\
+        notebooks:
+          - {devices: [0, 1], mig-enabled: true, mig-devices: {1g.10gb: 7}}
+          - {devices: [2, 3, 4, 5, 6, 7], mig-enabled: false}
+        """
+    platform = [
+        mig_node(),
+        cluster_policy(),
+        device_plugin_config_map(notebooks=with_strategy("mixed")),
+        mig_parted_config_map(half),
+    ]
+    found = only(violations(RULE, *platform, namespace(), quota({"requests.nvidia.com/mig-1g.10gb": "7"})))
+    assert "no ResourceQuota for nvidia.com/gpu in" in found.problem.found
+
+
+def test_a_namespace_that_pulumi_names_is_known_by_its_resource_name():
+    unnamed = namespace()
+    del unnamed["inputs"]["metadata"]["name"]
+    assert violations(RULE, *PLATFORM, unnamed, quota(EVERY)) == []
+
+
+def test_a_namespace_whose_name_is_not_known_yet_cannot_be_told():
+    unnamed = namespace()
+    unnamed["inputs"]["metadata"]["name"] = UNKNOWN
+    assert "metadata.name" in cannot_tell(RULE, *PLATFORM, unnamed, quota(EVERY))
 
 
 def test_single_strategy_offers_mig_instances_under_a_whole_gpus_name():

@@ -88,6 +88,12 @@ def test_a_pool_with_another_taint_asks_for_that_toleration_too():
     assert found.problem.found == "no toleration of team=vision:NoSchedule"
 
 
+def test_the_usual_gpu_taint_is_asked_for_where_no_pool_shows_its_taints():
+    pool = node(taints=None, patch=True)
+    assert violations("gpu-toleration", pool, deployment(pod_spec())) == []
+    assert only(violations("gpu-toleration", pool, deployment(pod_spec(tolerations=[]))))
+
+
 def test_tolerations_that_are_not_known_yet_cannot_be_told():
     assert "tolerations: not known" in cannot_tell("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
 
