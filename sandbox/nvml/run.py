@@ -13,6 +13,8 @@ import json
 import os
 import runpy
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -40,6 +42,7 @@ def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
     from gpu_platform.errors import GpuPlatformError
     from sandbox.nvml import install, parse_profile
 
+    _end_with_parent()
     sys.path.insert(0, agent)
     bindings = importlib.import_module("pynvml")
     try:
@@ -50,6 +53,18 @@ def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
     sys.argv = [agent, *arguments]
     runpy.run_path(agent, run_name="__main__")
     sys.exit(0)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone: a call that hangs would outlive a sandbox that was killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":
