@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gpu_platform.engine.properties import REDACTED, UNKNOWN
 from gpu_platform.engine.record import (
@@ -51,6 +51,27 @@ class KubernetesObject:
     record: ResourceRecord
 
 
+def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """Return the object at a path of an object of the API, empty where nothing is there."""
+    found = live
+    for key in path:
+        inner: Any = found.get(key)
+        if not isinstance(inner, Mapping):
+            return {}
+        found = cast("Mapping[str, Any]", inner)
+    return found
+
+
+def items_at(live: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
+    """Return the list of objects at a path of an object of the API, empty where nothing is there."""
+    return mapping_at(live, *path[:-1]).get(path[-1]) or ()
+
+
+def annotation(manifest: Mapping[str, Any], name: str) -> str:
+    """Return an annotation, empty where it is not set."""
+    return str(mapping_at(manifest, "metadata", "annotations").get(name) or "")
+
+
 def is_plain_object(record: ResourceRecord) -> bool:
     """Return whether the registration is one Kubernetes object, as it is written to the API server."""
     return (
@@ -67,7 +88,7 @@ def is_plain_object(record: ResourceRecord) -> bool:
 def object_key(manifest: Mapping[str, Any]) -> ObjectKey:
     """Return the key of a manifest or of a live object."""
     group, _, version = str(manifest["apiVersion"]).rpartition("/")
-    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    metadata = mapping_at(manifest, "metadata")
     return ObjectKey(
         group=group if version else "",
         kind=str(manifest["kind"]),

@@ -1,0 +1,208 @@
+"""What an apply does to one object, and which of its fields: compared as the API server holds them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.engine.properties import REDACTED, UNKNOWN, Json
+from gpu_platform.names import FIELD_MANAGER
+
+_ABSENT: Final = object()
+_UNKNOWN_TEXT: Final = "(not known yet)"
+
+
+class Action(StrEnum):
+    """What happens, or would happen, to one object."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"  # deleted and created anew: a field of it cannot be changed
+    DELETE = "delete"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field, by its path as `spec.containers[web].image`; None where it is not there."""
+
+    path: str
+    old: Json
+    new: Json
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_text(self.old)} → {_text(self.new)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happens to one object."""
+
+    action: Action
+    key: ObjectKey
+    fields: tuple[FieldChange, ...] = ()
+    reason: str = ""  # why it is replaced
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change for a JSON report."""
+        return {
+            "action": self.action.value,
+            "kind": self.key.group_kind,
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "reason": self.reason,
+            "fields": [{"path": field.path, "old": field.old, "new": field.new} for field in self.fields],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one run did, or would do, to the objects of a stack, in the order of its doing."""
+
+    stack: str
+    changes: tuple[Change, ...]
+
+    def count(self, action: Action) -> int:
+        """Return the number of objects with this action."""
+        return sum(change.action is action for change in self.changes)
+
+    def by_kind(self, action: Action) -> Mapping[str, int]:
+        """Return the number of objects with this action by `Kind.group`, sorted."""
+        counts = Counter(change.key.group_kind for change in self.changes if change.action is action)
+        return dict(sorted(counts.items()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return self.count(Action.UNCHANGED) == len(self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return counts by action, and by action and kind, and every object that is not unchanged."""
+        return {
+            "stack": self.stack,
+            "counts": {action.value: self.count(action) for action in Action},
+            "kinds": {action.value: self.by_kind(action) for action in Action},
+            "changes": [change.to_json() for change in self.changes if change.action is not Action.UNCHANGED],
+        }
+
+
+def field_changes(
+    declared: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any], *, secret: bool = False
+) -> tuple[FieldChange, ...]:
+    """Return what an apply of `declared` changed between two states of an object on the server.
+
+    Looks at the declared fields, and at those that were declared last time and no longer are. So what
+    controllers write between the two states does not count. Values are hidden where `secret`.
+    """
+    found = [
+        *_changed(declared, before, after, ""),
+        *_given_up(_owned_fields(before), _owned_fields(after), before, after, ""),
+    ]
+    unique = {change.path: change for change in found}
+    if secret:
+        return tuple(FieldChange(path, REDACTED, REDACTED) for path in unique)
+    return tuple(unique.values())
+
+
+def _changed(declared: object, before: object, after: object, path: str) -> Iterator[FieldChange]:
+    if before == after:
+        return
+    objects = _fields(declared), _fields(before), _fields(after)
+    if objects[0] is not None and objects[1] is not None and objects[2] is not None:
+        for key, inner in objects[0].items():
+            yield from _changed(inner, objects[1].get(key), objects[2].get(key), _join(path, key))
+        return
+    items = _by_name(declared), _by_name(before), _by_name(after)
+    if items[0] is not None and items[1] is not None and items[2] is not None:
+        for name in {**items[1], **items[2]}:
+            yield from _changed(items[0].get(name), items[1].get(name), items[2].get(name), f"{path}[{name}]")
+        return
+    yield FieldChange(path, cast("Json", before), cast("Json", after))
+
+
+def _fields(value: object) -> Mapping[str, object] | None:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else None
+
+
+def _by_name(value: object) -> dict[str, object] | None:
+    """Return the items of a list by their names (containers, ports, environment), or None where it has none."""
+    if not isinstance(value, list) or not value:
+        return None
+    named: dict[str, object] = {}
+    for item in cast("list[object]", value):
+        name = cast("Mapping[str, object]", item).get("name") if isinstance(item, Mapping) else None
+        if not isinstance(name, str) or name in named:
+            return None
+        named[name] = item
+    return named
+
+
+def _join(path: str, key: str) -> str:
+    if "." in key or "/" in key:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+# -- fields given up: managedFields, whose keys are f:<field>, k:<key fields of an item>, v:<value>, i:<index>
+
+
+def _owned_fields(live: Mapping[str, Any]) -> Mapping[str, Any]:
+    entries: Iterable[Mapping[str, Any]] = live.get("metadata", {}).get("managedFields") or ()
+    for entry in entries:
+        if entry["manager"] == FIELD_MANAGER and entry["operation"] == "Apply" and "subresource" not in entry:
+            return entry["fieldsV1"]
+    return {}
+
+
+def _given_up(
+    before_fields: Mapping[str, Any], after_fields: Mapping[str, Any], before: object, after: object, path: str
+) -> Iterator[FieldChange]:
+    for key, inner in before_fields.items():
+        if key == "." or (key in after_fields and not inner):
+            continue
+        old, new = _child(before, key), _child(after, key)
+        place = _place(path, key)
+        if key not in after_fields and (not inner or "." in inner):  # a leaf, or an item as a whole
+            if old is not _ABSENT and old != new:
+                yield FieldChange(place, cast("Json", old), None if new is _ABSENT else cast("Json", new))
+        else:
+            yield from _given_up(inner, after_fields.get(key) or {}, old, new, place)
+
+
+def _child(node: object, key: str) -> object:
+    kind, _, text = key.partition(":")
+    if kind == "f":
+        return cast("Mapping[str, object]", node).get(text, _ABSENT) if isinstance(node, Mapping) else _ABSENT
+    items = cast("list[object]", node) if isinstance(node, list) else []
+    wanted = json.loads(text)
+    if kind == "v":
+        return wanted if wanted in items else _ABSENT
+    if kind == "i":
+        return items[wanted] if wanted < len(items) else _ABSENT
+    for item in items:
+        if isinstance(item, Mapping) and wanted.items() <= cast("Mapping[str, object]", item).items():
+            return cast("object", item)
+    return _ABSENT
+
+
+def _place(path: str, key: str) -> str:
+    kind, _, text = key.partition(":")
+    if kind == "f":
+        return _join(path, text)
+    if kind == "k":
+        values: Mapping[str, object] = json.loads(text)
+        text = ",".join(str(value) for value in values.values())
+    return f"{path}[{text}]"
+
+
+def _text(value: Json) -> str:
+    if value is None:
+        return "(none)"
+    if value == UNKNOWN:
+        return _UNKNOWN_TEXT
+    return json.dumps(value, ensure_ascii=False)

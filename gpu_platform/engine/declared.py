@@ -1,0 +1,80 @@
+"""What a recorded program declares for a cluster: its objects, checked, in the order in which they are applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import KubernetesObject, ObjectKey, kubernetes_objects, only_pulumi_can_deploy
+from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.engine.readiness import wait_for_problems
+from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.errors import BadInput, Problem
+
+_FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")  # others live in them
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+def declared_objects(recorded: RecordedProgram, *, allow_unknown: bool = False) -> tuple[KubernetesObject, ...]:
+    """Return the objects of a program, Namespaces and CustomResourceDefinitions first, else as registered.
+
+    Raises BadInput with everything that the embedded engine cannot deploy.
+    """
+    objects = kubernetes_objects(recorded.resources)
+    problems = [*only_pulumi_can_deploy(recorded.resources)]
+    for declared in objects:
+        name = declared.record.name
+        problems.extend(wait_for_problems(name, declared.manifest))
+        if not allow_unknown and is_unknown(declared.manifest):
+            allowed = "values that are known before the deployment"
+            problems.append(Problem(f"resource {name!r}", "a value that is not known yet", allowed))
+    if problems:
+        raise BadInput(f"stack {recorded.stack} with the embedded engine", problems)
+    return _in_order(objects)
+
+
+def is_unknown(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a value of the manifest is not known yet."""
+    return UNKNOWN in json.dumps(manifest)
+
+
+def is_first(key: ObjectKey) -> bool:
+    """Return whether other objects live in, or are of the kind of, this object."""
+    return key.group_kind in _FIRST_KINDS
+
+
+def placed(client: KubernetesClient, declared: KubernetesObject) -> KubernetesObject:
+    """Return the object in the namespace where it will be: `default` for one that names none and needs one."""
+    key = declared.key
+    resource = client.find_resource(declared.api_version, key.kind)
+    if resource is None or not resource.namespaced or key.namespace:
+        return declared
+    metadata = {**declared.manifest["metadata"], "namespace": _DEFAULT_NAMESPACE}
+    return replace(
+        declared,
+        key=replace(key, namespace=_DEFAULT_NAMESPACE),
+        manifest={**declared.manifest, "metadata": metadata},
+    )
+
+
+def defines_kind(objects: Iterable[KubernetesObject], api_version: str, kind: str) -> bool:
+    """Return whether one of the objects is the CustomResourceDefinition of a kind."""
+    group = api_version.rpartition("/")[0]
+    return any(
+        (spec := declared.manifest.get("spec", {})).get("group") == group and spec["names"]["kind"] == kind
+        for declared in objects
+        if declared.key.kind == "CustomResourceDefinition"
+    )
+
+
+def _in_order(objects: tuple[KubernetesObject, ...]) -> tuple[KubernetesObject, ...]:
+    """Move the first kinds forward, but for those that wait for something that is not of a first kind."""
+    urns = {declared.record.urn for declared in objects}
+    first: dict[str, KubernetesObject] = {}
+    for declared in objects:
+        if is_first(declared.key) and urns.intersection(declared.record.dependencies) <= first.keys():
+            first[declared.record.urn] = declared
+    return (*first.values(), *(declared for declared in objects if declared.record.urn not in first))

@@ -1,0 +1,27 @@
+"""Removes everything that the embedded engine deployed for a stack, and nothing else."""
+
+from __future__ import annotations
+
+from gpu_platform.engine.applyset import ApplySet
+from gpu_platform.engine.changes import Changes
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.deletion import delete_all
+from gpu_platform.engine.wait import Waiter
+from gpu_platform.progress import Progress
+
+
+def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
+    """Delete the members of a stack and then its parent; a stack that is not deployed is no error.
+
+    The parent goes last, so that a run that was interrupted is finished by the next one. Raises NotReady
+    for an object that does not go.
+    """
+    progress = progress or Progress(quiet=True)
+    members = ApplySet(client, stack)
+    parent = members.read_parent()
+    live = members.members(parent.inventory)
+    with progress.step(f"deleting {len(live)} objects of stack {stack}"):
+        changes = delete_all(client, Waiter(client, members, progress), live.values())
+    if parent.exists:
+        members.delete_parent()
+    return Changes(stack, changes)

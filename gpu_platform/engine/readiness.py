@@ -1,0 +1,232 @@
+"""When an object counts as ready, and if it does not, why: pure functions over what the API server returns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from gpu_platform.engine.objects import annotation, items_at, mapping_at
+from gpu_platform.errors import BadInput, Problem
+
+SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"
+WAIT_FOR_ANNOTATION: Final = "pulumi.com/waitFor"
+TIMEOUT_ANNOTATION: Final = "pulumi.com/timeoutSeconds"
+
+Live = Mapping[str, Any]
+
+
+def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
+    """Return why an object is not ready, or an empty text where it is, or where its kind is never waited for.
+
+    `nodes` gives the cluster's nodes, which a DaemonSet is held against: its own count of nodes lags behind.
+    """
+    if wanted := annotation(live, WAIT_FOR_ANNOTATION):
+        return _unmet(live, wanted)
+    kind = f"{live['apiVersion'].rpartition('/')[0]}/{live['kind']}"
+    if kind == "apps/DaemonSet":
+        return _daemon_set(live, nodes())
+    check = _CHECKS.get(kind)
+    return check(live) if check else ""
+
+
+def is_awaited(manifest: Live) -> bool:
+    """Return whether objects like this are waited for at all."""
+    if annotation(manifest, SKIP_ANNOTATION) == "true":
+        return False
+    kind = f"{manifest['apiVersion'].rpartition('/')[0]}/{manifest['kind']}"
+    return kind in _CHECKS or kind == "apps/DaemonSet" or bool(annotation(manifest, WAIT_FOR_ANNOTATION))
+
+
+# -- by kind ----------------------------------------------------------------------------------------------
+
+
+def _namespace(live: Live) -> str:
+    phase = _status(live).get("phase")
+    return "" if phase == "Active" else f"phase {phase}"
+
+
+def _node(live: Live) -> str:
+    return _condition(live, "Ready")
+
+
+def _resource_quota(live: Live) -> str:
+    missing = mapping_at(live, "spec", "hard").keys() - mapping_at(live, "status", "hard").keys()
+    return f"no status yet for {', '.join(sorted(missing))}" if missing else ""
+
+
+def _definition(live: Live) -> str:
+    return _condition(live, "Established")
+
+
+def _deployment(live: Live) -> str:
+    wanted, status = live["spec"].get("replicas", 1), _status(live)
+    if not _is_observed(live):
+        return "its newest form is not seen by its controller yet"
+    for condition in items_at(live, "status", "conditions"):
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            return str(condition.get("message") or condition.get("reason"))
+    return _replicas(wanted, status.get("updatedReplicas", 0), status.get("availableReplicas", 0))
+
+
+def _stateful_set(live: Live) -> str:
+    wanted, status = live["spec"].get("replicas", 1), _status(live)
+    if not _is_observed(live):
+        return "its newest form is not seen by its controller yet"
+    return _replicas(wanted, status.get("updatedReplicas", 0), status.get("readyReplicas", 0))
+
+
+def _daemon_set(live: Live, nodes: Sequence[Live]) -> str:
+    status = _status(live)
+    template = mapping_at(live, "spec", "template", "spec")
+    matching = sorted(node["metadata"]["name"] for node in nodes if runs_on(template, node))
+    desired = status.get("desiredNumberScheduled", 0)
+    if not _is_observed(live) or desired < len(matching):
+        return f"its controller has placed it on {desired} of {len(matching)} nodes ({_few(matching)})"
+    return _replicas(desired, status.get("updatedNumberScheduled", 0), status.get("numberReady", 0))
+
+
+def _replicas(wanted: int, updated: int, ready: int) -> str:
+    if updated < wanted:
+        return f"{updated} of {wanted} pods have its newest form"
+    return "" if ready >= wanted else f"{ready} of {wanted} pods are ready"
+
+
+_CHECKS: Final[Mapping[str, Callable[[Live], str]]] = {
+    "/Namespace": _namespace,
+    "/Node": _node,
+    "/ResourceQuota": _resource_quota,
+    "apiextensions.k8s.io/CustomResourceDefinition": _definition,
+    "apps/Deployment": _deployment,
+    "apps/StatefulSet": _stateful_set,
+}
+
+
+def _status(live: Live) -> Mapping[str, Any]:
+    return mapping_at(live, "status")
+
+
+def _is_observed(live: Live) -> bool:
+    return int(_status(live).get("observedGeneration", 0)) >= int(live["metadata"].get("generation", 0))
+
+
+def _condition(live: Live, type_: str, wanted: str = "True") -> str:
+    for condition in items_at(live, "status", "conditions"):
+        if condition["type"] == type_:
+            if condition["status"].casefold() == wanted.casefold():
+                return ""
+            told = condition.get("message") or condition.get("reason") or f"it is {condition['status']}"
+            return f"not {type_}: {told}"
+    return f"no condition {type_} yet"
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+# -- conditions that the program asks for -----------------------------------------------------------------
+
+
+def wait_for_problems(name: str, manifest: Live) -> list[Problem]:
+    """Return what is wrong with an object's `pulumi.com/waitFor`: the simple forms are what this engine knows."""
+    return [
+        Problem(
+            f"resource {name!r}, annotation {WAIT_FOR_ANNOTATION}",
+            expression,
+            "condition=<type>[=<status>] or jsonpath={.field.field}=<value>",
+        )
+        for expression in _expressions(annotation(manifest, WAIT_FOR_ANNOTATION) or "[]")
+        if not _EXPRESSION.fullmatch(expression)
+    ]
+
+
+_EXPRESSION: Final = re.compile(
+    r"condition=(?P<condition>\w+)(?:=(?P<status>\w+))?|jsonpath=\{(?P<path>(?:\.[\w-]+)+)\}=(?P<value>.+)"
+)
+
+
+def _expressions(text: str) -> Sequence[str]:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return [text]
+    return [str(item) for item in cast("list[object]", value)] if isinstance(value, list) else [text]
+
+
+def _unmet(live: Live, wanted: str) -> str:
+    for expression in _expressions(wanted):
+        if (match := _EXPRESSION.fullmatch(expression)) is None:
+            raise BadInput("the program", wait_for_problems(live["metadata"]["name"], live))
+        if match["condition"]:
+            if reason := _condition(live, match["condition"], match["status"] or "True"):
+                return reason
+            continue
+        *parents, last = match["path"].split(".")[1:]
+        value = mapping_at(live, *parents).get(last)
+        if str(value) != match["value"]:
+            return f"{match['path'][1:]} is {value}, not yet {match['value']}"
+    return ""
+
+
+# -- where a pod of a DaemonSet runs ----------------------------------------------------------------------
+
+
+def runs_on(template: Mapping[str, Any], node: Live) -> bool:
+    """Return whether a DaemonSet with this pod spec belongs on a node, once the node is up.
+
+    As the DaemonSet controller decides (pkg/controller/daemon in kubernetes/kubernetes), but for taints of
+    Kubernetes itself: it sets and removes those while a node comes up.
+    """
+    labels = mapping_at(node, "metadata", "labels")
+    if not mapping_at(template, "nodeSelector").items() <= labels.items():
+        return False
+    required = mapping_at(template, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    if required and not any(_term_matches(term, node) for term in items_at(required, "nodeSelectorTerms")):
+        return False
+    tolerations = items_at(template, "tolerations")
+    return all(
+        any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in items_at(node, "spec", "taints")
+        if taint["effect"] in ("NoSchedule", "NoExecute") and not taint["key"].startswith("node.kubernetes.io/")
+    )
+
+
+def _term_matches(term: Mapping[str, Any], node: Live) -> bool:
+    by_label, by_field = items_at(term, "matchExpressions"), items_at(term, "matchFields")
+    if not by_label and not by_field:
+        return False  # an empty term selects nothing
+    names = {"metadata.name": str(node["metadata"]["name"])}
+    return _all_match(by_label, mapping_at(node, "metadata", "labels")) and _all_match(by_field, names)
+
+
+def _all_match(expressions: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
+    return all(_matches(expression, labels.get(expression["key"])) for expression in expressions)
+
+
+def _matches(expression: Mapping[str, Any], value: str | None) -> bool:
+    values: list[str] = expression.get("values") or []
+    match expression["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case operator:  # Gt, Lt
+            if value is None or not value.lstrip("-").isdigit():
+                return False
+            return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")

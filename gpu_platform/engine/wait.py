@@ -1,0 +1,224 @@
+"""Waits until objects are ready, or gone, and says what it waits for and why it is not there yet."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform.engine.applyset import ApplySet
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import KubernetesObject, ObjectKey, annotation, items_at, mapping_at, object_key
+from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, unready_reason
+from gpu_platform.errors import BadInput, Finding, Problem
+from gpu_platform.progress import Progress
+
+DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
+_POLL_SECONDS: Final = 0.25
+_SLOW_POLL_SECONDS: Final = 1.0
+_SLOW_AFTER_SECONDS: Final = 10.0
+_TOLD_EVERY_SECONDS: Final = 15.0
+_LIST_FROM: Final = 4  # objects of one kind from which on one list costs less than a read each
+_MOST_DETAILS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """One object that was waited for in vain."""
+
+    key: ObjectKey
+    waited_seconds: float
+    reason: str
+    details: tuple[str, ...] = ()  # pods, events
+
+    def __str__(self) -> str:
+        lines = [f"{self.key}: after {self.waited_seconds:.0f} s: {self.reason}"]
+        return "\n".join([*lines, *(f"    {detail}" for detail in self.details)])
+
+
+class NotReady(Finding):
+    """Objects were not ready, or not gone, in time; what was applied stays, and the next run goes on."""
+
+    def __init__(self, what: str, unready: Collection[Unready]) -> None:
+        self.unready: tuple[Unready, ...] = tuple(unready)
+        super().__init__("\n".join([what, *(f"  - {item}" for item in self.unready)]))
+
+
+def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
+    """Return how long an object may take: `customTimeouts` of its resource, its annotation, else the default."""
+    if text := declared.record.timeouts.get(operation):
+        return parse_duration(text, f"resource {declared.record.name!r}, timeout of {operation}")
+    seconds = annotation(declared.manifest, TIMEOUT_ANNOTATION)
+    return float(seconds) if seconds.isdigit() else DEFAULT_TIMEOUT_SECONDS
+
+
+def parse_duration(text: str, place: str) -> float:
+    """Return the seconds of a Go duration such as `1h30m` or `500ms`; raises BadInput."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
+        raise BadInput("the program", [Problem(place, text, "a duration such as 15m or 1h30m")])
+    return sum(float(number) * units[unit] for number, unit in re.findall(r"([\d.]+)(h|ms|m|s)", text))
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """One object that is waited for, from `since` (monotonic seconds) for at most `timeout` seconds."""
+
+    key: ObjectKey
+    api_version: str
+    since: float
+    timeout: float
+
+
+class Waiter:
+    """Waits for objects of one stack, all at once, however many there are."""
+
+    def __init__(self, client: KubernetesClient, members: ApplySet, progress: Progress) -> None:
+        self._client = client
+        self._members = members
+        self._progress = progress
+
+    def until_ready(self, awaited: Collection[Awaited]) -> None:
+        """Return when every object is ready; raises NotReady when the first of them has run out of time."""
+        started = told = time.monotonic()
+        pending = {item.key: item for item in awaited}
+        while True:
+            reasons = self._reasons(pending)
+            pending = {key: item for key, item in pending.items() if reasons[key]}
+            if not pending:
+                return
+            now = time.monotonic()
+            if any(now - item.since > item.timeout for item in pending.values()):
+                raise NotReady(
+                    "not ready in time; what was applied stays, and running again goes on:",
+                    [
+                        Unready(key, now - item.since, reasons[key], tuple(self._details(item)))
+                        for key, item in pending.items()
+                    ],
+                )
+            if now - told > _TOLD_EVERY_SECONDS:
+                told = now
+                key = next(iter(pending))
+                more = f", and {len(pending) - 1} more" if len(pending) > 1 else ""
+                self._progress.line(f"still waiting for {key}: {reasons[key]}{more}")
+            time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
+
+    def until_gone(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
+        """Return when every one of these live objects is gone; raises NotReady with what holds it."""
+        started = told = time.monotonic()
+        pending = {object_key(live): live for live in lives}
+        while True:
+            held = {key: self._same(live) for key, live in pending.items()}
+            pending = {key: live for key, live in held.items() if live is not None}
+            if not pending:
+                return
+            now = time.monotonic()
+            if now - started > timeout:
+                raise NotReady(
+                    "not gone in time; running again goes on:",
+                    [Unready(key, now - started, _what_holds(live)) for key, live in pending.items()],
+                )
+            if now - told > _TOLD_EVERY_SECONDS:
+                told = now
+                key, live = next(iter(pending.items()))
+                self._progress.line(f"still waiting for {key} to go: {_what_holds(live)}")
+            time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
+
+    def _same(self, live: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Read an object again; None where it is gone or another has its name."""
+        key = object_key(live)
+        found = self._client.get(str(live["apiVersion"]), key.kind, key.name, key.namespace)
+        return found if found and found["metadata"]["uid"] == live["metadata"]["uid"] else None
+
+    def _reasons(self, pending: Mapping[ObjectKey, Awaited]) -> dict[ObjectKey, str]:
+        nodes: list[dict[str, Any]] = []
+
+        def all_nodes() -> Sequence[dict[str, Any]]:
+            if not nodes:
+                nodes.extend(self._client.objects("v1", "Node"))
+            return nodes
+
+        lives = self._read(pending)
+        return {
+            key: unready_reason(lives[key], all_nodes) if key in lives else "it is not there" for key in pending
+        }
+
+    def _read(self, pending: Mapping[ObjectKey, Awaited]) -> dict[ObjectKey, dict[str, Any]]:
+        by_kind: dict[tuple[str, str], list[ObjectKey]] = {}
+        for key, item in pending.items():
+            by_kind.setdefault((item.api_version, key.kind), []).append(key)
+        lives: dict[ObjectKey, dict[str, Any]] = {}
+        for (api_version, kind), keys in by_kind.items():
+            if len(keys) >= _LIST_FROM:
+                lives.update((object_key(live), live) for live in self._members.members_of_kind(api_version, kind))
+                continue
+            for key in keys:
+                if live := self._client.get(api_version, kind, key.name, key.namespace):
+                    lives[key] = live
+        return lives
+
+    # -- why a workload is not ready -----------------------------------------------------------------------
+
+    def _details(self, item: Awaited) -> Iterator[str]:
+        key = item.key
+        if key.group != "apps":
+            return
+        live = self._client.get(item.api_version, key.kind, key.name, key.namespace)
+        if live is None:
+            return
+        labels = mapping_at(live, "spec", "selector", "matchLabels")
+        selector = ",".join(f"{label}={value}" for label, value in labels.items())
+        pods = self._client.objects("v1", "Pod", namespace=key.namespace, label_selector=selector)
+        troubles = [f"pod {pod['metadata']['name']}: {why}" for pod in pods if (why := pod_trouble(pod))]
+        yield from _at_most(troubles)
+        if not troubles:
+            yield from _at_most(list(self._warnings(key)))
+
+    def _warnings(self, key: ObjectKey) -> Iterator[str]:
+        """Yield the warnings about an object, and about the ReplicaSets of a Deployment, newest first."""
+        events = self._client.objects("v1", "Event", namespace=key.namespace, field_selector="type=Warning")
+        for event in sorted(events, key=lambda event: str(event["metadata"]["creationTimestamp"]), reverse=True):
+            name = str(event["involvedObject"].get("name"))
+            if name == key.name or (key.kind == "Deployment" and name.startswith(f"{key.name}-")):
+                yield f"{event.get('reason')}: {event.get('message')}"
+
+
+def pod_trouble(pod: Mapping[str, Any]) -> str:
+    """Return what keeps a pod from being ready, or an empty text."""
+    conditions = {condition["type"]: condition for condition in items_at(pod, "status", "conditions")}
+    scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+    if scheduled and scheduled["status"] == "False":
+        return f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
+    if ready and ready["status"] == "True":
+        return ""
+    containers = (*items_at(pod, "status", "initContainerStatuses"), *items_at(pod, "status", "containerStatuses"))
+    for container in containers:
+        waiting = mapping_at(container, "state", "waiting")
+        if waiting and waiting.get("reason") != "PodInitializing":
+            return (
+                f"container {container['name']}: {waiting.get('reason')} {waiting.get('message') or ''}".rstrip()
+            )
+    if ready and (told := ready.get("message") or ready.get("reason")):
+        return f"not ready: {told}"
+    return f"phase {mapping_at(pod, 'status').get('phase') or 'unknown'}, not ready"
+
+
+def _what_holds(live: Mapping[str, Any]) -> str:
+    """Return why an object that is being deleted is still there."""
+    told = [
+        str(condition["message"])
+        for condition in items_at(live, "status", "conditions")
+        if condition["status"] == "True" and str(condition["type"]).startswith("Namespace")
+    ]
+    if not told:
+        finalizers: list[str] = live["metadata"].get("finalizers") or []
+        told = [f"finalizers {', '.join(finalizers)}"] if finalizers else []
+    return "; ".join(told) or "it is still there"
+
+
+def _at_most(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MOST_DETAILS]
+    if len(lines) > _MOST_DETAILS:
+        yield f"and {len(lines) - _MOST_DETAILS} more"
