@@ -1,0 +1,112 @@
+"""How long `gpu-platform render` takes beside the bare SDK registering the same resources, in one run.
+
+Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
+
+Each figure is a whole process, imports included. The bare side reads the inputs that `render` wrote and
+registers each with `pulumi.CustomResource` or `pulumi.ComponentResource` under the SDK's own mock monitor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BARE = '''
+import json, sys
+import pulumi
+import pulumi.runtime.mocks as mocks
+
+class Echo(mocks.Mocks):
+    def new_resource(self, args):
+        return args.name + "-id", args.inputs
+    def call(self, args):
+        return {}
+
+mocks.set_mocks(Echo(), project="gpu-platform", stack="bench", preview=True)
+
+class Component(pulumi.ComponentResource):
+    pass
+
+def program():
+    made = {}
+    for record in json.load(open(sys.argv[1])):
+        if record["type"] == "pulumi:pulumi:Stack":
+            continue
+        parent = made.get(record["parent"])
+        opts = pulumi.ResourceOptions(
+            parent=parent, depends_on=[made[urn] for urn in record["dependencies"] if urn in made]
+        )
+        if record["custom"]:
+            one = pulumi.CustomResource(record["type"], record["name"], record["inputs"], opts)
+        else:
+            one = Component(record["type"], record["name"], None, opts)
+        made[record["urn"]] = one
+
+pulumi.runtime.test(lambda: program())()
+print(len(json.load(open(sys.argv[1]))))
+'''
+
+
+def stack_of(size: int) -> dict:
+    """Return the platform of stack `local` with its pools and teams `size` times."""
+    local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
+    platform = local["config"]["gpu-platform:platform"]
+    pools, teams = platform["pools"], platform["teams"]
+    platform["pools"] = [{**pool, "name": f"{pool['name']}-{i}"} for i in range(size) for pool in pools]
+    platform["teams"] = [
+        {
+            **team,
+            "name": f"{team['name']}-{i}",
+            "workloads": [{**load, "pool": f"{load['pool']}-{i}"} for load in team["workloads"]],
+        }
+        for i in range(size)
+        for team in teams
+    ]
+    return local
+
+
+def seconds(command: list[str]) -> float:
+    """Run a command and return its wall time, s."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Measure each size and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10, 100])
+    parser.add_argument("--runs", type=int, default=3)
+    arguments = parser.parse_args()
+    print(f"{'size':>6} {'resources':>10} {'render s':>10} {'bare SDK s':>11} {'ratio':>7}")
+    for size in arguments.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            stack = Path(folder) / "Pulumi.bench.yaml"
+            stack.write_text(yaml.safe_dump(stack_of(size)), "utf-8")
+            bare = Path(folder) / "bare.py"
+            bare.write_text(BARE, "utf-8")
+            out = Path(folder) / "out"
+            render = [str(Path(sys.executable).with_name("gpu-platform")), "render", str(stack), "--out", str(out)]
+            sdk = [sys.executable, str(bare), str(out / "resources.json")]
+            seconds(render)
+            seconds(sdk)
+            # In turn, so that a drift of the machine's speed meets both.
+            pairs = [(seconds(render), seconds(sdk)) for _ in range(arguments.runs)]
+            resources = len(json.loads((out / "resources.json").read_text("utf-8")))
+            ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+            ratio = statistics.median(mine / bare_sdk for mine, bare_sdk in pairs)
+            print(f"{size:>5}x {resources:>10} {ours:>10.2f} {theirs:>11.2f} {ratio:>7.2f}")
+
+
+if __name__ == "__main__":
+    main()

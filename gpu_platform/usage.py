@@ -1,0 +1,45 @@
+"""What of a deployed platform is in use: GPU pods that run, wait, and the units that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_VENDOR = "nvidia.com/"
+_ENDED = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """GPU pods: how many are scheduled and pending, and the units held by extended resource."""
+
+    scheduled: int
+    pending: int
+    units: Mapping[str, int]
+
+
+def gpu_usage(pods: Iterable[Mapping[str, Any]]) -> Usage:
+    """Count the pods that request an `nvidia.com/*` resource and have not ended."""
+    scheduled = pending = 0
+    units: dict[str, int] = {}
+    for pod in pods:
+        requested = _requested(pod)
+        if not requested or pod.get("status", {}).get("phase") in _ENDED:
+            continue
+        if not pod["spec"].get("nodeName"):
+            pending += 1
+            continue
+        scheduled += 1
+        for name, count in requested.items():
+            units[name] = units.get(name, 0) + count
+    return Usage(scheduled, pending, units)
+
+
+def _requested(pod: Mapping[str, Any]) -> dict[str, int]:
+    units: dict[str, int] = {}
+    for container in pod["spec"].get("containers", ()):
+        for name, count in (container.get("resources", {}).get("requests") or {}).items():
+            if name.startswith(_VENDOR):
+                units[name] = units.get(name, 0) + int(count)
+    return units

@@ -1,0 +1,60 @@
+"""Collects what the nodes of a deployed stack really are, and holds it against the Plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gpu_platform import names
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.plan import PoolPlan
+from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
+
+_POLL_SECONDS = 1.0
+
+
+def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> ValidationReport:
+    """Return one report over all nodes of a stack, as they are now."""
+    namespace = plan.validation.namespace
+    return build_report(
+        [_expected(pool) for pool in plan.pools],
+        list(client.objects("v1", "Node")),
+        reports_of(
+            client.objects("v1", "ConfigMap", namespace=namespace, label_selector=names.VALIDATION_REPORT_LABEL)
+        ),
+        pod_uids_of(
+            client.objects(
+                "v1",
+                "Pod",
+                namespace=namespace,
+                label_selector=f"{names.NAME_LABEL}={names.VALIDATION_APP}",
+            )
+        ),
+    )
+
+
+def wait_for_report(
+    client: KubernetesClient,
+    plan: EnvironmentPlan,
+    timeout_seconds: float,
+    tell: Callable[[ValidationReport], None] = lambda _: None,
+) -> ValidationReport:
+    """Return the first report in which every node passes, or the last one before the time is over."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        report = collect_report(client, plan)
+        tell(report)
+        if report.verdict == "pass" or time.monotonic() >= deadline:
+            return report
+        time.sleep(_POLL_SECONDS)
+
+
+def _expected(pool: PoolPlan) -> ExpectedPool:
+    fixed = pool.nodes.ownership in {"created", "labelled"} or pool.nodes.min == pool.nodes.max
+    return ExpectedPool(
+        hardware=pool.expectations,
+        node=pool.node_expectation,
+        selector=pool.node_selector,
+        desired=pool.nodes.desired if fixed else None,
+    )
