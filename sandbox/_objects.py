@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import yaml
 from kubernetes.client import (
     ApiClient,
     ApiException,
@@ -17,57 +16,25 @@ from kubernetes.client import (
     CoreV1Api,
 )
 
-from gpu_platform.errors import BadInput, CouldNotTell, Problem
+from gpu_platform.errors import CouldNotTell
 from gpu_platform.names import SANDBOX_NAMESPACE
+from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, Layout, Settings
 
 _PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
 _FIELD_MANAGER: Final = "gpu-platform-sandbox"
-_KIND: Final = "CustomResourceDefinition"
 _POLL_SECONDS: Final = 0.05
 
-Document = dict[str, Any]
 
-
-def read_definitions(folder: Path) -> list[Document]:
-    """Return the CustomResourceDefinitions in the YAML files of `folder`.
-
-    Raises:
-        BadInput: the folder is missing or has none, or a file is not YAML or holds something else.
-    """
-    problems: list[Problem] = []
-    definitions: list[Document] = []
-    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
-    if not files:
-        problems.append(Problem(str(folder), "no .yaml file", f"a folder of {_KIND} manifests"))
-    for file in files:
-        try:
-            documents = [document for document in _documents(file) if document is not None]
-        except yaml.YAMLError as error:
-            problems.append(Problem(str(file), f"no YAML ({error})", f"{_KIND} manifests"))
-            continue
-        for document in documents:
-            kind: object = document.get("kind") if isinstance(document, dict) else type(document).__name__
-            if kind == _KIND:
-                definitions.append(document)
-            else:
-                problems.append(Problem(str(file), str(kind), _KIND, "keep only CRDs in this folder"))
-    if problems:
-        raise BadInput("CRD folder", problems)
-    return definitions
-
-
-def install(layout: Layout, settings: Settings, crds_dir: Path | None, *, deadline: float) -> None:
+def install(layout: Layout, settings: Settings, given: Sequence[Document], *, deadline: float) -> None:
     """Create what a sandbox holds from the start, and wait until it serves.
 
-    Definitions from `crds_dir` are applied; ours, which permit any content, only where there is none yet.
+    The definitions `given` are applied; ours, which permit any content, only where there is none yet.
     `deadline` is in seconds of `time.monotonic()`.
 
     Raises:
-        BadInput: `crds_dir` holds something else than definitions.
         CouldNotTell: not everything served by the deadline.
     """
-    given = read_definitions(crds_dir) if crds_dir else []
     with _client(layout, settings) as client:
         api = ApiextensionsV1Api(client)
         present = _established(api)
@@ -105,11 +72,6 @@ def _client(layout: Layout, settings: Settings) -> ApiClient:
     configuration.ssl_ca_cert = str(layout.authority)
     configuration.proxy = None  # never through the proxy of the environment: it is this machine
     return ApiClient(configuration)
-
-
-def _documents(file: Path) -> Iterator[Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML has it: 10 times as fast
-    yield from yaml.load_all(file.read_text(), Loader=loader)
 
 
 def _name(definition: Document) -> str:

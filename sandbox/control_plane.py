@@ -15,7 +15,7 @@ import shutil
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -27,6 +27,7 @@ from gpu_platform.progress import Progress
 from sandbox import _components, build
 from sandbox._components import Component
 from sandbox._daemons import Daemon
+from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
 
@@ -76,14 +77,15 @@ def up(
         progress: where to show what takes long.
 
     Raises:
-        BadInput: the name, folder or port cannot be used.
+        BadInput: the name, folder or port cannot be used, or `crds_dir` holds something else.
         CouldNotTell: a component could not be built or did not start; carries the end of its log.
     """
     progress = progress or Progress()
+    definitions = read_definitions(crds_dir) if crds_dir else []
     layout = Layout(_claim(name, data_dir))
     binaries = build.binaries(progress)
     with file_lock(layout.lock), progress.step(f"Starting sandbox {name}"):
-        return _Starter(name, layout, binaries).run(api_port, crds_dir)
+        return _Starter(name, layout, binaries).run(api_port, definitions)
 
 
 def down(name: str, *, keep_data: bool = False) -> Status:
@@ -138,7 +140,7 @@ class _Starter:
         self._started: set[str] = set()
         self._ensured: dict[str, Callable[[], None]] = {}
 
-    def run(self, api_port: int | None, crds_dir: Path | None) -> Status:
+    def run(self, api_port: int | None, definitions: Sequence[Document]) -> Status:
         layout, binaries = self._layout, self._binaries
         layout.folder.chmod(0o700)  # etcd's sockets have no other protection
         settings = self._settings(api_port)
@@ -155,7 +157,7 @@ class _Starter:
         self._ensure(_components.scheduler(binaries, layout))
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         self._ensure(_components.simulator(layout))
-        _objects.install(layout, settings, crds_dir, deadline=self._deadline)
+        _objects.install(layout, settings, definitions, deadline=self._deadline)
         self._keep_alive()
         return status(self._name)
 
@@ -232,8 +234,8 @@ def _claim(name: str, data_dir: Path | None) -> Path:
         raise BadInput(
             "sandbox", [Problem("data folder", f"files of others in {wanted}", "an empty or new folder")]
         )
-    if home.is_symlink():
-        home.unlink()  # to a folder that is gone
+    if home.is_symlink() and not home.exists():  # to a folder that is gone
+        home.unlink()
     if data_dir is not None and not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
         home.symlink_to(wanted)

@@ -1,0 +1,48 @@
+"""Reads CustomResourceDefinitions from a folder of YAML files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gpu_platform.errors import BadInput, Problem
+
+_KIND: Final = "CustomResourceDefinition"
+
+Document = dict[str, Any]
+
+
+def read_definitions(folder: Path) -> list[Document]:
+    """Return the CustomResourceDefinitions in the YAML files of `folder`.
+
+    Raises:
+        BadInput: the folder is missing or has none, or a file is not YAML or holds something else.
+    """
+    problems: list[Problem] = []
+    definitions: list[Document] = []
+    files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+    if not files:
+        problems.append(Problem(str(folder), "no YAML file", f"a folder of {_KIND} manifests"))
+    for file in files:
+        try:
+            documents = [document for document in _documents(file) if document is not None]
+        except yaml.YAMLError as error:
+            problems.append(Problem(str(file), f"no YAML ({error})", f"{_KIND} manifests"))
+            continue
+        for document in documents:
+            kind: object = document.get("kind") if isinstance(document, dict) else type(document).__name__
+            if kind == _KIND:
+                definitions.append(document)
+            else:
+                problems.append(Problem(str(file), str(kind), _KIND, "keep only CRDs in this folder"))
+    if problems:
+        raise BadInput("CRD folder", problems)
+    return definitions
+
+
+def _documents(file: Path) -> Iterator[Any]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where PyYAML has it: 10 times as fast
+    yield from yaml.load_all(file.read_text(), Loader=loader)

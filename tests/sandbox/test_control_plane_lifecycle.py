@@ -1,0 +1,261 @@
+"""A sandbox's life: started, repaired, moved, stopped, removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import config
+from kubernetes.client import ApiException, ApiextensionsV1Api, CoreV1Api, CustomObjectsApi
+from kubernetes.client.exceptions import NotFoundException
+
+from gpu_platform.errors import BadInput, CouldNotTell
+from gpu_platform.names import KWOK_NODE_ANNOTATION
+from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from sandbox._layout import Layout, Settings
+from sandbox.control_plane import Status
+
+# One after the other, and next to the other sandbox tests: each of these sandboxes takes 0.6 GiB.
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
+
+NAME = "own"
+
+
+def up(name: str = NAME, **options: Any) -> Status:
+    return control_plane.up(name, progress=Progress(quiet=True), **options)
+
+
+@pytest.fixture(autouse=True)
+def _no_sandbox_is_left() -> Iterator[None]:
+    yield
+    control_plane.down(NAME)
+
+
+def core(status: Status) -> CoreV1Api:
+    return CoreV1Api(config.new_client_from_config(str(status.kubeconfig)))
+
+
+def remember(status: Status, name: str) -> None:
+    core(status).create_namespaced_config_map("default", {"metadata": {"name": name}})
+
+
+def is_remembered(status: Status, name: str) -> bool:
+    try:
+        core(status).read_namespaced_config_map(name, "default")
+    except NotFoundException:
+        return False
+    return True
+
+
+def run_a_pod(status: Status, pod: str) -> None:
+    """Run a pod on the node `simulated`, which is made if need be."""
+    api = core(status)
+    if not api.list_node().items:
+        api.create_node({"metadata": {"name": "simulated", "annotations": {KWOK_NODE_ANNOTATION: "fake"}}})
+        api.patch_node_status("simulated", {"status": {"allocatable": {"cpu": "8", "pods": "20"}}})
+    spec = {"containers": [{"name": "main", "image": "busybox"}]}
+    api.create_namespaced_pod("default", {"metadata": {"name": pod}, "spec": spec})
+    assert eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Return every process on this machine that works in `folder`."""
+    found: list[int] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(process / "cwd")).is_relative_to(folder):
+                found.append(int(process.name))
+        except OSError:  # gone meanwhile, or another user's
+            continue
+    return found
+
+
+def test_a_name_nobody_used_is_absent() -> None:
+    assert control_plane.status("never-used").state == "absent"
+    assert control_plane.down("never-used").state == "absent"
+
+
+def test_up_twice_changes_nothing_and_down_leaves_nothing() -> None:
+    first = up()
+    assert first.state == "running"
+    assert up() == first
+    assert control_plane.down(NAME).state == "absent"
+    assert not sandbox_dir(NAME).exists()
+    assert not any(is_alive(pid) for pid in first.pids.values() if pid)
+    assert processes_of(first.data_dir) == []
+
+
+def test_up_repairs_whatever_was_killed_and_nodes_go_on_at_once() -> None:
+    first = up()
+    run_a_pod(first, "before")
+    for component, pid in first.pids.items():
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda component=component: control_plane.status(NAME).pids[component] is None)
+    assert control_plane.status(NAME).state == "stopped"
+    second = up()
+    assert second.server == first.server
+    assert not set(first.pids.values()) & set(second.pids.values())
+    run_a_pod(second, "after")
+
+
+def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again() -> None:
+    first = up()
+    victim = first.pids["kube-scheduler"]
+    assert victim is not None
+    os.kill(victim, signal.SIGKILL)
+    assert eventually(lambda: control_plane.status(NAME).state == "degraded")
+    second = up()
+    assert second.state == "running"
+    changed = {component for component in first.pids if first.pids[component] != second.pids[component]}
+    assert changed == {"kube-scheduler"}
+
+
+def test_data_that_were_kept_are_there_again() -> None:
+    remember(up(), "kept")
+    stopped = control_plane.down(NAME, keep_data=True)
+    assert stopped.state == "stopped"
+    assert processes_of(stopped.data_dir) == []
+    assert is_remembered(up(), "kept")
+
+
+def test_an_interrupted_up_can_be_repeated() -> None:
+    script = f"from sandbox import control_plane; control_plane.up({NAME!r})"
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as interrupted:
+        assert eventually(lambda: control_plane.status(NAME).pids["kube-apiserver"] is not None)
+        interrupted.kill()
+    assert up().state == "running"
+
+
+def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: Status) -> None:
+    mine = up()
+    assert mine.server != sandbox.server
+    remember(mine, "mine")
+    assert is_remembered(mine, "mine")
+    assert not is_remembered(sandbox, "mine")
+    control_plane.down(NAME)
+    assert control_plane.status("shared").state == "running"
+
+
+def test_the_data_can_live_elsewhere_and_are_found_by_name(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "data"
+    status = up(data_dir=elsewhere)
+    assert status.data_dir == elsewhere
+    assert sandbox_kubeconfig(NAME).samefile(elsewhere / "kubeconfig")
+    assert up().pids == status.pids
+    with pytest.raises(BadInput, match="data folder"):
+        up(data_dir=tmp_path / "another")
+    control_plane.down(NAME)
+    assert not elsewhere.exists()
+    assert not sandbox_dir(NAME).is_symlink()
+
+
+def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadInput, match="files of others"):
+        up(data_dir=tmp_path)
+    assert control_plane.down(NAME).state == "absent"
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_the_api_port_can_be_chosen_and_changed() -> None:
+    with socket.socket() as taken, socket.socket() as free:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(BadInput, match="in use"):
+            up(api_port=taken.getsockname()[1])
+        free.bind(("127.0.0.1", 0))
+        wanted: int = free.getsockname()[1]
+    first = up()
+    remember(first, "before")
+    moved = up(api_port=wanted)
+    assert moved.server == f"https://127.0.0.1:{wanted}"
+    assert is_remembered(moved, "before")
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "../mine", "a" * 43, "-a"])
+def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="lower-case"):
+        up(name)
+
+
+def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    Layout(folder).write_settings(Settings(NAME, 1))
+    Layout(folder).lock.touch()
+    (folder / "etcd").write_text("no folder")
+    with pytest.raises(CouldNotTell, match=r"etcd died while starting(.|\n)*not a directory"):
+        up(data_dir=folder)
+    (folder / "etcd").unlink()
+    assert up().state == "running"
+
+
+def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_stay(tmp_path: Path) -> None:
+    def create(name: str, spec: dict[str, Any]) -> None:
+        body = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": name}, "spec": spec}
+        api.create_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", body, field_validation="Strict")
+
+    status = up()
+    client = config.new_client_from_config(str(status.kubeconfig))
+    api = CustomObjectsApi(client)
+    create("any", {"anything": 1})
+
+    permissive = ApiextensionsV1Api(client).read_custom_resource_definition("clusterpolicies.nvidia.com")
+    strict: dict[str, Any] = client.sanitize_for_serialization(permissive)
+    mig = {"type": "object", "properties": {"strategy": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"mig": mig}}}}
+    strict["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    for field in ("status", "metadata"):
+        strict.pop(field)
+    strict["metadata"] = {"name": "clusterpolicies.nvidia.com"}
+    (tmp_path / "clusterpolicy.yaml").write_text(yaml.safe_dump(strict))
+    up(crds_dir=tmp_path)
+    up()
+
+    def is_refused() -> bool:
+        try:
+            create("wrong", {"anything": 1})
+        except ApiException as error:
+            return "unknown field" in str(error.body)
+        api.delete_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", "wrong")
+        return False
+
+    assert eventually(is_refused)
+    create("right", {"mig": {"strategy": "single"}})
+
+
+def test_a_folder_without_definitions_is_refused_with_every_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: ConfigMap\n")
+    (tmp_path / "b.yaml").write_text("a: [\n")
+    with pytest.raises(BadInput) as refusal:
+        up(crds_dir=tmp_path)
+    assert len(refusal.value.problems) == 2
+    with pytest.raises(BadInput, match="no YAML file"):
+        up(crds_dir=tmp_path / "missing")
