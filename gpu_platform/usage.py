@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_platform.engine.objects import items_at, mapping_at
+
 _VENDOR = "nvidia.com/"
 _ENDED = {"Succeeded", "Failed"}
 
@@ -25,9 +27,9 @@ def gpu_usage(pods: Iterable[Mapping[str, Any]]) -> Usage:
     units: dict[str, int] = {}
     for pod in pods:
         requested = _requested(pod)
-        if not requested or pod.get("status", {}).get("phase") in _ENDED:
+        if not requested or mapping_at(pod, "status").get("phase") in _ENDED:
             continue
-        if not pod["spec"].get("nodeName"):
+        if not mapping_at(pod, "spec").get("nodeName"):
             pending += 1
             continue
         scheduled += 1
@@ -38,8 +40,8 @@ def gpu_usage(pods: Iterable[Mapping[str, Any]]) -> Usage:
 
 def _requested(pod: Mapping[str, Any]) -> dict[str, int]:
     units: dict[str, int] = {}
-    for container in pod["spec"].get("containers", ()):
-        for name, count in (container.get("resources", {}).get("requests") or {}).items():
+    for container in items_at(pod, "spec", "containers"):
+        for name, count in mapping_at(container, "resources", "requests").items():
             if name.startswith(_VENDOR):
                 units[name] = units.get(name, 0) + int(count)
     return units

@@ -1,0 +1,115 @@
+"""`gpu-platform up`, `preview` and `destroy`: one flow over both engines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from gpu_platform.cli.check import show_judgement, verdict
+from gpu_platform.cli.console import console
+from gpu_platform.cli.engines import Deployment, choose_deployment
+from gpu_platform.cli.summary import Summary, show_changes, show_summary
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.wait import NotReady
+from gpu_platform.errors import ExitCode, Finding, GpuPlatformError
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.program import judge, record_stack
+from gpu_platform.progress import Progress
+from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.usage import gpu_usage
+from gpu_platform.validation import collect_report, wait_for_report
+from policies import Judgement
+from sandbox import control_plane
+
+_SETTLE_SECONDS = 60.0  # what the operator may take to answer a change, after everything is ready
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    loaded: LoadedStack
+    judgement: Judgement
+    deployment: Deployment
+    progress: Progress
+
+
+def _prepare(stack: str, engine: str, *, quiet: bool) -> _Prepared:
+    """Judge a stack, choose its engine and start its sandbox; raises what is wrong before anything changes."""
+    loaded = load_stack(stack)
+    progress = Progress(quiet=quiet)
+    recorded = record_stack(loaded)
+    judgement = judge(recorded, loaded.plan)
+    deployment = choose_deployment(loaded, recorded, engine, progress)
+    progress.line(f"engine: {deployment.engine} ({deployment.why})")
+    return _Prepared(loaded, judgement, deployment, progress)
+
+
+def _start_sandbox(prepared: _Prepared) -> None:
+    cluster = prepared.loaded.plan.cluster
+    if cluster.provider == "sandbox":
+        control_plane.up(cluster.name, progress=prepared.progress)
+
+
+def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
+    """Print what `up` would change; a finding where a mandatory policy refuses it."""
+    prepared = _prepare(stack, engine, quiet=as_json)
+    _start_sandbox(prepared)
+    changes = prepared.deployment.preview()
+    if as_json:
+        document = {"version": 1, "policies": prepared.judgement.as_json(), "changes": changes}
+        print(json.dumps(document, indent=2))
+    else:
+        show_changes(console(), changes)
+        show_judgement(console(), prepared.judgement)
+    return verdict(prepared.judgement)
+
+
+def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
+    """Deploy a stack, wait for the proof, and print the report; the worst of the findings is the exit code."""
+    prepared = _prepare(stack, engine, quiet=as_json)
+    if not as_json:
+        show_judgement(console(), prepared.judgement)
+    if verdict(prepared.judgement) is not ExitCode.GOOD:
+        raise Finding(f"stack {prepared.loaded.stack}: mandatory policies are broken; nothing was changed")
+    _start_sandbox(prepared)
+    failure: GpuPlatformError | None = None
+    summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why)
+    try:
+        summary.changes = prepared.deployment.up()
+    except (NotReady, Finding) as error:
+        failure = error
+    plan = prepared.loaded.plan
+    if plan.kind == "environment":
+        _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
+    if as_json:
+        print(json.dumps(summary.as_json(plan, failure), indent=2))
+    else:
+        show_summary(console(), summary, plan)
+    if failure is not None:
+        raise failure
+    gated = plan.kind == "environment" and plan.validation.gate
+    return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD
+
+
+def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress: Progress) -> None:
+    """Fill in what the cluster says: the nodes' report, and the pods that hold GPUs."""
+    client = client_of(plan)
+    if failed:
+        summary.report = collect_report(client, plan)
+    else:
+        with progress.step("validating nodes"):
+            seconds = min(_SETTLE_SECONDS, plan.validation.timeout_seconds)
+            summary.report = wait_for_report(client, plan, seconds)
+    summary.usage = gpu_usage(client.objects("v1", "Pod"))
+
+
+def destroy_stack(stack: str, engine: str) -> ExitCode:
+    """Remove everything that a stack deployed, and nothing else."""
+    prepared = _prepare(stack, engine, quiet=False)
+    plan = prepared.loaded.plan
+    if plan.cluster.provider == "sandbox" and control_plane.status(plan.cluster.name).state == "absent":
+        print(f"sandbox {plan.cluster.name} does not exist: nothing to destroy")
+        return ExitCode.GOOD
+    _start_sandbox(prepared)
+    prepared.deployment.destroy()
+    print(f"stack {prepared.loaded.stack}: nothing left")
+    return ExitCode.GOOD
