@@ -49,14 +49,19 @@ def check_node(node: Mapping[str, Any], expectation: NodeExpectation) -> list[Ch
 def _ready(node: Mapping[str, Any]) -> CheckResult:
     conditions: Sequence[Mapping[str, Any]] = node.get("status", {}).get("conditions") or ()
     ready = next((each for each in conditions if each.get("type") == "Ready"), None)
-    status = "no Ready condition" if ready is None else str(ready.get("status"))
-    verdict: Verdict = {"True": PASS, "False": FAIL}.get(status, COULD_NOT_TELL)  # type: ignore[assignment]
-    reason = f": {ready['reason']}" if ready and verdict != PASS and ready.get("reason") else ""
+    verdict: Verdict = COULD_NOT_TELL
+    if ready is None:
+        observed = "no Ready condition"
+    elif ready.get("status") == "True":
+        verdict, observed = PASS, "Ready"
+    else:
+        verdict = FAIL if ready.get("status") == "False" else COULD_NOT_TELL
+        observed = f"Ready is {ready.get('status')}" + (f": {ready['reason']}" if ready.get("reason") else "")
     return CheckResult(
         id="node-ready",
         verdict=verdict,
         expected="Ready",
-        observed="Ready" if verdict == PASS else f"Ready is {status}{reason}",
+        observed=observed,
         source="always: a node that pods can run on",
         remediation=""
         if verdict == PASS

@@ -1,4 +1,9 @@
+"""What the validators' tests share: an API server that takes reports, and no real sysfs."""
+
+import json
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -7,3 +12,44 @@ import pytest
 def _no_real_sysfs(monkeypatch):
     """A simulated GPU's PCI address must not be looked up on this machine."""
     monkeypatch.setenv("GPU_PLATFORM_SYSFS", os.devnull)
+
+
+class Api:
+    """An API server that keeps what it is sent and answers `status`."""
+
+    def __init__(self):
+        self.requests = []
+        self.status, self.body = 200, {}
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_PATCH(self):
+                sent = self.rfile.read(int(self.headers["Content-Length"]))
+                api.requests.append((self.path, dict(self.headers), json.loads(sent)))
+                body = json.dumps(api.body).encode()
+                self.send_response(api.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def api():
+    api = Api()
+    yield api
+    api.server.shutdown()
+    api.server.server_close()
+
+
+@pytest.fixture
+def token(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret-token\n")
+    return str(path)

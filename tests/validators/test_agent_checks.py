@@ -14,6 +14,10 @@ UNKNOWN = "could-not-tell"
 TOO_OLD = Reading(problem="function-not-found", call="nvmlDeviceGetX")
 
 
+def rows(correctable, uncorrectable, *, pending=False, failed=False):
+    return {"remapped_rows": (correctable, uncorrectable, pending, failed)}
+
+
 def outcome(check, expected, gpu=None, **more):
     """Return (verdict, observed) of a check on a node of one GPU."""
     entries = run_checks(node(gpu or healthy_gpu(), **more), expecting(**{check: expected}))
@@ -53,10 +57,10 @@ def outcome(check, expected, gpu=None, **more):
             "1 x 1g.10gb, 2 x 3g.40gb",
         ),
         ("row_remapping", True, {}, "pass", "0 correctable, 0 uncorrectable"),
-        ("row_remapping", True, {"remapped_rows": (3, 512, False, False)}, "pass", "3 correctable, 512 uncorrectable"),
-        ("row_remapping", True, {"remapped_rows": (0, 513, False, False)}, NO, "0 correctable, 513 uncorrectable"),
-        ("row_remapping", True, {"remapped_rows": (0, 1, True, False)}, NO, "0 correctable, 1 uncorrectable, one pending"),
-        ("row_remapping", True, {"remapped_rows": (0, 1, False, True)}, NO, "0 correctable, 1 uncorrectable, one failed"),
+        ("row_remapping", True, rows(3, 512), "pass", "3 correctable, 512 uncorrectable"),
+        ("row_remapping", True, rows(0, 513), NO, "0 correctable, 513 uncorrectable"),
+        ("row_remapping", True, rows(0, 1, pending=True), NO, "0 correctable, 1 uncorrectable, one pending"),
+        ("row_remapping", True, rows(0, 1, failed=True), NO, "0 correctable, 1 uncorrectable, one failed"),
         ("row_remapping", True, {"remapped_rows": NOT_SUPPORTED}, UNKNOWN, "nvmlDeviceGetX: not supported"),
         ("nvlink_count", 18, {}, "pass", "18 of 18 active"),
         ("nvlink_count", 18, {"nvlinks": [True] * 5 + [False] + [True] * 12}, NO, "17 of 18 active; inactive: 5"),
@@ -74,7 +78,13 @@ def outcome(check, expected, gpu=None, **more):
         ("throttle_reasons", True, {"throttle_reasons": 0x1 | 0x2 | 0x4 | 0x10 | 0x100}, "pass", "none"),
         ("throttle_reasons", True, {"throttle_reasons": 0x8}, NO, "hardware slowdown"),
         ("throttle_reasons", True, {"throttle_reasons": 0x20}, NO, "software thermal slowdown"),
-        ("throttle_reasons", True, {"throttle_reasons": 0x40 | 0x80}, NO, "hardware thermal slowdown, hardware power brake"),
+        (
+            "throttle_reasons",
+            True,
+            {"throttle_reasons": 0x40 | 0x80},
+            NO,
+            "hardware thermal slowdown, hardware power brake",
+        ),
         ("throttle_reasons", True, {"throttle_reasons": TOO_OLD}, UNKNOWN, "nvmlDeviceGetX: function not found"),
         ("temperature", True, {"temperature": 86}, "pass", "86 °C"),
         ("temperature", True, {"temperature": 87}, NO, "87 °C"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 from agent_tables import DRIVER, findings, of_machine, simulated, verdict
 
 from gpu_platform.catalog import load_catalog
+from validators.agent.snapshot import Snapshot
 
 SEVEN = {"1g.10gb": 7}
 
@@ -47,7 +49,10 @@ def test_gpus_with_and_without_instances_pass_a_mixed_layout():
                 ("numa-nodes", None, "could-not-tell", "7 GPUs: the indices have shifted"),
             ],
         ),
-        ({"kind": "wrong-product", "index": 1, "product": "NVIDIA H200"}, [("gpu-product", "GPU 1", "fail", "NVIDIA H200")]),
+        (
+            {"kind": "wrong-product", "index": 1, "product": "NVIDIA H200"},
+            [("gpu-product", "GPU 1", "fail", "NVIDIA H200")],
+        ),
         ({"kind": "memory-short", "index": 2}, [("gpu-memory", "GPU 2", "fail", "73367 MiB")]),
         ({"kind": "ecc-disabled", "index": 0}, [("ecc", "GPU 0", "fail", "off")]),
         ({"kind": "ecc-pending", "index": 7}, [("ecc", "GPU 7", "fail", "on, off after the next reset")]),
@@ -82,7 +87,10 @@ def test_gpus_with_and_without_instances_pass_a_mixed_layout():
             {"kind": "mig-wrong-layout", "index": 0, "instances": {"3g.40gb": 2}},
             [("mig-mode", "GPU 0", "fail", "on")],
         ),
-        ({"kind": "numa-unknown"}, [("numa-nodes", f"GPUs {gpus}", "could-not-tell", "unknown (-1)") for gpus in ("0-3", "4-7")]),
+        (
+            {"kind": "numa-unknown"},
+            [("numa-nodes", f"GPUs {half}", "could-not-tell", "unknown (-1)") for half in ("0-3", "4-7")],
+        ),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )  # fmt: skip
@@ -141,18 +149,16 @@ def test_a_gpu_without_an_absolute_threshold_is_held_by_its_margin():
     assert ("temperature", "GPU 0", "fail", "-2 °C to the limit") in findings(hot, held)
 
 
-def test_a_mig_device_that_is_not_named_by_its_profile_is_known_by_its_size():
+def test_a_mig_device_that_is_not_named_by_its_profile_is_known_by_its_size(monkeypatch):
     layouts = ({"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2},)
     by_name = simulated("p4de.24xlarge", mig_layout=layouts)
-    import pynvml
-
     named = pynvml.nvmlDeviceGetName
-    try:
-        pynvml.nvmlDeviceGetName = lambda device: named(device).partition(" MIG ")[0]
-        pynvml.nvmlDeviceGetName.__name__ = "nvmlDeviceGetName"
-        by_size = simulated("p4de.24xlarge", mig_layout=layouts)
-    finally:
-        pynvml.nvmlDeviceGetName = named
+
+    def name_of_the_gpu(device):
+        return named(device).partition(" MIG ")[0]
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", name_of_the_gpu)
+    by_size = simulated("p4de.24xlarge", mig_layout=layouts)
     assert by_name.gpus[0].mig_instances.value == dict(layouts[0])
     assert by_size.gpus[0].mig_instances == by_name.gpus[0].mig_instances
 
@@ -168,7 +174,5 @@ def test_the_kernel_is_believed_before_nvml_about_numa_nodes(tmp_path, monkeypat
 
 
 def test_a_snapshot_survives_json():
-    from validators.agent.snapshot import Snapshot
-
     snapshot = simulated("p4de.24xlarge", mig_layout=(SEVEN,))
     assert Snapshot.from_json(snapshot.as_json()) == snapshot

@@ -1,0 +1,150 @@
+"""The agent publishes its report to an API server; here a small HTTP server plays it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from agent_tables import DRIVER
+
+from sandbox.nvml import NodeProfile
+from validators.agent.publish import ApiServer, PublishError, publish
+from validators.agent.report import Identity
+from validators.zipapp import build_agent
+
+REPORT = {"version": 1, "node": "train-0", "pool": "train", "verdict": "pass", "checks": []}
+HERE = Identity("train-0", "validate-train-abcde", "uid-1", "gpu-platform-validation")
+
+
+def test_a_report_is_applied_as_a_config_map_that_its_pod_owns(api, token):
+    publish(REPORT, HERE, ApiServer(api.url, token, ""))
+    [(path, headers, sent)] = api.requests
+    assert path == (
+        "/api/v1/namespaces/gpu-platform-validation/configmaps/node-validation-train-0"
+        "?fieldManager=gpu-platform-node-agent&force=true"
+    )
+    assert headers["Authorization"] == "Bearer secret-token"
+    assert headers["Content-Type"] == "application/apply-patch+yaml"
+    assert json.loads(sent["data"].pop("report.json")) == REPORT
+    assert sent == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "node-validation-train-0",
+            "namespace": "gpu-platform-validation",
+            "labels": {"gpu-platform.dev/validation-report": "train"},
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Pod", "name": "validate-train-abcde", "uid": "uid-1"}
+            ],
+        },
+        "data": {},
+    }
+
+
+def test_the_token_is_read_anew_for_every_report(api, token):
+    server = ApiServer(api.url, token, "")
+    publish(REPORT, HERE, server)
+    with open(token, "w") as file:
+        file.write("renewed")
+    publish(REPORT, HERE, server)
+    assert [headers["Authorization"] for _, headers, _ in api.requests] == [
+        "Bearer secret-token",
+        "Bearer renewed",
+    ]
+
+
+def test_a_refusal_is_told_in_the_api_servers_own_words(api, token):
+    api.status, api.body = 403, {"message": "configmaps is forbidden"}
+    with pytest.raises(PublishError, match="403 configmaps is forbidden"):
+        publish(REPORT, HERE, ApiServer(api.url, token, ""))
+
+
+def test_a_proxy_of_the_environment_is_not_used(api, token, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    publish(REPORT, HERE, ApiServer(api.url, token, ""))
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}, "https://10.0.0.1:6443"),
+        ({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}, "https://[fd00::1]:443"),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "GPU_PLATFORM_API_SERVER": "https://api/"}, "https://api"),
+    ],
+)
+def test_the_api_server_is_the_clusters_unless_said_otherwise(environment, url):
+    assert ApiServer.of_environment(environment).url == url
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "not in a cluster"),
+        ({"GPU_PLATFORM_API_SERVER": "http://api.example.com"}, "not an https URL"),
+        ({"GPU_PLATFORM_API_SERVER": "file:///etc/passwd"}, "not an https URL"),
+    ],
+)
+def test_a_token_never_leaves_in_the_clear(environment, said):
+    with pytest.raises(PublishError, match=said):
+        ApiServer.of_environment(environment)
+
+
+@pytest.fixture
+def check(api, token, tmp_path):
+    """Return a function that runs `check --publish` on a simulated node with faults."""
+    agent = tmp_path / "agent.pyz"
+    agent.write_bytes(build_agent())
+    profile = tmp_path / "profile.json"
+
+    def run(*faults, **environment):
+        profile.write_text(
+            NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults).model_dump_json()
+        )
+        command = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent)]
+        return subprocess.run(
+            [*command, "check", "--format", "json", "--publish"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={
+                **os.environ,
+                "NODE_NAME": "serve-1",
+                "POD_NAME": "validate-serve-x",
+                "POD_UID": "uid-2",
+                "POD_NAMESPACE": "proofs",
+                "GPU_PLATFORM_API_SERVER": api.url,
+                "GPU_PLATFORM_TOKEN_FILE": token,
+                "GPU_PLATFORM_CA_FILE": "",
+                **environment,
+            },
+        )
+
+    return run
+
+
+def test_what_is_published_is_what_is_printed(check, api):
+    done = check()
+    [(path, _, sent)] = api.requests
+    assert done.returncode == 0
+    assert path.startswith("/api/v1/namespaces/proofs/configmaps/node-validation-serve-1?")
+    assert json.loads(sent["data"]["report.json"]) == json.loads(done.stdout)
+    assert json.loads(done.stdout)["pod_uid"] == "uid-2"
+
+
+def test_a_pass_that_could_not_be_published_is_no_pass_and_is_printed(check, api):
+    api.status = 500
+    done = check()
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["verdict"] == "pass"
+    assert "the report could not be published: API server: 500" in done.stderr
+
+
+def test_a_failure_that_could_not_be_published_is_still_a_failure(check, tmp_path):
+    done = check({"kind": "thermal", "index": 0}, GPU_PLATFORM_TOKEN_FILE=str(tmp_path / "none"))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["verdict"] == "fail"
+    assert "could not be published" in done.stderr

@@ -1,0 +1,170 @@
+"""The agent as a service: ready only while the node passes, is checked and is heard."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from agent_tables import DRIVER
+
+from sandbox.nvml import NodeProfile
+from validators.agent.publish import PublishError
+from validators.agent.serve import Publisher, Readiness
+from validators.zipapp import build_agent
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def report(verdict="pass", **checks):
+    return {
+        "verdict": verdict,
+        "expectations_hash": "h",
+        "pod_uid": "u",
+        "checks": [
+            {"id": check, "device": None, "verdict": found, "severity": "critical"}
+            for check, found in checks.items()
+        ],
+    }
+
+
+def test_nothing_is_ready_before_the_first_check_has_ended():
+    assert Readiness(60).why_not() == "the first check has not ended"
+
+
+def test_a_node_that_passes_is_ready():
+    readiness = Readiness(60)
+    readiness.set(report(ecc="pass"), "")
+    assert readiness.why_not() == ""
+
+
+def test_a_node_that_does_not_pass_is_not_ready_and_says_what_is_wrong():
+    readiness = Readiness(60)
+    readiness.set(report("fail", ecc="pass", gpu_count="fail", mig="not-applicable"), "")
+    assert readiness.why_not() == "fail: gpu_count"
+
+
+def test_a_report_that_nobody_got_is_not_ready():
+    readiness = Readiness(60)
+    readiness.set(report(), "API server: 403")
+    assert readiness.why_not() == "API server: 403"
+
+
+def test_a_check_that_ended_too_long_ago_is_not_ready():
+    clock = Clock()
+    readiness = Readiness(60, clock)
+    readiness.set(report(), "")
+    clock.now = 61
+    assert readiness.why_not() == "the last check ended 61 s ago"
+
+
+def test_an_unchanged_report_is_published_once_in_ten_minutes_and_a_changed_one_at_once():
+    clock, sent = Clock(), []
+    publisher = Publisher(sent.append, clock)
+    for moment, ecc in ((0, "pass"), (30, "pass"), (60, "fail"), (90, "fail"), (659, "fail"), (660, "fail")):
+        clock.now = moment
+        publisher.offer({**report(ecc=ecc), "time": moment})
+    assert [each["time"] for each in sent] == [0, 60, 660]
+
+
+def test_a_report_that_could_not_be_published_is_offered_again():
+    answers = iter([PublishError("API server: 500"), None])
+
+    def publish(_):
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    publisher = Publisher(publish, Clock())
+    assert [publisher.offer(report()), publisher.offer(report())] == ["API server: 500", ""]
+
+
+@pytest.fixture
+def service(tmp_path):
+    """Return a function that serves a simulated node, and returns its process and port."""
+    running = []
+
+    def start(*faults, **environment):
+        agent, profile = tmp_path / "agent.pyz", tmp_path / "profile.json"
+        expectations = tmp_path / "expectations.json"
+        agent.write_bytes(build_agent())
+        node = NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults)
+        profile.write_text(node.model_dump_json())
+        expectations.write_text(json.dumps({"version": 1, "expect": {"gpu-count": {"value": 1}}}))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent), "serve"]
+        command += ["--expect", str(expectations), "--port", str(port)]
+        outside = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+        process = subprocess.Popen(command, env=outside | environment, stderr=subprocess.DEVNULL)
+        running.append(process)
+        return process, port
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def get(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def wait_for(port, path, wanted, seconds=30):
+    """Return the first answer to `path` for which `wanted` holds."""
+    deadline = time.monotonic() + seconds
+    answer = None
+    while time.monotonic() < deadline:
+        try:
+            answer = get(port, path)
+        except OSError:
+            time.sleep(0.05)
+            continue
+        if wanted(answer):
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"{path}: last answer {answer}")
+
+
+def test_a_service_on_a_node_that_passes_publishes_it_and_is_ready(service, api, token):
+    _, port = service(
+        NODE_NAME="serve-1",
+        POD_NAMESPACE="proofs",
+        GPU_PLATFORM_API_SERVER=api.url,
+        GPU_PLATFORM_TOKEN_FILE=token,
+    )
+    assert wait_for(port, "/ready", lambda answer: answer[0] == 200) == (200, "pass\n")
+    [(_, _, sent)] = api.requests
+    assert json.loads(sent["data"]["report.json"]) == json.loads(get(port, "/report")[1])
+
+
+def test_a_service_that_cannot_publish_keeps_its_report_and_is_not_ready(service):
+    _, port = service()
+    _, text = wait_for(port, "/report", lambda answer: answer[0] == 200)
+    assert json.loads(text)["verdict"] == "pass"
+    assert get(port, "/ready") == (503, "not in a cluster: KUBERNETES_SERVICE_HOST is not set\n")
+    assert get(port, "/nothing")[0] == 404
+
+
+def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
+    process, port = service({"kind": "gpu-missing", "index": 0})
+    answer = wait_for(port, "/ready", lambda answer: "first check" not in answer[1])
+    assert answer == (503, "fail: gpu-count\n")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0

@@ -1,0 +1,162 @@
+"""Cluster checks: a node object against what its pool expects."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from cluster_objects import EXPECTED, TAINT, node
+
+from validators.cluster import check_node
+
+
+def findings(changed, expected=EXPECTED):
+    """Return what needs attention as (check, device, verdict, expected, observed)."""
+    return [
+        (check.id, check.device, check.verdict, check.expected, check.observed)
+        for check in check_node(changed, expected)
+        if check.needs_attention
+    ]
+
+
+def remedy(changed, expected=EXPECTED):
+    """Return the remedy of the first check that needs attention."""
+    return next(check.remediation for check in check_node(changed, expected) if check.needs_attention)
+
+
+def expecting(**changes):
+    return dataclasses.replace(EXPECTED, **changes)
+
+
+def test_a_node_in_order_passes_every_check():
+    checks = check_node(node(), EXPECTED)
+    assert [(check.id, check.verdict) for check in checks] == [
+        ("node-ready", "pass"),
+        ("allocatable", "pass"),
+        ("label", "pass"),
+        ("label", "pass"),
+        ("label", "pass"),
+        ("taint", "pass"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        ([{"type": "Ready", "status": "False", "reason": "Down"}], ("fail", "Ready is False: Down")),
+        ([{"type": "Ready", "status": "Unknown"}], ("could-not-tell", "Ready is Unknown")),
+        ([], ("could-not-tell", "no Ready condition")),
+    ],
+)
+def test_a_node_that_is_not_ready_does_not_pass(conditions, found):
+    [(check, _, verdict, _, observed)] = findings(node(conditions=conditions))
+    assert (check, verdict, observed) == ("node-ready", *found)
+
+
+def test_a_node_without_status_does_not_pass():
+    new = node()
+    del new["status"]
+    assert [finding[:3] for finding in findings(new)] == [
+        ("node-ready", None, "could-not-tell"),
+        ("allocatable", "nvidia.com/gpu.shared", "fail"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "found"),
+    [
+        ({}, [("nvidia.com/gpu.shared", "16", "none")]),
+        ({"nvidia.com/gpu.shared": "15"}, [("nvidia.com/gpu.shared", "16", "15")]),
+        ({"nvidia.com/gpu.shared": "20"}, [("nvidia.com/gpu.shared", "16", "20")]),
+        ({"nvidia.com/gpu.shared": "16", "nvidia.com/gpu": "4"}, [("nvidia.com/gpu", "none", "4")]),
+        (
+            {"nvidia.com/gpu.shared": "16", "nvidia.com/mig-1g.10gb": "7"},
+            [("nvidia.com/mig-1g.10gb", "none", "7")],
+        ),
+        ({"nvidia.com/gpu.shared": "16", "amd.com/gpu": "4", "cpu": "1"}, []),
+    ],
+)
+def test_every_nvidia_resource_is_compared_exactly(allocatable, found):
+    assert findings(node(allocatable=allocatable)) == [
+        ("allocatable", name, "fail", expected, observed) for name, expected, observed in found
+    ]
+
+
+def test_an_unexpected_resource_says_that_nobody_offers_it():
+    [check] = [
+        each
+        for each in check_node(node(allocatable={"nvidia.com/gpu.shared": "16", "nvidia.com/gpu": "4"}), EXPECTED)
+        if each.needs_attention
+    ]
+    assert check.source == "pool serve offers no such resource"
+    assert "second device plugin" in check.remediation
+
+
+def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():
+    unlabelled = node(labels={"nvidia.com/device-plugin.config": None}, allocatable={"nvidia.com/gpu": "4"})
+    checks = {(check.id, check.device): check for check in check_node(unlabelled, EXPECTED)}
+    label = checks["label", "nvidia.com/device-plugin.config"]
+    assert (label.verdict, label.observed) == ("fail", "none")
+    assert "kubectl label node serve-0 --overwrite nvidia.com/device-plugin.config=serve" in label.remediation
+    for resource in ("nvidia.com/gpu", "nvidia.com/gpu.shared"):
+        assert checks["allocatable", resource].remediation == (
+            "the node lacks the label nvidia.com/device-plugin.config=serve; see that check"
+        )
+
+
+def test_gpus_that_the_device_plugin_calls_unhealthy_are_told_from_gpus_that_are_not_there():
+    ill = node(allocatable={"nvidia.com/gpu.shared": "12"})
+    assert "unhealthy" in remedy(ill)
+    gone = node(allocatable={"nvidia.com/gpu.shared": "12"}, capacity={"nvidia.com/gpu.shared": "12"})
+    assert "gpu-count" in remedy(gone)
+    silent = node(allocatable={}, capacity={})
+    assert "nvidia-device-plugin-daemonset" in remedy(silent)
+
+
+def test_wrong_mig_resources_lead_to_the_mig_manager():
+    expected = expecting(allocatable={"nvidia.com/mig-1g.10gb": 56})
+    assert "nvidia-mig-manager" in remedy(node(allocatable={"nvidia.com/mig-3g.40gb": "16"}), expected)
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [
+        ("success", None),
+        ("failed", "fail"),
+        (None, "fail"),
+        ("pending", "could-not-tell"),
+        ("rebooting", "could-not-tell"),
+    ],
+)
+def test_a_mig_state_passes_only_when_it_is_success(state, verdict):
+    expected = expecting(labels={"nvidia.com/mig.config.state": "success"})
+    found = findings(node(labels={"nvidia.com/mig.config.state": state}), expected)
+    assert [(check, each) for check, _, each, _, _ in found] == (
+        [] if verdict is None else [("mig-config-state", verdict)]
+    )
+
+
+def test_a_stale_discovery_label_leads_to_feature_discovery():
+    stale = node(labels={"nvidia.com/gpu.product": "Tesla-T4"})
+    assert findings(stale) == [("label", "nvidia.com/gpu.product", "fail", "NVIDIA-A10G", "Tesla-T4")]
+    assert "gpu-feature-discovery" in remedy(stale)
+
+
+@pytest.mark.parametrize(
+    ("taints", "observed"),
+    [
+        (None, "none"),
+        ([{**TAINT, "effect": "PreferNoSchedule"}], "nvidia.com/gpu=present:PreferNoSchedule"),
+        ([{"key": "nvidia.com/gpu", "effect": "NoSchedule"}], "nvidia.com/gpu:NoSchedule"),
+    ],
+)
+def test_a_missing_taint_fails_with_the_command_that_sets_it(taints, observed):
+    changed = node(taints=taints)
+    expected = "nvidia.com/gpu=present:NoSchedule"
+    assert findings(changed) == [("taint", "nvidia.com/gpu", "fail", expected, observed)]
+    assert f"kubectl taint node serve-0 {expected}" in remedy(changed)
+
+
+def test_a_taint_that_nobody_expects_is_not_judged():
+    cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    assert findings(node(taints=[TAINT, cordon])) == []

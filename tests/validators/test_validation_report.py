@@ -1,0 +1,222 @@
+"""One report over all nodes: what counts, what it says, and its three forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from xml.etree import ElementTree
+
+import pytest
+from cluster_objects import POOL, agent_report, config_map, entry, node
+from rich.console import Console
+
+from gpu_platform.errors import ExitCode
+from validators.render import as_junit, print_report
+from validators.report import build_report, pod_uids_of, reports_of
+
+THREE = [node(f"serve-{index}") for index in range(3)]
+
+
+def report_of(*reports, nodes=THREE, pods=None, desired=3):
+    """Return the report of nodes of one pool with the agents' reports."""
+    pool = dataclasses.replace(POOL, desired=desired)
+    return build_report([pool], nodes, {report["node"]: report for report in reports}, pods)
+
+
+def good(*indices):
+    return [agent_report(f"serve-{index}") for index in indices]
+
+
+def attention(report):
+    return [
+        (each.title, check.id, check.verdict, check.observed)
+        for each in report.nodes
+        for check in each.checks
+        if check.needs_attention
+    ]
+
+
+def text_of(report, width=160):
+    console = Console(file=io.StringIO(), width=width)
+    print_report(report, console)
+    return console.file.getvalue()
+
+
+def test_nodes_that_pass_make_a_report_that_passes():
+    report = report_of(*good(0, 1, 2))
+    assert (report.verdict, report.exit_code) == ("pass", ExitCode.GOOD)
+    assert [each.node for each in report.nodes] == ["serve-0", "serve-1", "serve-2"]
+
+
+def test_one_failing_node_fails_the_report():
+    bad = agent_report("serve-1", entry("gpu-count", "fail", "3"))
+    report = report_of(*good(0, 2), bad)
+    assert (report.verdict, report.exit_code) == ("fail", ExitCode.FINDING)
+    assert attention(report) == [("serve-1", "gpu-count", "fail", "3")]
+
+
+def test_a_node_without_a_report_could_not_tell():
+    report = report_of(*good(0, 2))
+    assert (report.verdict, report.exit_code) == ("could-not-tell", ExitCode.COULD_NOT_TELL)
+    assert attention(report) == [("serve-1", "node-agent", "could-not-tell", "no report")]
+
+
+def test_a_check_of_low_severity_that_could_not_tell_does_not_stop_the_report():
+    unsure = agent_report("serve-1", entry("numa-nodes", "could-not-tell", "unknown (-1)", severity="info"))
+    assert report_of(*good(0, 2), unsure).verdict == "pass"
+
+
+def test_the_verdict_that_an_agent_claims_is_not_believed():
+    liar = agent_report("serve-1", entry("gpu-count", "fail", "3"), verdict="pass")
+    assert report_of(*good(0, 2), liar).verdict == "fail"
+
+
+def test_cluster_checks_and_the_agents_checks_make_one_node():
+    nodes = [node("serve-0", allocatable={"nvidia.com/gpu.shared": "12"})]
+    bad = agent_report("serve-0", entry("gpu-count", "fail", "3"))
+    assert attention(report_of(bad, nodes=nodes, desired=1)) == [
+        ("serve-0", "gpu-count", "fail", "3"),
+        ("serve-0", "allocatable", "fail", "12"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stale", "why"),
+    [
+        ({"expectations_hash": "0123456789ab"}, "a stale report: of expectations '0123456789ab'"),
+        ({"pod_uid": "uid-of-an-older-pod"}, "a stale report: of a pod that is gone"),
+        ({"version": 2}, "a report of version 2"),
+        ({"checks": [{"id": "gpu-count"}]}, "a report that cannot be read: check without 'verdict'"),
+        ({"checks": None}, "a report that cannot be read"),
+        ({"checks": [entry("gpu-count", "fine", "4")]}, "a report that cannot be read: check gpu-count: 'fine'"),
+        ({"checks": [entry("gpu-count", "pass", 4)]}, "a report that cannot be read: check 'gpu-count' with"),
+    ],
+)
+def test_a_report_that_says_nothing_about_now_is_not_counted(stale, why):
+    pods = {f"serve-{index}": f"uid-serve-{index}" for index in range(3)}
+    report = report_of(*good(0, 2), agent_report("serve-1", **stale), pods=pods)
+    [(name, check, verdict, observed)] = attention(report)
+    assert (name, check, verdict) == ("serve-1", "node-agent", "could-not-tell")
+    assert observed.startswith(why)
+
+
+def test_a_report_whose_pod_is_gone_is_not_counted():
+    [(_, _, _, observed)] = attention(report_of(*good(0), nodes=THREE[:1], pods={}, desired=1))
+    assert observed == "a report, but no pod of the agent"
+
+
+@pytest.mark.parametrize("desired", [2, 4])
+def test_a_pool_with_another_number_of_nodes_fails(desired):
+    assert attention(report_of(*good(0, 1, 2), desired=desired)) == [
+        ("(pool serve)", "pool-size", "fail", "3 nodes"),
+    ]
+
+
+def test_the_number_of_nodes_is_the_autoscalers_where_none_is_desired():
+    assert report_of(*good(0, 1, 2), desired=None).verdict == "pass"
+    assert report_of(nodes=[], desired=None).verdict == "pass"
+
+
+def test_nodes_of_other_pools_are_left_alone():
+    stranger = node("train-0", labels={"gpu-platform.dev/pool": "train"})
+    report = report_of(*good(0, 1, 2), nodes=[*THREE, stranger])
+    assert "train-0" not in [each.node for each in report.nodes]
+
+
+def test_reports_come_out_of_their_config_maps():
+    maps = [
+        config_map(agent_report("serve-0"), "serve-0"),
+        config_map("not json", "serve-1"),
+        config_map("[]", "serve-2"),
+        {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "x"}},
+    ]
+    assert reports_of(maps) == {"serve-0": agent_report("serve-0"), "serve-1": {}, "serve-2": {}}
+
+
+def test_a_config_map_without_a_report_in_it_could_not_tell():
+    pool = dataclasses.replace(POOL, desired=1)
+    report = build_report([pool], THREE[:1], reports_of([config_map("")]))
+    assert attention(report) == [("serve-0", "node-agent", "could-not-tell", "a report of version None")]
+
+
+def test_only_pods_of_the_agent_that_stay_count():
+    def pod(name, app="gpu-node-validation", **metadata):
+        labels = {"app.kubernetes.io/name": app}
+        return {"metadata": {"uid": f"uid-{name}", "labels": labels, **metadata}, "spec": {"nodeName": name}}
+
+    pending = pod("serve-3")
+    del pending["spec"]["nodeName"]
+    pods = [pod("serve-0"), pod("serve-1", deletionTimestamp="now"), pod("serve-2", app="other"), pending]
+    assert pod_uids_of(pods) == {"serve-0": "uid-serve-0"}
+
+
+def test_json_has_every_check_of_every_node():
+    report = report_of(*good(0, 1), agent_report("serve-2", entry("ecc", "fail", "off", "GPU 3")))
+    document = json.loads(json.dumps(report.as_json()))
+    assert document["verdict"] == "fail"
+    assert document["summary"] == {"pass": 2, "fail": 1, "could-not-tell": 0}
+    assert [(each["node"], each["verdict"], len(each["checks"])) for each in document["nodes"]] == [
+        ("serve-0", "pass", 7),
+        ("serve-1", "pass", 7),
+        ("serve-2", "fail", 7),
+    ]
+    assert document["nodes"][2]["checks"][0] == entry("ecc", "fail", "off", "GPU 3")
+
+
+def test_the_terminal_names_node_check_expected_source_observed_and_remedy():
+    text = text_of(report_of(*good(0, 1), agent_report("serve-2", entry("gpu-count", "fail", "3"))))
+    row = next(line for line in text.splitlines() if "gpu-count" in line)
+    assert all(word in row for word in ("serve-2", "gpu-count", "4", "3", "drain the node"))
+    assert "(machine type g5.12xlarge)" in text
+    assert "Validation: fail" in text
+
+
+def test_the_terminal_puts_failures_before_what_could_not_be_told_and_counts_what_passes():
+    text = text_of(report_of(*good(0), agent_report("serve-2", entry("gpu-count", "fail", "3"))))
+    assert text.index("serve-2") < text.index("serve-1")
+    assert "serve-0" not in text
+    summary = next(line for line in text.splitlines() if line.startswith("serve "))
+    assert summary.split() == ["serve", "g5.12xlarge", "3", "1", "1", "1", "19", "of", "21"]
+
+
+def test_the_terminal_has_one_row_for_nodes_that_share_a_finding():
+    nodes = [node(f"serve-{index}") for index in range(6)]
+    bad = [agent_report(f"serve-{index}", entry("gpu-count", "fail", "3")) for index in range(6)]
+    text = text_of(report_of(*bad, nodes=nodes, desired=6))
+    assert text.count("gpu-count") == 1
+    assert "and 2 more" in text
+
+
+def test_the_terminal_shows_brackets_as_they_are():
+    text = text_of(report_of(*good(0, 1), agent_report("serve-2", entry("ecc", "fail", "[bold]off[/bold]"))))
+    assert "[bold]off[/bold]" in text
+
+
+def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told():
+    bad = agent_report(
+        "serve-2",
+        entry("gpu-count", "fail", "3"),
+        entry("ecc", "could-not-tell", "?", "GPU 0"),
+        entry("numa-nodes", "could-not-tell", "-1", severity="info"),
+        entry("mig-mode", "not-applicable", ""),
+    )
+    root = ElementTree.fromstring(as_junit(report_of(*good(0, 1), bad)))
+    suites = {suite.get("name"): suite for suite in root}
+    assert list(suites) == ["serve-0", "serve-1", "serve-2"]
+    counts = [suites["serve-2"].get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == ["10", "1", "1", "2"]
+    found = {case.get("name"): [child.tag for child in case] for case in suites["serve-2"]}
+    assert found["gpu-count"] == ["failure"]
+    assert found["ecc GPU 0"] == ["error"]
+    assert found["numa-nodes"] == found["mig-mode"] == ["skipped"]
+    assert found["node-ready"] == []
+    failure = suites["serve-2"].find("testcase/failure")
+    assert failure.get("message") == "fail: expected 4, observed 3"
+    assert failure.text == "machine type g5.12xlarge\ndrain the node"
+
+
+def test_junit_survives_characters_that_xml_cannot_hold():
+    odd = agent_report("serve-0", entry("gpu-product", "fail", "Tesla\x00\x1b[31m <T4> & co"))
+    root = ElementTree.fromstring(as_junit(report_of(odd, nodes=THREE[:1], desired=1)))
+    assert "<T4> & co" in root.find("testsuite/testcase/failure").get("message")
