@@ -145,12 +145,24 @@ class Informer:
         with self._lock:
             return list(self._objects.values())
 
-    def remember(self, item: Object) -> None:
-        """Take the answer to a patch, so that the next look does not see what was before it."""
+    def patch(self, item: Object, subresource: str, body: Object) -> Object:
+        """Patch an object of the collection (strategic merge) and return it as it is then; raises ApiError.
+
+        The answer is remembered, so that the next look does not see what was before it.
+        """
+        # The uid keeps the patch from a new object of the same name.
+        metadata = {**body.get("metadata", {}), "uid": item["metadata"]["uid"]}
+        path = _path_of(self._path, item) + (f"/{subresource}" if subresource else "")
+        patched = self._api.patch(path, {**body, "metadata": metadata}, "strategic")
         with self._lock:
             known = self._objects.get(key_of(item))
-            if known is not None and version_of(known) < version_of(item):
-                self._objects[key_of(item)] = item
+            if known is not None and version_of(known) < version_of(patched):
+                self._objects[key_of(item)] = patched
+        return patched
+
+    def delete_now(self, item: Object) -> None:
+        """Remove an object of the collection without a grace period; raises ApiError."""
+        self._api.delete_now(_path_of(self._path, item), item["metadata"]["uid"])
 
     def _run(self) -> None:
         silent = False
@@ -191,6 +203,16 @@ def key_of(item: Object) -> str:
     """Return `namespace/name`."""
     metadata = item["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _path_of(collection: str, item: Object) -> str:
+    """Return an object's path, given that of its collection, over all namespaces or in one."""
+    metadata = item["metadata"]
+    namespace = metadata.get("namespace")
+    if namespace and "/namespaces/" not in collection:
+        root, _, kind = collection.rpartition("/")
+        collection = f"{root}/namespaces/{namespace}/{kind}"
+    return f"{collection}/{metadata['name']}"
 
 
 def version_of(item: Object) -> int:

@@ -1,0 +1,227 @@
+"""One simulated Node: what stands behind it, and the patches that make it look as its operands wish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.errors import BadInput
+from sandbox.nvml import NodeProfile, build_node, parse_faults
+from sandbox.simulator.cluster_policy import ClusterPolicy
+from sandbox.simulator.device_plugin import Advertised
+from sandbox.simulator.feature_discovery import stale_labels
+from sandbox.simulator.hardware import Hardware, observe
+from sandbox.simulator.kube import Informer, Object, log, version_of
+from sandbox.simulator.kubelet import node_status, status_patch
+from sandbox.simulator.node import ConfigMaps, MigMemory, MigRequest, desired_node, mig_request, read_mig_memory
+
+MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
+
+_IDLE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The operator's objects as they are now. `version` changes with any of them."""
+
+    policy: ClusterPolicy | None
+    owner: Object | None
+    """The ClusterPolicy itself."""
+    config_maps: ConfigMaps
+    version: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What stands behind one Node. `profile` is what its NVML answers from."""
+
+    machine: MachineType
+    gpu: Gpu
+    profile: NodeProfile
+    memory: MigMemory
+    hardware: Hardware
+    visible: tuple[int, ...]
+    """Physical indices of the GPUs that the driver shows."""
+    notes: tuple[str, ...]
+
+    def remembering(self, request: MigRequest) -> MigMemory:
+        """Return the memory of the GPUs after a wish was handled; a GPU that is not shown keeps its layout."""
+        layouts = list(self.memory.layouts)
+        for index, layout in zip(self.visible, request.outcome.gpus, strict=True):
+            layouts[index] = layout
+        return MigMemory(tuple(layouts), request.digest, request.outcome.state)
+
+
+@dataclass(slots=True)
+class NodeRecord:
+    """What is known of one Node between two looks."""
+
+    uid: str
+    settled_at: tuple[object, ...] | None = None
+    """The inputs after which nothing was left to do."""
+    advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
+    profile: NodeProfile | None = None
+    mig_change: tuple[str, float] | None = None
+    """Digest of the wish in work, and when the work began (monotonic seconds)."""
+    notes: tuple[str, ...] = ()
+
+
+def is_simulated(node: Object) -> bool:
+    """Tell whether a Node is one of the sandbox's simulated GPU nodes."""
+    metadata = node["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    return (
+        annotations.get(names.KWOK_NODE_ANNOTATION) == "fake"
+        and names.SANDBOX_MACHINE_ANNOTATION in annotations
+        and "deletionTimestamp" not in metadata
+    )
+
+
+def machine_behind(node: Object, faults: str, catalog: Catalog) -> Machine | str:
+    """Return what stands behind a Node, or why that cannot be said. `faults`: its entry of the ConfigMap, or ""."""
+    annotations: Mapping[str, str] = node["metadata"]["annotations"]
+    machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
+    machine = catalog.machine_types.get(machine_type)
+    if machine is None:
+        return f"machine type {machine_type!r} is not in the catalogue: no status"
+    gpu = catalog.gpu_of(machine)
+    memory = read_mig_memory(annotations.get(MIG_MEMORY_ANNOTATION), machine.gpu_count)
+    profile = NodeProfile(
+        machine_type=machine_type,
+        driver_version=annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or _default_driver(catalog),
+        mig_layout=tuple(None if layout is None else dict(layout) for layout in memory.layouts),
+        node=node["metadata"]["name"],
+    )
+    notes: tuple[str, ...] = ()
+    try:
+        given = parse_faults(faults, names.SANDBOX_FAULTS_CONFIG_MAP) if faults else ()
+        faulty = profile.model_copy(update={"faults": given})
+        simulated, profile = build_node(faulty, catalog), faulty
+    except BadInput as error:
+        notes = (f"faults ignored: {error}",)
+        simulated = build_node(profile, catalog)
+    missing = {fault.index for fault in profile.faults if fault.kind == "gpu-missing"}
+    return Machine(
+        machine=machine,
+        gpu=gpu,
+        profile=profile,
+        memory=memory,
+        hardware=observe(machine, gpu, simulated),
+        visible=tuple(index for index in range(machine.gpu_count) if index not in missing),
+        notes=notes,
+    )
+
+
+def _default_driver(catalog: Catalog) -> str:
+    newest = max(catalog.operator_releases.values(), key=lambda release: release.date)
+    return newest.default_driver
+
+
+class Nodes:
+    """All simulated Nodes. `mig_seconds`: how long a change of MIG takes."""
+
+    def __init__(self, informer: Informer, catalog: Catalog, *, mig_seconds: float) -> None:
+        self._informer = informer
+        self._catalog = catalog
+        self._mig_seconds = mig_seconds
+        self._records: dict[str, NodeRecord] = {}
+
+    def record(self, name: str) -> NodeRecord | None:
+        """Return what is known of a Node that was looked at and has hardware behind it."""
+        record = self._records.get(name)
+        return record if record is not None and record.profile is not None else None
+
+    def forget_all_but(self, nodes: Mapping[str, Object]) -> None:
+        """Drop what is known of Nodes that are gone."""
+        self._records = {
+            name: record
+            for name, record in self._records.items()
+            if name in nodes and nodes[name]["metadata"]["uid"] == record.uid
+        }
+
+    def look(self, node: Object, operator: Operator, faults: str) -> float:
+        """Patch a Node where it differs; return after how many seconds to look again without a change."""
+        name = node["metadata"]["name"]
+        record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
+        if record.settled_at == (version_of(node), operator.version, faults):
+            return _IDLE_SECONDS
+        behind = machine_behind(node, faults, self._catalog)
+        if isinstance(behind, str):
+            _note(name, record, (behind,))
+            record.settled_at = (version_of(node), operator.version, faults)
+            return _IDLE_SECONDS
+
+        labels: Mapping[str, str] = node["metadata"].get("labels") or {}
+        memory, wait = self._manage_mig(name, record, behind, operator, labels)
+        desired = desired_node(
+            operator.policy,
+            operator.config_maps,
+            labels,
+            behind.hardware,
+            mig_changing=record.mig_change is not None,
+        )
+        state = "pending" if record.mig_change else memory.state
+        wanted = desired.labels | ({names.MIG_STATE_LABEL: state} if state and operator.policy else {})
+        node = self._patch_metadata(node, labels, wanted, memory if memory != behind.memory else None)
+        if memory != behind.memory:
+            return self.look(node, operator, faults)  # its GPUs are other ones now
+        node = self._patch_status(node, behind.machine, desired.advertised)
+        record.advertised = desired.advertised
+        record.profile = behind.profile
+        record.settled_at = None if record.mig_change else (version_of(node), operator.version, faults)
+        _note(name, record, (*behind.notes, *desired.notes))
+        return wait
+
+    def _manage_mig(
+        self, name: str, record: NodeRecord, behind: Machine, operator: Operator, labels: Mapping[str, str]
+    ) -> tuple[MigMemory, float]:
+        """Return what the GPUs remember now, and how many seconds a change that is in work still takes."""
+        request = mig_request(
+            operator.policy,
+            operator.config_maps,
+            labels,
+            behind.hardware,
+            tuple(behind.memory.layouts[index] for index in behind.visible),
+            busy=any(fault.kind == "mig-config-failed" for fault in behind.profile.faults),
+        )
+        if request is None or request.digest == behind.memory.handled:
+            record.mig_change = None
+            return behind.memory, _IDLE_SECONDS
+        if not request.outcome.at_once:
+            now = time.monotonic()
+            if record.mig_change is None or record.mig_change[0] != request.digest:
+                record.mig_change = (request.digest, now)
+            left = record.mig_change[1] + self._mig_seconds - now
+            if left > 0:
+                return behind.memory, left
+        record.mig_change = None
+        log(f"node {name}: MIG {request.outcome.state}: {request.outcome.message}")
+        return behind.remembering(request), _IDLE_SECONDS
+
+    def _patch_metadata(
+        self, node: Object, labels: Mapping[str, str], wanted: Mapping[str, str], memory: MigMemory | None
+    ) -> Object:
+        metadata: dict[str, Any] = {}
+        changed = {key: value for key, value in wanted.items() if labels.get(key) != value}
+        gone = dict.fromkeys(stale_labels(labels, wanted))
+        if changed or gone:
+            metadata["labels"] = changed | gone
+        if memory is not None:
+            metadata["annotations"] = {MIG_MEMORY_ANNOTATION: memory.to_text()}
+        return self._informer.patch(node, "", {"metadata": metadata}) if metadata else node
+
+    def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:
+        present = {part: node["status"].get(part) or {} for part in ("capacity", "allocatable")}
+        status = status_patch(node_status(machine, advertised, present), present)
+        return self._informer.patch(node, "status", {"status": status}) if status else node
+
+
+def _note(name: str, record: NodeRecord, notes: tuple[str, ...]) -> None:
+    for note in notes:
+        if note not in record.notes:
+            log(f"node {name}: {note}")
+    record.notes = notes
