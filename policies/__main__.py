@@ -60,8 +60,8 @@ def _at(container: Any, key: Any) -> Any:  # noqa: ANN401 - a mapping and its ke
 def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
     """Return the thin policy over a rule.
 
-    Every rule judges the stack as a whole, also where one resource would do: a mandatory policy on single
-    resources stops the program at the first of them, and its user would see one violation at a time.
+    Every rule judges the stack as a whole: most need several resources, and the others answer the same so.
+    `pulumi up` previews first, and a mandatory violation stops it there, before anything is made.
     """
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:

@@ -112,10 +112,9 @@ def _gpu_resources(place: Value) -> Mapping[str, Value]:
 
 def _covers(toleration: Value, taint: Taint) -> bool:
     key = toleration.get("key").text() or ""
-    operator = toleration.get("operator").text() or "Equal"
     effect = toleration.get("effect").text() or ""
     if effect not in ("", taint.effect):
         return False
-    if operator == "Exists":
+    if toleration.get("operator").text() == "Exists":
         return key in ("", taint.key)
     return key == taint.key and (not taint.value or (toleration.get("value").text() or "") == taint.value)
