@@ -1,22 +1,29 @@
-"""Runs the toy programs of this room."""
+"""Runs the toy programs of this room, and deploys lists of objects to the run's sandbox."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpu_platform.engine.apply import apply
+from gpu_platform.engine.changes import Changes
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.destroy import destroy
+from gpu_platform.engine.diff import preview
 from gpu_platform.engine.record import RecordedProgram, record_program
+from sandbox.control_plane import Status
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 Record = Callable[..., RecordedProgram]
+Objects = list[dict[str, Any]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def record() -> Record:
     """Records a program of `programs/` by its name, with the platform object as its configuration."""
 
@@ -35,3 +42,89 @@ def record() -> Record:
         )
 
     return run
+
+
+class Stack:
+    """One stack of plain objects, deployed by the embedded engine."""
+
+    def __init__(self, name: str, client: KubernetesClient, record: Record) -> None:
+        self.name = name
+        self.client = client
+        self._record = record
+
+    def recorded(self, objects: Objects, outputs: Mapping[str, Any] | None = None) -> RecordedProgram:
+        platform = {"objects": objects, "outputs": outputs or {}}
+        return self._record("objects", platform, stack=self.name, preview=False, unknown_outputs=False)
+
+    def up(self, objects: Objects, outputs: Mapping[str, Any] | None = None) -> Changes:
+        return apply(self.client, self.recorded(objects, outputs))
+
+    def preview(self, objects: Objects) -> Changes:
+        return preview(self.client, self.recorded(objects))
+
+    def destroy(self) -> Changes:
+        return destroy(self.client, self.name)
+
+
+@pytest.fixture(scope="session")
+def client(sandbox: Status) -> KubernetesClient:
+    return KubernetesClient(Path(sandbox.kubeconfig))
+
+
+@pytest.fixture
+def stacks(client: KubernetesClient, record: Record) -> Iterator[Callable[[str], Stack]]:
+    """Gives stacks by name, and destroys them all after the test."""
+    made: dict[str, Stack] = {}
+    yield lambda name: made.setdefault(name, Stack(name, client, record))
+    for stack in made.values():
+        stack.destroy()
+
+
+@pytest.fixture
+def stack(stacks: Callable[[str], Stack]) -> Stack:
+    return stacks("engine-test")
+
+
+# -- objects ----------------------------------------------------------------------------------------------
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"manifest": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}}
+
+
+def config_map(name: str, place: str, data: Mapping[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": place}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": data or {"a": "1"},
+        **fields,
+    }
+    return {"manifest": manifest}
+
+
+def node(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "annotations": {"kwok.x-k8s.io/node": "fake", "sandbox.gpu-platform.dev/machine-type": "g5.xlarge"},
+        "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+    }
+    return {"manifest": {"apiVersion": "v1", "kind": "Node", "metadata": metadata}}
+
+
+def workload(
+    kind: str, name: str, place: str, pod: Mapping[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}], **(pod or {})},
+    }
+    return {
+        "manifest": {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": place},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": template, **spec},
+        }
+    }
