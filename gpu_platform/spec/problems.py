@@ -197,6 +197,8 @@ def _described(schema: Schema, root: Schema) -> str:
         return repr(schema["const"])
     if "enum" in schema:
         return "one of " + ", ".join(str(option) for option in schema["enum"])
+    if schema.get("format") == "date":
+        return "a day such as 2026-12-31"
     if tags := _tags(schema):
         name = schema["discriminator"]["propertyName"]
         return f"a mapping with {name}: one of " + ", ".join(tags)

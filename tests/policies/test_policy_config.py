@@ -74,7 +74,8 @@ def test_an_exemption_of_something_else_does_not_count():
 
 def test_an_exemption_counts_on_its_last_day_and_no_longer():
     day = datetime.date(2026, 12, 31)
-    assert analyze(CROWDED, exempt(), day) == []
+    last = examine(CROWDED, exempt(), day)
+    assert (last.violations, last.exempted[0].exemption) == ((), "exempt until 2026-12-31: demo week, GPU-112")
     late = only(analyze(CROWDED, exempt(), day + datetime.timedelta(days=1)))
     assert late.exemption == "exemption ended 2026-12-31: demo week, GPU-112"
 
@@ -129,6 +130,11 @@ def test_a_mistake_in_the_configuration_is_named_with_its_place_and_fix(config: 
     problem = only(list(raised.value.problems))
     assert problem.path == path
     assert fix in problem.fix
+
+
+def test_a_day_that_is_none_is_told_how_to_write_one():
+    with pytest.raises(BadInput, match=r'found "soon"; allowed: a day such as 2026-12-31'):
+        configure(exempt(until="soon"))
 
 
 def test_two_mistakes_give_two_problems():
