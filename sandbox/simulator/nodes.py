@@ -82,7 +82,7 @@ def is_simulated(node: Object) -> bool:
 
 
 def machine_behind(node: Object, faults: str, catalog: Catalog) -> Machine | str:
-    """Return what stands behind a Node, or why that cannot be said. `faults`: its entry of the ConfigMap, or ""."""
+    """Return what stands behind a Node, or why that cannot be said. `faults`: its own, as JSON, or empty."""
     annotations: Mapping[str, str] = node["metadata"]["annotations"]
     machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
     machine = catalog.machine_types.get(machine_type)

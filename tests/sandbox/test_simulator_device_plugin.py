@@ -180,6 +180,7 @@ def test_with_both_blocks_mps_takes_the_place_of_time_slicing() -> None:
         (node(A100, SEVEN), _sharing("timeSlicing", 2, name=MIG), "mixed", {"mig-1g.10gb": 112}),
         (node(A100, SEVEN), _sharing("mps", 3, renameByDefault=True), "none", {"gpu.shared": 24}),
         (node(A100, SEVEN), _sharing("timeSlicing", 2), "mixed", {"mig-1g.10gb": 56}),
+        (node(A100, SEVEN), _sharing("timeSlicing", 2, renameByDefault=True), "mixed", {"mig-1g.10gb": 56}),
         (node(A100, SEVEN), _sharing("timeSlicing", 2), "single", {"gpu": 112}),
         (node(A100, gpus=()), "", "none", {}),
     ],

@@ -142,6 +142,17 @@ def test_faults_show_and_go(cluster: Cluster) -> None:
     eventually(lambda: cluster.gpus(node), {"gpu": "8"})
 
 
+def test_the_runtime_class_of_the_operator_comes_and_goes_with_the_cluster_policy(cluster: Cluster) -> None:
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+
+    def present() -> list[str]:
+        return [each["metadata"]["name"] for each in cluster.api.get(classes)["items"]]
+
+    eventually(present, ["nvidia"])
+    cluster.api.delete_now(POLICY, cluster.api.get(POLICY)["metadata"]["uid"])
+    eventually(present, [])
+
+
 def test_without_the_cluster_policy_a_node_has_neither_gpus_nor_labels(cluster: Cluster) -> None:
     node = cluster.node("g4dn.xlarge", **SERVE)
     eventually(lambda: cluster.gpus(node), {"gpu.shared": "4"})

@@ -83,6 +83,7 @@ def test_a_node_of_whole_gpus_has_every_label_that_feature_discovery_sets() -> N
         (node(A100, {"1g.10gb": 1, "3g.40gb": 1}), "", "single", (PRODUCT + "-MIG-INVALID", "0", "0", "")),
         (node(A100, SEVEN, *[OFF] * 7), "", "single", (PRODUCT + "-MIG-INVALID", "0", "0", "")),
         (node(A100, {}), "", "single", (PRODUCT + "-MIG-INVALID", "0", "0", "")),
+        (node(A100, {}, *[SEVEN] * 7), "", "single", (PRODUCT + "-MIG-INVALID", "0", "0", "")),
         (node(A100), SHARED, "single", (PRODUCT + "-SHARED", "8", "4", "time-slicing")),
     ],
 )  # fmt: skip

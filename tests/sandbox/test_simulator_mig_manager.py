@@ -159,6 +159,10 @@ def test_a_layout_that_is_there_already_succeeds_without_stopping_anyone(
     assert (outcome.state, outcome.gpus, outcome.at_once) == ("success", current, True)
 
 
+def test_a_config_that_leaves_out_a_gpu_is_never_there_already() -> None:
+    assert not _apply("first", ({"7g.80gb": 1}, OFF)).at_once
+
+
 def test_a_busy_gpu_fails_the_change_and_loses_its_instances() -> None:
     outcome = _apply("halves", (SEVEN, OFF), busy=True)
     assert (outcome.state, outcome.gpus, outcome.at_once) == ("failed", (EMPTY, OFF), False)
