@@ -26,10 +26,10 @@ _TOPOLOGY_IN_USER_DATA = re.compile(r"topology-?manager-?policy[\"']?\s*[:=]\s*[
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node taint; `effect` as Kubernetes writes it, whatever the provider's spelling."""
+    """A node taint; `effect` as Kubernetes writes it, whatever the provider's spelling. `value` None: any."""
 
     key: str
-    value: str
+    value: str | None
     effect: str
 
     @property

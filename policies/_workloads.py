@@ -83,7 +83,7 @@ class Workload:
         return self.pod_spec.get("tolerations")
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return whether a toleration of the pod covers a taint; an empty value of the taint means any."""
+        """Return whether a toleration of the pod covers a taint."""
         return any(_covers(toleration, taint) for toleration in self.tolerations.items())
 
     def targets(self, stack: Stack) -> tuple[Pool, ...]:
@@ -117,4 +117,4 @@ def _covers(toleration: Value, taint: Taint) -> bool:
         return False
     if toleration.get("operator").text() == "Exists":
         return key in ("", taint.key)
-    return key == taint.key and (not taint.value or (toleration.get("value").text() or "") == taint.value)
+    return key == taint.key and taint.value in (None, toleration.get("value").text() or "")

@@ -11,7 +11,7 @@ from policies._rule import Breach, Level, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
 
-_ANY_GPU_TAINT = Taint(names.GPU_TAINT_KEY, "", "NoSchedule")
+_ANY_GPU_TAINT = Taint(names.GPU_TAINT_KEY, None, "NoSchedule")
 
 
 def _no_toleration(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:

@@ -48,6 +48,13 @@ def test_a_gpu_pod_that_tolerates_something_else_is_found(toleration: dict[str, 
     assert found.problem.found == "no toleration of nvidia.com/gpu=present:NoSchedule"
 
 
+def test_a_toleration_of_a_value_does_not_cover_a_taint_without_one():
+    pool = node(taints=({"key": "nvidia.com/gpu", "effect": "NoSchedule"},))
+    present = deployment(pod_spec(tolerations=[{"key": "nvidia.com/gpu", "value": "present"}]), "present")
+    bare = deployment(pod_spec(tolerations=[{"key": "nvidia.com/gpu"}]), "bare")
+    assert only(violations("gpu-toleration", pool, present, bare)).subject == "present"
+
+
 def test_a_gpu_pod_without_tolerations_is_found_even_where_no_pool_is_in_sight():
     found = only(violations("gpu-toleration", deployment(pod_spec(tolerations=[]))))
     assert "nvidia.com/gpu:NoSchedule" in found.problem.found
