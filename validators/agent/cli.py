@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,14 +42,15 @@ def main(arguments: Sequence[str]) -> int:
 def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
     identity = Identity.of_environment()
     report = check_node(NvmlReader(), expectations, identity, parsed.deadline)
-    print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
     code = exit_code(report)
     if parsed.publish:
         try:
             publish(report, identity, ApiServer.of_environment())
         except PublishError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
-            return code or _COULD_NOT_TELL  # a node whose proof nobody sees has not passed
+            code = code or _COULD_NOT_TELL  # a node whose proof nobody sees has not passed
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` ends without a traceback
+    print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
     return code
 
 
