@@ -67,10 +67,14 @@ class DcgmExporter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigStrategy:
-    """The cluster's MIG strategy; a pool's device-plugin config overrides it for its nodes."""
+class Mig:
+    """The cluster's MIG strategy, left empty: it would win over what each pool's device-plugin config says.
 
-    strategy: str
+    The operator hands it to the plugins as MIG_STRATEGY, which counts before a config file's `migStrategy`
+    (k8s-device-plugin: flag, then variable, then file). The chart's own default is `single`.
+    """
+
+    strategy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class OperatorValues:
     driver: Driver
     toolkit: Toggle
     device_plugin: Configured
-    mig: MigStrategy
+    mig: Mig
     mig_manager: Configured
     gfd: Toggle
     dcgm: Toggle
@@ -189,7 +193,7 @@ def plan_operator(
         device_plugin=Configured(
             enabled=True, config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY)
         ),
-        mig=MigStrategy(strategy=_cluster_strategy(pools)),
+        mig=Mig(),
         mig_manager=Configured(
             enabled=mig is not None, config=ConfigReference(name=mig.name) if mig is not None else None
         ),
@@ -207,7 +211,8 @@ def plan_operator(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if spec.cluster.provider == "sandbox" else "helm",
-        cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared},
+        # The CRD knows no empty strategy: there it is left out.
+        cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "mig": {}},
         helm_values=shared,
         device_plugin_config=device_plugin,
         mig_config=mig,
@@ -231,11 +236,6 @@ def mig_parted_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
         if pool.sharing.mig_layouts:
             configs[pool.name] = mig_parted_entries(pool.sharing, pool.gpus_per_node)
     return {"config.yaml": as_yaml({"version": "v1", "mig-configs": configs})}
-
-
-def _cluster_strategy(pools: Sequence[PoolPlan]) -> str:
-    strategies = {pool.sharing.mig_strategy for pool in pools}
-    return "mixed" if "mixed" in strategies else "single"
 
 
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:

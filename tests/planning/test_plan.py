@@ -91,7 +91,20 @@ def test_a_driver_branch_that_dropped_the_gpu_is_refused(make_plan: PlanMaker) -
 def test_helm_values_and_cluster_policy_say_the_same() -> None:
     local, dev = load_stack("local").plan, load_stack("dev").plan
     assert local.kind == dev.kind == "environment"
-    assert {
-        k: v for k, v in local.operator.cluster_policy.items() if k != "operator"
-    } == local.operator.helm_values
+    only_here = {"operator", "mig"}
+    policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
+    assert policy == {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
     assert (local.operator.install, dev.operator.install) == ("cluster-policy", "helm")
+
+
+def test_no_cluster_wide_mig_strategy_overrides_what_each_pool_says(make_plan: PlanMaker) -> None:
+    single = {"mode": "mig", "layout": {"1g.10gb": 7}, "strategy": "single"}
+    mixed = {"mode": "mig", "layout": {"3g.40gb": 2}}
+    mps = pool("shared", workload="inference", sharing={"mode": "mps", "replicas": 4})
+    plan = make_plan(
+        pool("a", workload="development", sharing=single), pool("b", workload="development", sharing=mixed), mps
+    )
+    assert plan.operator.cluster_policy["mig"] == {}
+    assert plan.operator.helm_values["mig"] == {"strategy": ""}
+    strategies = [p.sharing.device_plugin_config["flags"]["migStrategy"] for p in plan.pools]
+    assert strategies == ["single", "mixed", "none"]

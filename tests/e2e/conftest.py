@@ -1,0 +1,196 @@
+"""A sandbox of their own for the tests of whole stacks, and a hand that drives the command line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+
+SANDBOX = "e2e"
+GPU_PLATFORM = [sys.executable, "-c", "from gpu_platform.cli import main; main()"]
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+BASE: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"},
+        {
+            "name": "serve",
+            "machine_type": "g4dn.xlarge",
+            "count": {"desired": 1},
+            "workload": "inference",
+            "sharing": {"mode": "time-slicing", "replicas": 4},
+        },
+        {
+            "name": "lab",
+            "machine_type": "p4de.24xlarge",
+            "count": {"desired": 1},
+            "workload": "development",
+            "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+        },
+    ],
+    "teams": [
+        {
+            "name": "vision",
+            "quota": {"gpus": 4, "mig": {"1g.10gb": 14}, "cpu": 100, "memory": "1Ti"},
+            "priority": "training",
+            "members": ["group:vision"],
+            "workloads": [{"name": "pretrain", "pool": "train", "gpus": 4}],
+        },
+        {
+            "name": "search",
+            "quota": {"gpus": 2, "shared": 2},
+            "priority": "inference",
+            "members": ["group:search"],
+        },
+    ],
+    "validation": {"timeout": "60s"},
+}
+
+
+@dataclass
+class Ran:
+    """One run of the command line."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@dataclass
+class Platform:
+    """The sandbox, and a stack file in a folder of its own."""
+
+    client: KubernetesClient
+    kubeconfig: Path
+    folder: Path
+    state: dict[str, Any]  # the platform object last deployed by stack; shared by all tests
+    created: list[dict[str, Any]] = field(default_factory=list)
+
+    def write(self, platform: dict[str, Any], stack: str = "shop") -> Path:
+        file = self.folder / f"Pulumi.{stack}.yaml"
+        file.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": platform}}), "utf-8")
+        return file
+
+    def run(self, *arguments: str) -> Ran:
+        if arguments[0] in {"up", "destroy"}:
+            self.state.clear()
+        ran = subprocess.run([*GPU_PLATFORM, *arguments], capture_output=True, text=True, timeout=240, check=False)
+        assert "Traceback" not in ran.stderr, ran.stderr
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+    def up(self, platform: dict[str, Any], stack: str = "shop", *options: str) -> Ran:
+        file = self.write(platform, stack)
+        ran = self.run("up", str(file), "--engine", "embedded", "--format", "json", *options)
+        if ran.code == 0:
+            self.state[stack] = copy.deepcopy(platform)
+        return ran
+
+    def allocatable(self, node: str) -> dict[str, str]:
+        found = self.client.get("v1", "Node", node)
+        assert found is not None
+        return {k: v for k, v in found["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
+
+    def pod(
+        self, name: str, resource: str, units: int = 1, *, tolerate: bool = True, **spec: Any
+    ) -> dict[str, Any]:
+        namespace = spec.pop("namespace", "default")
+        amount = {"cpu": "100m", "memory": "64Mi", resource: str(units)}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "containers": [
+                    {"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}
+                ],
+                "tolerations": [TOLERATION] if tolerate else [],
+                **spec,
+            },
+        }
+        live = self.client.create(pod)
+        self.created.append(pod)
+        return live
+
+    def find_pod(self, name: str, namespace: str = "default") -> dict[str, Any]:
+        found = self.client.get("v1", "Pod", name, namespace)
+        assert found is not None, f"pod {name} is gone"
+        return found
+
+    def unschedulable(self, name: str, namespace: str = "default") -> str:
+        """Return why the scheduler leaves a pod Pending, once it has said so."""
+
+        def why() -> str:
+            conditions = self.find_pod(name, namespace)["status"].get("conditions", ())
+            return next((c["message"] for c in conditions if c.get("reason") == "Unschedulable"), "")
+
+        return eventually(why)
+
+    def remove_pods(self) -> None:
+        for pod in self.created:
+            metadata = pod["metadata"]
+            live = self.client.get("v1", "Pod", metadata["name"], metadata["namespace"])
+            if live is not None:
+                self.client.delete(live)
+                eventually(lambda m=metadata: self.client.get("v1", "Pod", m["name"], m["namespace"]) is None)
+        self.created.clear()
+
+
+def eventually(ask: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """Ask until the answer is true, and return it."""
+    deadline = time.monotonic() + seconds
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.1)
+    return answer
+
+
+@pytest.fixture(scope="session")
+def e2e_sandbox() -> control_plane.Status:
+    return control_plane.up(SANDBOX, progress=Progress(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def state() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def platform(e2e_sandbox: control_plane.Status, tmp_path: Path, state: dict[str, Any]) -> Iterator[Platform]:
+    client = KubernetesClient(e2e_sandbox.kubeconfig)
+    hand = Platform(client, e2e_sandbox.kubeconfig, tmp_path, state)
+    yield hand
+    hand.remove_pods()
+
+
+@pytest.fixture
+def base() -> dict[str, Any]:
+    return copy.deepcopy(BASE)
+
+
+@pytest.fixture
+def deployed(platform: Platform, base: dict[str, Any]) -> Platform:
+    """The base stack, up; deployed again where the test before left something else."""
+    if platform.state.get("shop") != base:
+        ran = platform.up(base)
+        assert ran.code == 0, ran.err
+    platform.write(base)
+    return platform

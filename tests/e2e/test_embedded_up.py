@@ -1,0 +1,288 @@
+"""A whole stack on the real API server and scheduler, by the embedded engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import Refused
+from tests.e2e.conftest import GPU_PLATFORM, Platform, eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
+
+SHARED = "nvidia.com/gpu.shared"
+
+
+def test_up_says_engine_resources_logical_gpus_pods_nodes_cost_and_waste(
+    platform: Platform, base: dict[str, Any]
+) -> None:
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    report = ran.json
+    assert report["engine"]["name"] == "embedded"
+    assert sum(report["changes"]["counts"].values()) > 30
+    assert report["logical_gpus"] == {
+        "train": {"nvidia.com/gpu": 8},
+        "serve": {SHARED: 4},
+        "lab": {"nvidia.com/mig-1g.10gb": 56},
+    }
+    assert report["pods"] == {"scheduled": 1, "pending": 0}
+    assert report["validation"]["summary"] == {"pass": 3, "fail": 0, "could-not-tell": 0}
+    assert report["cost"]["usd_per_hour"] == pytest.approx(2 * 27.44705 + 0.526)
+    assert 0 < report["cost"]["wasted_usd_per_hour"] < report["cost"]["usd_per_hour"]
+
+
+def test_nodes_offer_what_their_pools_sharing_says(deployed: Platform) -> None:
+    assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
+    assert deployed.allocatable("serve-0") == {SHARED: "4"}
+    assert deployed.allocatable("lab-0") == {"nvidia.com/mig-1g.10gb": "56"}
+
+
+def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
+    def versions() -> dict[str, str]:
+        kinds = [("v1", "Node"), ("v1", "ResourceQuota"), ("apps/v1", "DaemonSet"), ("apps/v1", "Deployment")]
+        return {
+            f"{kind}/{o['metadata'].get('namespace')}/{o['metadata']['name']}": str(o["metadata"]["generation"])
+            if "generation" in o["metadata"]
+            else str(o.get("spec"))
+            for api_version, kind in kinds
+            for o in deployed.client.objects(api_version, kind)
+        }
+
+    before = versions()
+    changes = deployed.up(base).json["changes"]
+    assert set(changes["kinds"]["unchanged"]) >= {"Node", "ResourceQuota", "DaemonSet.apps"}
+    assert changes["changes"] == []
+    assert versions() == before
+
+
+def test_four_pods_share_one_gpu_and_the_fifth_stays_pending(deployed: Platform) -> None:
+    for index in range(5):
+        deployed.pod(f"share-{index}", SHARED, nodeSelector={"gpu-platform.dev/pool": "serve"})
+        if index < 4:
+            eventually(lambda i=index: deployed.find_pod(f"share-{i}")["status"].get("phase") == "Running")
+    assert "Insufficient nvidia.com/gpu.shared" in deployed.unschedulable("share-4")
+    assert deployed.find_pod("share-4")["status"]["phase"] == "Pending"
+
+
+def test_a_pod_above_its_teams_quota_is_refused_by_the_quota_by_name(deployed: Platform) -> None:
+    with pytest.raises(Refused, match=r"exceeded quota: gpu-quota.*requests\.nvidia\.com/gpu") as refusal:
+        deployed.pod("greedy", "nvidia.com/gpu", 1, namespace="vision")  # its workload holds all four
+    assert refusal.value.status == 403
+
+
+def test_a_mig_profile_that_a_team_was_not_granted_does_not_escape_its_quota(deployed: Platform) -> None:
+    with pytest.raises(Refused, match="exceeded quota: gpu-quota"):
+        deployed.pod("sly", "nvidia.com/mig-1g.10gb", 1, namespace="search")
+
+
+def test_a_priority_class_above_the_teams_own_is_refused(deployed: Platform) -> None:
+    with pytest.raises(Refused, match="exceeded quota: priority-above-own"):
+        deployed.pod("pushy", "nvidia.com/mig-1g.10gb", 1, namespace="vision", priorityClassName="inference")
+
+
+def test_an_inference_pod_preempts_a_training_pod_when_the_pool_is_full(deployed: Platform) -> None:
+    for name in ("low-0", "low-1"):
+        deployed.pod(name, SHARED, priorityClassName="training")
+    for name in ("fill-0", "fill-1"):
+        deployed.pod(name, SHARED, priorityClassName="inference")
+    for name in ("low-0", "low-1", "fill-0", "fill-1"):
+        eventually(lambda n=name: deployed.find_pod(n)["status"].get("phase") == "Running")
+    deployed.pod("urgent", SHARED, priorityClassName="inference")
+    eventually(lambda: deployed.find_pod("urgent")["status"].get("phase") == "Running")
+    training = [deployed.client.get("v1", "Pod", name, "default") for name in ("low-0", "low-1")]
+    assert sum(pod is None or "deletionTimestamp" in pod["metadata"] for pod in training) == 1
+    assert deployed.find_pod("fill-0")["status"]["phase"] == "Running"
+
+
+def test_a_pod_without_the_toleration_never_lands_on_a_gpu_node(deployed: Platform) -> None:
+    deployed.pod("intruder", SHARED, tolerate=False)
+    assert "untolerated taint" in deployed.unschedulable("intruder")
+    deployed.pod("cpu-only", "ephemeral-storage", 1, tolerate=False)
+    assert "untolerated taint" in deployed.unschedulable("cpu-only")
+
+
+def test_a_pod_that_asks_for_two_shares_fails_on_the_node(deployed: Platform) -> None:
+    deployed.pod("double", SHARED, 2)
+    eventually(lambda: deployed.find_pod("double")["status"].get("phase") == "Failed")
+    assert deployed.find_pod("double")["status"]["reason"] == "UnexpectedAdmissionError"
+
+
+def test_a_change_of_replicas_reaches_every_node_of_the_pool_by_itself(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
+    base["pools"][1]["sharing"]["replicas"] = 2
+    base["pools"][1]["count"]["desired"] = 2
+    assert deployed.up(base).code == 0
+    assert [deployed.allocatable(node) for node in ("serve-0", "serve-1")] == [{SHARED: "2"}, {SHARED: "2"}]
+
+
+def test_preview_says_what_up_would_change_and_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
+    base["teams"][0]["quota"]["gpus"] = 5
+    file = deployed.write(base)
+    ran = deployed.run("preview", str(file), "--engine", "embedded", "--format", "json")
+    assert ran.code == 0, ran.err
+    [change] = ran.json["changes"]["changes"]
+    assert (change["action"], change["kind"], change["name"]) == ("update", "ResourceQuota", "gpu-quota")
+    assert [(f["old"], f["new"]) for f in change["fields"]] == [("4", "5")]
+    live = deployed.client.get("v1", "ResourceQuota", "gpu-quota", "vision")
+    assert live is not None
+    assert live["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
+
+
+def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
+    deployed.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "somebody-elses"}})
+    del base["pools"][1], base["teams"][1]
+    ran = deployed.up(base)
+    assert ran.code == 0, ran.err
+    assert {n["metadata"]["name"] for n in deployed.client.objects("v1", "Node")} == {"train-0", "lab-0"}
+    namespaces = {n["metadata"]["name"] for n in deployed.client.objects("v1", "Namespace")}
+    assert "search" not in namespaces
+    assert {"vision", "somebody-elses", "gpu-operator"} <= namespaces
+    deleted = {(c["kind"], c["name"]) for c in ran.json["changes"]["changes"] if c["action"] == "delete"}
+    assert {("Node", "serve-0"), ("DaemonSet.apps", "validate-serve"), ("Namespace", "search")} <= deleted
+
+
+@pytest.mark.parametrize(
+    ("node", "fault", "check", "source"),
+    [
+        ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
+        (
+            "train-0",
+            '{"kind": "nvlink-degraded", "index": 0, "link": 5}',
+            "nvlink-count",
+            "machine type p4de.24xlarge",
+        ),
+        (
+            "lab-0",
+            '{"kind": "mig-wrong-layout", "index": 0, "instances": {"3g.40gb": 2}}',
+            "mig-instances",
+            "stack: pools[2].sharing.layout",
+        ),
+    ],
+)
+def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_source_and_observed(
+    platform: Platform, base: dict[str, Any], node: str, fault: str, check: str, source: str
+) -> None:
+    base["validation"]["timeout"] = "15s"
+    platform.up(base)
+    try:
+        assert platform.run("sandbox", "fault", node, fault, "--name", "e2e").code == 0
+        started = time.monotonic()
+        ran = platform.up(base)
+        assert ran.code == 1, ran.out
+        assert time.monotonic() - started < 60
+        checks = next(n for n in ran.json["validation"]["nodes"] if n["node"] == node)["checks"]
+        failed = next(c for c in checks if c["id"] == check and c["verdict"] == "fail")
+        assert failed["expected"] != failed["observed"]
+        assert source in failed["source"]
+        assert failed["remediation"]
+        text = platform.run("validate", str(platform.folder / "Pulumi.shop.yaml")).out
+        assert node in text
+        assert check in text
+    finally:
+        platform.run("sandbox", "fault", node, "--name", "e2e")
+    assert platform.up(base).code == 0, "healed, the same stack passes"
+
+
+def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
+    ran = platform.run("sandbox", "fault", "train-0", '{"kind": "gremlins"}', "--name", "e2e")
+    assert ran.code == 2
+    assert "gremlins" in ran.err
+
+
+def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
+    platform.run("destroy", str(platform.write(base)), "--engine", "embedded")
+    command = [*GPU_PLATFORM, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: platform.client.get("v1", "Node", "train-0"))
+    os.kill(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "run the same command again" in told
+    assert "Traceback" not in told
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    assert platform.up(base).json["changes"]["changes"] == []
+
+
+def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, base: dict[str, Any]) -> None:
+    base["pools"][0]["sharing"] = {"mode": "time-slicing", "replicas": 2}
+    base["teams"] = []
+    ran = deployed.up(base)
+    assert ran.code == 1
+    assert "mandatory policies" in ran.err
+    assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
+
+
+def test_a_team_stack_stands_on_its_environment_and_goes_alone(deployed: Platform, base: dict[str, Any]) -> None:
+    del base["teams"][1]
+    assert deployed.up(base).code == 0
+    team = {
+        "kind": "team",
+        "environment": {"stack": "shop"},
+        "team": {
+            "name": "speech",
+            "quota": {"mig": {"1g.10gb": 7}},
+            "priority": "training",
+            "members": ["group:speech"],
+            "workloads": [{"name": "tune", "pool": "lab", "replicas": 2}],
+        },
+    }
+    ran = deployed.up(team, "speech")
+    assert ran.code == 0, ran.err
+    pods = list(deployed.client.objects("v1", "Pod", namespace="speech"))
+    assert [p["spec"].get("nodeName") for p in pods] == ["lab-0", "lab-0"]
+    assert deployed.up(base).json["changes"]["changes"] == [], "the environment leaves the team's objects alone"
+    file = deployed.folder / "Pulumi.speech.yaml"
+    assert deployed.run("destroy", str(file), "--engine", "embedded").code == 0
+    assert deployed.client.get("v1", "Namespace", "speech") is None
+    assert deployed.client.get("v1", "Namespace", "vision") is not None
+
+
+def test_a_team_stack_without_its_environment_deployed_says_what_to_run_first(
+    platform: Platform, base: dict[str, Any]
+) -> None:
+    platform.write(base, "elsewhere")
+    team = {
+        "kind": "team",
+        "environment": {"stack": "elsewhere"},
+        "team": {"name": "speech", "quota": {"gpus": 0}, "priority": "training", "members": ["group:a"]},
+    }
+    ran = platform.up(team, "speech")
+    assert ran.code == 3
+    assert "run `gpu-platform up elsewhere` first" in ran.err
+
+
+def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platform, base: dict[str, Any]) -> None:
+    deployed.client.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keep", "namespace": "default"}}
+    )
+    ran = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded")
+    assert ran.code == 0, ran.err
+    assert list(deployed.client.objects("v1", "Node")) == []
+    for kind, name in (
+        ("Namespace", "vision"),
+        ("Namespace", "gpu-operator"),
+        ("Namespace", "gpu-platform-validation"),
+    ):
+        assert deployed.client.get("v1", kind, name) is None
+    assert deployed.client.get("nvidia.com/v1", "ClusterPolicy", "cluster-policy") is None
+    assert (
+        list(
+            deployed.client.objects(
+                "scheduling.k8s.io/v1", "PriorityClass", label_selector="applyset.kubernetes.io/part-of"
+            )
+        )
+        == []
+    )
+    assert deployed.client.get("v1", "ConfigMap", "keep", "default") is not None
+    again = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded")
+    assert again.code == 0
