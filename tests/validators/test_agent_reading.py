@@ -111,6 +111,27 @@ def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     assert not is_alive(int(pid.read_text()))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends a process with its parent")
+def test_a_hanging_call_does_not_outlive_an_agent_that_is_killed():
+    child = (
+        "import os, time; from validators.agent import nvml, reading\n"
+        "nvml.read_nvml = lambda announce: (print('pid', os.getpid(), flush=True), time.sleep(600))\n"
+        "reading.write_snapshot()"
+    )
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline().split()[1])
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    outlived = is_alive(pid)
+    if outlived:
+        os.kill(pid, signal.SIGKILL)
+    assert not outlived
+
+
 def is_alive(pid):
     try:
         os.kill(pid, 0)

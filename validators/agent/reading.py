@@ -6,6 +6,7 @@ or that ends the process, can be named.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that read
 READ_COMMAND = "read-nvml"
 _CALL = "call "
 _SNAPSHOT = "snapshot "
+_PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 2  # for a killed child to be gone; one inside a hanging driver call never is
 _HANG_REMEDY = (
     "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
@@ -32,12 +34,20 @@ def write_snapshot() -> None:
     """The child's side: read NVML and write calls and Snapshot to standard output."""
     from validators.agent.nvml import read_nvml  # only the child ever loads the bindings
 
+    _die_with_parent()
+
     def write(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     snapshot = read_nvml(lambda call: write(_CALL + call))
     write(_SNAPSHOT + json.dumps(snapshot.as_json()))
+
+
+def _die_with_parent() -> None:
+    """Let the kernel end this process when the agent is killed, for a hanging call would outlive it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class NvmlReader:
@@ -56,13 +66,8 @@ class NvmlReader:
         if self._stuck is not None and self._stuck.poll() is None:
             return Snapshot(failure=f"{self._stuck_in} has still not returned", remediation=_HANG_REMEDY)
         self._stuck = None
-        # Closing standard input is no signal to the child; a session of its own keeps Ctrl-C from it.
         child = subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         try:
             output, errors = child.communicate(timeout=deadline_seconds)
