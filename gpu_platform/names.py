@@ -10,6 +10,7 @@ from typing import Final
 
 # -- ours -------------------------------------------------------------------------------------------------
 POOL_LABEL: Final = "gpu-platform.dev/pool"
+MACHINE_TYPE_LABEL: Final = "gpu-platform.dev/machine-type"
 WORKLOAD_LABEL: Final = "gpu-platform.dev/workload"
 SHARING_LABEL: Final = "gpu-platform.dev/sharing"
 TEAM_LABEL: Final = "gpu-platform.dev/team"

@@ -201,6 +201,7 @@ class _KubernetesNode(Pool):
     def machine_types(self) -> tuple[str, ...]:
         machine = (
             self.label(names.INSTANCE_TYPE_LABEL).text()
+            or self.label(names.MACHINE_TYPE_LABEL).text()
             or self.annotations.get(names.SANDBOX_MACHINE_ANNOTATION).text()
         )
         return (machine,) if machine else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 
 from gpu_platform.cli.check import show_judgement, verdict
@@ -85,7 +86,8 @@ def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     else:
         show_summary(console(), summary, plan)
     if failure is not None:
-        raise failure
+        print(f"error: {failure}", file=sys.stderr)
+        return failure.exit_code
     gated = plan.kind == "environment" and plan.validation.gate
     return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD
 

@@ -138,9 +138,17 @@ def make_team_plan(
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
         tenants=(plan_tenant(spec.team, stack, environment_plan.pools, priorities, decisions),),
-        policy=plan_policy(spec.policy),
+        policy=_team_policy(spec.policy, environment_plan),
         decisions=tuple(decisions),
     )
+
+
+def _team_policy(policy: Policy, environment: EnvironmentPlan) -> PolicyPlan:
+    """Tell the pack what the pools offer: they are resources of another stack."""
+    offered = sorted({offer.name for pool in environment.pools for offer in pool.resources})
+    plan = plan_policy(policy)
+    rule = {"resources": offered, **plan.config.get("gpu-namespace-quota", {})}
+    return PolicyPlan(level=plan.level, config={**plan.config, "gpu-namespace-quota": rule})
 
 
 def plan_cluster(cluster: Cluster) -> ClusterPlan:

@@ -129,6 +129,7 @@ def plan_pool(
     cpu_millicores, memory_mib = allocatable(machine)
     labels = {
         names.POOL_LABEL: pool.name,
+        names.MACHINE_TYPE_LABEL: machine.name,
         names.WORKLOAD_LABEL: pool.workload,
         names.SHARING_LABEL: sharing.mode,
         names.DEVICE_PLUGIN_CONFIG_LABEL: sharing.device_plugin_key,

@@ -1,0 +1,119 @@
+"""Finds a Pulumi CLI that can be used on this machine, or installs the one of the SDK's version."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, cast
+
+import yaml
+from pulumi import automation
+from semver import VersionInfo
+
+from gpu_platform.paths import PROJECT_ROOT, cache_dir
+
+NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"
+_INSTALL_SECONDS: Final = 180.0
+_CONNECT_SECONDS: Final = 5.0  # without network the installer gives up after this
+
+
+@dataclass(frozen=True, slots=True)
+class PulumiCli:
+    """A Pulumi CLI that can be used here, and why: its version, where it is from, its backend."""
+
+    command: automation.PulumiCommand
+    why: str
+
+
+class Unusable(Exception):  # an answer, not an error: another engine may serve
+    """No Pulumi CLI can be used here; the text says why."""
+
+
+def find_cli(*, install: bool) -> PulumiCli:
+    """Return the CLI on PATH, or else, with `install`, the one of the SDK's version in the cache.
+
+    Raises Unusable where neither can be had, and where no backend is chosen that would keep the state.
+    """
+    backend = chosen_backend()
+    if not backend:
+        raise Unusable("no Pulumi backend is chosen (set PULUMI_BACKEND_URL, or run `pulumi login`)")
+    wanted = VersionInfo.parse(version("pulumi"))
+    try:
+        command = automation.PulumiCommand(version=wanted)
+        return PulumiCli(command, f"pulumi {command.version or ''} is on PATH, its backend is {backend}")
+    except FileNotFoundError:
+        reason = "pulumi is not on PATH"
+    except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
+        reason = f"the pulumi on PATH is not used: {_first_line(error)}"
+    if not install or os.environ.get(NO_INSTALL_VARIABLE) == "1":
+        raise Unusable(reason)
+    root = cache_dir() / "pulumi" / str(wanted)
+    try:
+        command = _installed(root, wanted)
+    except Unusable as error:
+        raise Unusable(f"{reason}; {error}") from None
+    return PulumiCli(command, f"{reason}, so pulumi {wanted} is used from {root}; its backend is {backend}")
+
+
+def chosen_backend() -> str:
+    """Return the backend that the CLI would use, or an empty text where none is chosen yet.
+
+    In the CLI's own order: the environment, the project file, the last login.
+    """
+    if url := os.environ.get("PULUMI_BACKEND_URL"):
+        return url
+    project: object = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text())
+    if isinstance(project, dict):
+        backend: object = cast("dict[str, object]", project).get("backend")
+        if isinstance(backend, dict) and (url := cast("dict[str, str]", backend).get("url")):
+            return url
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    try:
+        credentials: dict[str, str] = json.loads((home / "credentials.json").read_text())
+    except (OSError, ValueError):
+        return ""
+    return credentials.get("current") or ""
+
+
+def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
+    """Return the CLI in `root`, downloaded by the Automation API's installer where it is not there yet."""
+    if not (root / "bin" / "pulumi").exists():
+        _install(root, wanted)
+    try:
+        return automation.PulumiCommand(root=str(root), version=wanted)
+    except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
+        raise Unusable(f"the pulumi in {root} does not run: {_first_line(error)}") from error
+
+
+def _install(root: Path, wanted: VersionInfo) -> None:
+    # The installer has no deadline of its own: it runs as a process group that can be ended.
+    script = (
+        "import socket, sys\n"
+        "from pulumi.automation import PulumiCommand\n"
+        "from semver import VersionInfo\n"
+        "socket.setdefaulttimeout(float(sys.argv[3]))\n"
+        "PulumiCommand.install(root=sys.argv[1], version=VersionInfo.parse(sys.argv[2]))\n"
+    )
+    arguments = [sys.executable, "-c", script, str(root), str(wanted), str(_CONNECT_SECONDS)]
+    with subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            _, told = process.communicate(timeout=_INSTALL_SECONDS)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise Unusable(f"installing pulumi {wanted} took over {_INSTALL_SECONDS:.0f} s") from None
+            raise
+    if process.returncode:
+        raise Unusable(f"pulumi {wanted} cannot be installed: {told.strip().rsplit(chr(10), 1)[-1]}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
