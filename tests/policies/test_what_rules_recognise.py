@@ -41,6 +41,12 @@ def untainted_gpu_pool(pool: Record) -> bool:
     return bool(violations("gpu-node-taint", pool))
 
 
+def renamed(pool: Record, name: str | None) -> Record:
+    """A GKE node pool with another name, or one that Pulumi names."""
+    pool["inputs"]["name"] = name
+    return pool
+
+
 # -- GPU pools --------------------------------------------------------------------------------------------
 
 
@@ -111,7 +117,8 @@ def test_karpenters_requirements_say_whether_a_pool_has_gpus(requirement: dict[s
         (eks_node_group(nodeGroupName=None, labels={}, taints=[]), "train"),
         (eks_node_group(nodeGroupName="blue", labels={"gpu-platform.dev/pool": "red"}, taints=[]), "red"),
         (eks_node_group(nodeGroupName="blue", labels={"gpu-platform.dev/pool": UNKNOWN}, taints=[]), "blue"),
-        (gke_node_pool(labels={}, taints=[]), "train"),
+        (renamed(gke_node_pool(labels={}, taints=[]), "green"), "green"),
+        (renamed(gke_node_pool(labels={}, taints=[]), None), "train"),
     ],
 )
 def test_a_pool_is_called_what_its_label_says_else_what_the_provider_calls_it(pool: Record, name: str):
