@@ -68,7 +68,7 @@ class Stack:
 
 @pytest.fixture(scope="session")
 def client(sandbox: Status) -> KubernetesClient:
-    return KubernetesClient(Path(sandbox.kubeconfig))
+    return KubernetesClient(sandbox.kubeconfig)
 
 
 @pytest.fixture

@@ -1,0 +1,170 @@
+"""Which engine deploys a stack: held against `pulumi` programs that stand in for the CLI on PATH."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from gpu_platform.engine.choice import EngineName, choose_engine
+from gpu_platform.engine.pulumi_cli import find_cli
+from gpu_platform.engine.pulumi_engine import PulumiEngine
+from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.errors import BadInput, CouldNotTell, ExitCode, Finding
+from tests.engine.conftest import Record
+
+SDK = version("pulumi")
+PLAIN = RecordedProgram("gpu-platform", "local", (), {})
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without pulumi, without a login, with an empty cache, and without network."""
+    for name in ("PULUMI_BACKEND_URL", "GPU_PLATFORM_NO_INSTALL", "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "path").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GPU_PLATFORM_CACHE", str(tmp_path / "cache"))
+    for scheme in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(scheme, "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "")
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///states")
+    return "file:///states"
+
+
+def put_pulumi(folder: Path, told_version: str, otherwise: str = "exit 0") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "pulumi"
+    program.write_text(f'#!/bin/sh\ncase "$*" in *version*) echo v{told_version} ;; *) {otherwise} ;; esac\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_pulumi_on_path_with_a_backend_is_taken(tmp_path: Path, backend: str) -> None:
+    put_pulumi(tmp_path / "path", SDK)
+
+    choice = choose_engine(PLAIN)
+
+    assert (choice.engine, choice.why) == (
+        EngineName.PULUMI,
+        f"pulumi {SDK} is on PATH, its backend is {backend}",
+    )
+
+
+def test_without_a_backend_the_embedded_engine_is_taken_and_says_so(tmp_path: Path) -> None:
+    put_pulumi(tmp_path / "path", SDK)
+
+    choice = choose_engine(PLAIN)
+
+    assert choice.engine is EngineName.EMBEDDED
+    assert "PULUMI_BACKEND_URL" in choice.why
+
+
+def test_a_login_is_a_backend(tmp_path: Path) -> None:
+    put_pulumi(tmp_path / "path", SDK)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/credentials.json").write_text(json.dumps({"current": "s3://states"}))
+
+    assert choose_engine(PLAIN).why.endswith("its backend is s3://states")
+
+
+def test_a_pulumi_older_than_the_sdk_is_not_taken(tmp_path: Path, backend: str) -> None:
+    put_pulumi(tmp_path / "path", "3.200.0")
+
+    choice = choose_engine(PLAIN, install=False)
+
+    assert choice.engine is EngineName.EMBEDDED
+    assert "3.200.0" in choice.why
+
+
+def test_the_installed_version_is_taken_where_path_has_none(tmp_path: Path, backend: str) -> None:
+    program = put_pulumi(tmp_path / "cache/pulumi" / SDK / "bin", SDK)
+
+    choice = choose_engine(PLAIN)
+
+    assert choice.engine is EngineName.PULUMI
+    assert choice.cli is not None
+    assert choice.cli.command.command == str(program)
+
+
+def test_an_installer_without_network_gives_way_to_the_embedded_engine(backend: str) -> None:
+    choice = choose_engine(PLAIN)
+
+    assert choice.engine is EngineName.EMBEDDED
+    assert choice.why.startswith(f"pulumi is not on PATH; pulumi {SDK} cannot be installed: ")
+
+
+def test_nothing_is_downloaded_where_that_is_forbidden(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_PLATFORM_NO_INSTALL", "1")
+
+    assert choose_engine(PLAIN).why == "pulumi is not on PATH"
+
+
+def test_a_stack_of_the_embedded_engine_stays_with_it(tmp_path: Path, backend: str) -> None:
+    put_pulumi(tmp_path / "path", SDK)
+
+    choice = choose_engine(PLAIN, already_embedded=True)
+
+    assert choice.engine is EngineName.EMBEDDED
+    assert "destroy" in choice.why
+
+
+def test_what_is_asked_for_is_taken(tmp_path: Path, backend: str) -> None:
+    put_pulumi(tmp_path / "path", SDK)
+
+    assert choose_engine(PLAIN, "embedded").engine is EngineName.EMBEDDED
+    assert choose_engine(PLAIN, "pulumi", already_embedded=True).engine is EngineName.PULUMI
+
+
+def test_pulumi_that_is_asked_for_and_missing_could_not_be_had(backend: str) -> None:
+    with pytest.raises(CouldNotTell, match="pulumi is not on PATH"):
+        choose_engine(PLAIN, "pulumi", install=False)
+
+
+@pytest.mark.parametrize("requested", ["auto", "embedded"])
+def test_a_stack_with_cloud_resources_needs_pulumi_and_the_error_says_so(record: Record, requested: str) -> None:
+    with pytest.raises(BadInput, match=r"aws:eks/cluster:Cluster.*Pulumi CLI") as caught:
+        choose_engine(record("cloud"), requested)
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+# -- the CLI's errors -------------------------------------------------------------------------------------
+
+
+def engine(tmp_path: Path, otherwise: str) -> PulumiEngine:
+    put_pulumi(tmp_path / "path", SDK, otherwise)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/Pulumi.yaml").write_text("name: gpu-platform\nruntime: python\n")
+    return PulumiEngine(find_cli(install=False), "local", project=tmp_path / "project")
+
+
+def test_a_failed_preview_tells_the_diagnostics_and_no_more(tmp_path: Path, backend: str) -> None:
+    told = "Previewing update\\n\\nDiagnostics:\\n  pool: error: no nodes\\n\\nResources:\\n    3 unchanged\\n"
+    failing = engine(tmp_path, f'case "$*" in *"stack select"*) exit 0 ;; *) printf "{told}"; exit 255 ;; esac')
+
+    with pytest.raises(Finding) as caught:
+        failing.preview()
+    assert str(caught.value) == "pulumi preview of stack local failed:\n  pool: error: no nodes"
+
+
+def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
+    with pytest.raises(Finding, match="passphrase must be set"):
+        engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()
+
+
+def test_an_update_of_somebody_else_could_not_be_passed(tmp_path: Path, backend: str) -> None:
+    with pytest.raises(CouldNotTell, match="pulumi cancel"):
+        engine(tmp_path, 'echo "error: the stack is currently locked by 1 lock(s)" >&2; exit 255').up()
+
+
+def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path: Path, backend: str) -> None:
+    gone = engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255")
+
+    assert gone.destroy().counts == {}
