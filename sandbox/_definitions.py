@@ -29,15 +29,17 @@ def read_definitions(folder: Path) -> list[Document]:
     for file in files:
         try:
             documents = [document for document in _documents(file) if document is not None]
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             problems.append(Problem(str(file), f"no YAML ({error})", f"{_KIND} manifests"))
             continue
         for document in documents:
-            kind: object = document.get("kind") if isinstance(document, dict) else type(document).__name__
-            if kind == _KIND:
-                definitions.append(document)
-            else:
-                problems.append(Problem(str(file), str(kind), _KIND, "keep only CRDs in this folder"))
+            match document:
+                case {"kind": "CustomResourceDefinition", "metadata": {"name": str()}}:
+                    definitions.append(document)
+                case {"kind": kind}:
+                    problems.append(Problem(str(file), str(kind), f"a {_KIND} with a name"))
+                case _:
+                    problems.append(Problem(str(file), "a document without kind", f"a {_KIND} with a name"))
     if problems:
         raise BadInput("CRD folder", problems)
     return definitions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import os
 import re
@@ -103,15 +104,19 @@ class Layout:
         _write(self._settings, json.dumps({"name": settings.name, "api_port": settings.api_port}) + "\n")
 
     def ensure_tokens(self) -> None:
-        """Make a token for every identity, once; the API server knows only those at its start."""
-        if not self.tokens.exists():
-            rows = [f'{secrets.token_hex(24)},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
-            _write(self.tokens, "".join(rows))
+        """Make a token for every identity that has none; the API server knows only those at its start."""
+        known = self._tokens() if self.tokens.exists() else {}
+        tokens = {user: known.get(user) or secrets.token_hex(24) for user in IDENTITIES}
+        rows = [f'{tokens[user]},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
+        _write(self.tokens, "".join(rows))
 
     def token(self, user: str) -> str:
         """Return the token of one of `IDENTITIES`."""
-        by_user = {row.split(",")[1]: row.split(",")[0] for row in self.tokens.read_text().splitlines()}
-        return by_user[user]
+        return self._tokens()[user]
+
+    def _tokens(self) -> dict[str, str]:
+        with self.tokens.open(newline="") as file:
+            return {user: token for token, user, *_ in csv.reader(file)}
 
     def certificate_is_old(self) -> bool:
         """Return whether the API server should sign itself a new certificate at its next start."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from kubernetes.client import (
     ApiClient,
@@ -15,46 +16,60 @@ from kubernetes.client import (
     CoordinationV1Api,
     CoreV1Api,
 )
+from kubernetes.client.exceptions import NotFoundException
+from urllib3.exceptions import HTTPError
 
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import BadInput, CouldNotTell, Problem
 from gpu_platform.names import SANDBOX_NAMESPACE
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, Layout, Settings
 
 _PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
 _FIELD_MANAGER: Final = "gpu-platform-sandbox"
-_POLL_SECONDS: Final = 0.05
 
 
-def install(layout: Layout, settings: Settings, given: Sequence[Document], *, deadline: float) -> None:
-    """Create what a sandbox holds from the start, and wait until it serves.
+def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> None:
+    """Create what a sandbox holds from the start.
 
     The definitions `given` are applied; ours, which permit any content, only where there is none yet.
-    `deadline` is in seconds of `time.monotonic()`.
 
     Raises:
-        CouldNotTell: not everything served by the deadline.
+        BadInput: the API server refuses definitions.
+        CouldNotTell: it does not answer.
     """
     with _client(layout, settings) as client:
         api = ApiextensionsV1Api(client)
-        present = _established(api)
+        present = {_name(item) for item in _definitions(api)}
         absent = [item for item in read_definitions(_PERMISSIVE_CRDS) if _name(item) not in present]
-        wanted = {_name(item): item for item in [*absent, *given]}
-        for name, definition in wanted.items():
-            _apply(api.patch_custom_resource_definition, name, definition)
-        core = CoreV1Api(client)
+        refused: list[Problem] = []
+        for definition in [*absent, *given]:
+            try:
+                _apply(api.patch_custom_resource_definition, definition)
+            except ApiException as error:
+                reason = json.loads(error.body or "{}").get("message", error.reason)
+                refused.append(Problem(_name(definition), str(reason), "a definition that the API server accepts"))
+        if refused:
+            raise BadInput("CRD folder", refused)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
-        _apply(core.patch_namespace, SANDBOX_NAMESPACE, namespace)
-        while not all(_established(api).values()):
-            _sleep(deadline, "the new kinds")
-        while not _pods_are_accepted(core):
-            _sleep(deadline, "the controllers' service accounts")
+        _apply(CoreV1Api(client).patch_namespace, namespace)
 
 
-def _sleep(deadline: float, awaited: str) -> None:
-    if time.monotonic() > deadline:
-        raise CouldNotTell(f"The sandbox's API server does not serve {awaited} in time")
-    time.sleep(_POLL_SECONDS)
+def kinds_are_served(layout: Layout, settings: Settings) -> bool:
+    """Return whether the API server serves the kind of every definition."""
+    with _client(layout, settings) as client:
+        return all(_is_established(item) for item in _definitions(ApiextensionsV1Api(client)))
+
+
+def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
+    """Return whether the controllers made what every pod mounts: an account and the authority's certificate."""
+    with _client(layout, settings) as client:
+        core = CoreV1Api(client)
+        try:
+            core.read_namespaced_service_account("default", "default")
+            core.read_namespaced_config_map("kube-root-ca.crt", "default")
+        except NotFoundException:
+            return False
+        return True
 
 
 def forget_leases(layout: Layout, settings: Settings) -> None:
@@ -63,7 +78,8 @@ def forget_leases(layout: Layout, settings: Settings) -> None:
         CoordinationV1Api(client).delete_collection_namespaced_lease("kube-node-lease")
 
 
-def _client(layout: Layout, settings: Settings) -> ApiClient:
+@contextmanager
+def _client(layout: Layout, settings: Settings) -> Iterator[ApiClient]:
     configuration = Configuration(
         host=settings.server,
         api_key={"authorization": layout.token(ADMIN)},
@@ -71,43 +87,34 @@ def _client(layout: Layout, settings: Settings) -> ApiClient:
     )
     configuration.ssl_ca_cert = str(layout.authority)
     configuration.proxy = None  # never through the proxy of the environment: it is this machine
-    return ApiClient(configuration)
+    try:
+        with ApiClient(configuration) as client:
+            yield client
+    except (HTTPError, ApiException) as error:
+        raise CouldNotTell(f"The sandbox's API server at {settings.server} does not answer: {error}") from error
 
 
-def _name(definition: Document) -> str:
-    return definition["metadata"]["name"]
+def _definitions(api: ApiextensionsV1Api) -> list[Document]:
+    # Parsed here: the client's models of some thousand schema fields would take seconds.
+    response = cast("Any", api.list_custom_resource_definition(_preload_content=False))
+    return json.loads(response.data)["items"]
 
 
-def _apply(patch: Callable[..., object], name: str, document: Document) -> None:
+def _is_established(definition: Document) -> bool:
+    conditions = definition["status"].get("conditions") or []  # null in a new one
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+def _name(document: Document) -> str:
+    return document["metadata"]["name"]
+
+
+def _apply(patch: Callable[..., object], document: Document) -> None:
     """Apply on the server's side with one of the client's patch functions."""
     patch(
-        name,
+        _name(document),
         document,
         field_manager=_FIELD_MANAGER,
         force=True,
         _content_type="application/apply-patch+yaml",  # JSON is YAML
     )
-
-
-def _established(api: ApiextensionsV1Api) -> dict[str, bool]:
-    """Return every definition's name, and whether its kind is served."""
-    found: list[Document] = [item.to_dict() for item in api.list_custom_resource_definition().items]
-    return {
-        _name(item): any(
-            condition["type"] == "Established" and condition["status"] == "True"
-            for condition in (item.get("status") or {}).get("conditions") or []
-        )
-        for item in found
-    }
-
-
-def _pods_are_accepted(core: CoreV1Api) -> bool:
-    """Return whether the controllers made what every pod mounts: an account and the authority's certificate."""
-    try:
-        core.read_namespaced_service_account("default", "default")
-        core.read_namespaced_config_map("kube-root-ca.crt", "default")
-    except ApiException as error:
-        if error.status == 404:
-            return False
-        raise
-    return True

@@ -31,7 +31,7 @@ from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
 
-_START_SECONDS: Final = 120.0  # seconds; a slow laptop under load takes about a fifth of it
+_START_SECONDS: Final = 120.0  # a start takes 4 s; a laptop that builds something else at a time, much longer
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
@@ -157,7 +157,10 @@ class _Starter:
         self._ensure(_components.scheduler(binaries, layout))
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         self._ensure(_components.simulator(layout))
-        _objects.install(layout, settings, definitions, deadline=self._deadline)
+        _objects.install(layout, settings, definitions)
+        self._wait("kube-apiserver", "serve the new kinds", lambda: _objects.kinds_are_served(layout, settings))
+        accounts = "make the service accounts of pods"
+        self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))
         self._keep_alive()
         return status(self._name)
 
@@ -249,7 +252,7 @@ def _is_ready(layout: Layout, settings: Settings) -> bool:
         with contextlib.closing(connection):
             connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {layout.token(ADMIN)}"})
             return connection.getresponse().status == HTTPStatus.OK
-    except OSError:  # no certificate yet, or nobody listens yet
+    except (OSError, http.client.HTTPException):  # no certificate yet, or nobody listens yet
         return False
 
 

@@ -33,7 +33,7 @@ GPU = "nvidia.com/gpu"
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "20", GPU: "2"}
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
     """Return the first true value of `condition`, or its last value after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()) and time.monotonic() < deadline:
@@ -259,7 +259,7 @@ def test_validation_pods_get_their_status_from_nobody_here_but_are_deleted_at_on
     assert eventually(lambda: cluster.condition("agent", "PodScheduled"))
     assert cluster.phase("agent") == "Pending"
     cluster.core.delete_namespaced_pod("agent", cluster.namespace)
-    assert eventually(lambda: cluster.pods() == {"other"}, seconds=5.0)
+    assert eventually(lambda: cluster.pods() == {"other"}, seconds=15.0)
 
 
 def test_a_quota_refuses_the_pod_above_it_and_names_itself(cluster: Cluster) -> None:

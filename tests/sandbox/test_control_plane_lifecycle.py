@@ -69,7 +69,7 @@ def run_a_pod(status: Status, pod: str) -> None:
     assert eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -255,6 +255,11 @@ def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_sta
 
     assert eventually(is_refused)
     create("right", {"mig": {"strategy": "single"}})
+
+    strict["spec"]["scope"] = "Nowhere"
+    (tmp_path / "clusterpolicy.yaml").write_text(yaml.safe_dump(strict))
+    with pytest.raises(BadInput, match=r"clusterpolicies\.nvidia\.com.*Nowhere"):
+        up(crds_dir=tmp_path)
 
 
 def test_a_folder_without_definitions_is_refused_with_every_reason(tmp_path: Path) -> None:
