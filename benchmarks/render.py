@@ -3,7 +3,7 @@
 Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
 Each figure is a whole process, imports included. The bare side reads the inputs that `render` wrote and
-registers each with `pulumi.CustomResource` or `pulumi.ComponentResource` under the SDK's own mock monitor.
+registers each with its class of the SDK under the SDK's own mock monitor: no stack file, no plan, no files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 
 BARE = '''
-import json, sys
+import importlib, json, re, sys
 import pulumi
+import pulumi_kubernetes as k8s
 import pulumi.runtime.mocks as mocks
 
 class Echo(mocks.Mocks):
@@ -37,23 +38,37 @@ mocks.set_mocks(Echo(), project="gpu-platform", stack="bench", preview=True)
 class Component(pulumi.ComponentResource):
     pass
 
+def snake(name):
+    return re.sub("([A-Z])", lambda m: "_" + m[1].lower(), name)
+
+def typed(record, opts):
+    token, version, kind = re.fullmatch("kubernetes:([^/]+)/(v[^:]+):(.+)", record["type"]).groups()
+    inputs = {snake(key): value for key, value in record["inputs"].items() if key not in ("apiVersion", "kind")}
+    group = token.removesuffix(".k8s.io").split(".")[0]
+    try:
+        module = getattr(getattr(k8s, group), version)
+    except AttributeError:
+        return k8s.apiextensions.CustomResource(
+            record["name"], api_version=record["inputs"]["apiVersion"], kind=kind, opts=opts, **inputs
+        )
+    return getattr(module, kind)(record["name"], opts=opts, **inputs)
+
 def program():
     made = {}
     for record in json.load(open(sys.argv[1])):
         if record["type"] == "pulumi:pulumi:Stack":
             continue
-        parent = made.get(record["parent"])
-        opts = pulumi.ResourceOptions(
-            parent=parent, depends_on=[made[urn] for urn in record["dependencies"] if urn in made]
-        )
-        if record["custom"]:
-            one = pulumi.CustomResource(record["type"], record["name"], record["inputs"], opts)
+        depends = [made[urn] for urn in record["dependencies"] if urn in made]
+        opts = pulumi.ResourceOptions(parent=made.get(record["parent"]), depends_on=depends)
+        if record["type"] == "pulumi:providers:kubernetes":
+            made[record["urn"]] = k8s.Provider(record["name"], opts=opts)
+        elif record["custom"]:
+            made[record["urn"]] = typed(record, opts)
         else:
-            one = Component(record["type"], record["name"], None, opts)
-        made[record["urn"]] = one
+            made[record["urn"]] = Component(record["type"], record["name"], None, opts)
+    print(len(made))
 
-pulumi.runtime.test(lambda: program())()
-print(len(json.load(open(sys.argv[1]))))
+pulumi.runtime.test(program)()
 '''
 
 

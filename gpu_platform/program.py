@@ -1,20 +1,16 @@
-"""Runs the project's Pulumi program in process for a stack, and has the policy pack judge what it registers."""
+"""Runs the project's Pulumi program in process for a stack."""
 
 from __future__ import annotations
 
-import datetime
 import json
 
 from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
 from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.planning import Plan
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import ENVIRONMENT_FOLDER_KEY, LoadedStack
-from policies import Judgement, examine
 
 PROJECT = "gpu-platform"
 PROGRAM = PROJECT_ROOT / "__main__.py"
-POLICY_PACK = PROJECT_ROOT / "policies"
 
 
 def stack_config(loaded: LoadedStack) -> dict[str, str]:
@@ -37,9 +33,3 @@ def record_stack(
         preview=preview,
         resolve_stack=resolve_stack,
     )
-
-
-def judge(program: RecordedProgram, plan: Plan) -> Judgement:
-    """Have the policy pack judge a recorded program at the stack's own levels."""
-    records = [record.to_json() for record in program.resources]
-    return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())

@@ -10,8 +10,9 @@ from rich.table import Table
 
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
+from gpu_platform.judgement import judge
 from gpu_platform.planning import Plan, plan_as_json
-from gpu_platform.program import judge, record_stack
+from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 from policies import Judgement, Level
 

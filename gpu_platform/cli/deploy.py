@@ -13,8 +13,9 @@ from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import ExitCode, Finding, GpuPlatformError
+from gpu_platform.judgement import judge
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.program import judge, record_stack
+from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
