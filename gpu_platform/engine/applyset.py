@@ -166,6 +166,11 @@ def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | N
     return ApplySet(client, stack.rsplit("/", 1)[-1]).read_parent().outputs
 
 
+def is_deployed(client: KubernetesClient, stack: str) -> bool:
+    """Return whether this engine has deployed the stack, be it in part."""
+    return ApplySet(client, stack).read_parent().exists
+
+
 def _parent_name(stack: str) -> str:
     """Return a DNS name for the parent; a hash keeps apart what only letters DNS does not know tell apart."""
     slug = re.sub(r"[^a-z0-9.-]+", "-", stack.lower()).strip("-.")

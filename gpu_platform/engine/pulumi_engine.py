@@ -5,45 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pulumi import automation
 
-from gpu_platform.engine.changes import Action
-from gpu_platform.engine.properties import REDACTED
+from gpu_platform.engine.changes import Action, Change, Changes, FieldChange
+from gpu_platform.engine.objects import ObjectKey, object_key
+from gpu_platform.engine.properties import REDACTED, Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
+from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK_REFERENCE_TYPE
 from gpu_platform.errors import CouldNotTell, Finding
 from gpu_platform.paths import PROJECT_ROOT
 
-_ACTIONS: Final = {  # of the engine's operations; the steps of a replacement are not counted beside it
-    "create": Action.CREATE,
-    "update": Action.UPDATE,
-    "replace": Action.REPLACE,
-    "delete": Action.DELETE,
-    "same": Action.UNCHANGED,
+_ACTIONS: Final = {  # the steps of a replacement are not counted beside it
+    automation.OpType.CREATE: Action.CREATE,
+    automation.OpType.UPDATE: Action.UPDATE,
+    automation.OpType.REPLACE: Action.REPLACE,
+    automation.OpType.DELETE: Action.DELETE,
+    automation.OpType.SAME: Action.UNCHANGED,
 }
 
 OnOutput = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PulumiResult:
-    """What the CLI did, or would do: resources by action, and the stack's outputs (secrets hidden)."""
-
-    stack: str
-    counts: Mapping[Action, int]
-    outputs: Mapping[str, Any]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing changes."""
-        return not any(count for action, count in self.counts.items() if action is not Action.UNCHANGED)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return counts by action, in the form of the embedded engine's report."""
-        return {"stack": self.stack, "counts": {action.value: self.counts.get(action, 0) for action in Action}}
 
 
 class PulumiEngine:
@@ -66,58 +49,50 @@ class PulumiEngine:
     ) -> None:
         """Take the stack's name; `config_file` only where it is not the project's own file of that stack."""
         self._stack_name = stack
-        self._on_output = on_output
-        self._config_file = str(config_file) if config_file else None
+        self._common: dict[str, Any] = {
+            "config_file": str(config_file) if config_file else None,
+            "color": "never",
+            "on_output": on_output,
+            "on_error": on_output,
+        }
         self._policy_packs = [str(pack) for pack in policy_packs] or None
         self._options = automation.LocalWorkspaceOptions(
             pulumi_command=cli.command, env_vars=dict(env or {}), work_dir=str(project)
         )
         self._project = str(project)
 
-    def preview(self) -> PulumiResult:
+    def preview(self) -> Changes:
         """Return what `up` would do; the policy packs judge it."""
-        stack = self._stack()
+        stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
-            result = stack.preview(
-                policy_packs=self._policy_packs,
-                config_file=self._config_file,
-                color="never",
-                on_output=self._on_output,
-                on_error=self._on_output,
-            )
-        return PulumiResult(self._stack_name, _counts(result.change_summary), {})
+            stack.preview(policy_packs=self._policy_packs, on_event=steps, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
 
-    def up(self) -> PulumiResult:
+    def up(self) -> Changes:
         """Deploy the stack; the policy packs judge it first."""
-        stack = self._stack()
+        stack, steps = self._stack(), Steps()
         with _clean_errors("up", self._stack_name):
-            result = stack.up(
-                policy_packs=self._policy_packs,
-                config_file=self._config_file,
-                color="never",
-                show_secrets=False,
-                on_output=self._on_output,
-                on_error=self._on_output,
-            )
-        outputs = {name: REDACTED if output.secret else output.value for name, output in result.outputs.items()}
-        return PulumiResult(self._stack_name, _counts(result.summary.resource_changes), outputs)
+            stack.up(policy_packs=self._policy_packs, on_event=steps, show_secrets=False, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
 
-    def destroy(self) -> PulumiResult:
-        """Delete everything of the stack, and keep its configuration and history; fine where it is not there."""
+    def destroy(self) -> Changes:
+        """Delete everything of the stack, keep its configuration and history; fine where it is not there."""
+        steps = Steps()
         try:
             with _clean_errors("select", self._stack_name):
                 stack = automation.select_stack(self._stack_name, work_dir=self._project, opts=self._options)
         except _NoSuchStack:
-            return PulumiResult(self._stack_name, {}, {})
+            return Changes(self._stack_name, ())
         with _clean_errors("destroy", self._stack_name):
-            result = stack.destroy(
-                config_file=self._config_file,
-                color="never",
-                show_secrets=False,
-                on_output=self._on_output,
-                on_error=self._on_output,
-            )
-        return PulumiResult(self._stack_name, _counts(result.summary.resource_changes), {})
+            stack.destroy(on_event=steps, show_secrets=False, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the stack's outputs, the secret ones hidden."""
+        stack = self._stack()
+        with _clean_errors("stack output", self._stack_name):
+            found = stack.outputs()
+        return {name: REDACTED if output.secret else output.value for name, output in found.items()}
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
@@ -159,6 +134,53 @@ def _told(error: str) -> str:
     return "\n".join(told) or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
 
 
-def _counts(operations: automation.OpMap | None) -> dict[Action, int]:
-    found = {str(getattr(name, "value", name)): count for name, count in (operations or {}).items()}
-    return {action: found[name] for name, action in _ACTIONS.items() if name in found}
+class Steps:
+    """Reads the engine's events: what happens to each resource that a provider manages."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def __call__(self, event: automation.EngineEvent) -> None:
+        if event.res_outputs_event is None:
+            return
+        step = event.res_outputs_event.metadata
+        state = step.new or step.old
+        if step.op not in _ACTIONS or state is None or not state.custom:
+            return
+        if not step.type.startswith(PROVIDER_PREFIX) and step.type != STACK_REFERENCE_TYPE:
+            self.changes.append(Change(_ACTIONS[step.op], _key(step.urn, state.inputs or {}), _fields(step)))
+
+
+def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
+    """Return a Kubernetes object's own key, so that both engines report alike; else the type and name."""
+    type_, name = urn.split("::", 3)[2:]
+    type_ = type_.rpartition("$")[2]
+    if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:
+        return object_key(inputs)
+    return ObjectKey("", type_, "", name)
+
+
+def _fields(step: automation.StepEventMetadata) -> tuple[FieldChange, ...]:
+    if step.op not in (automation.OpType.UPDATE, automation.OpType.REPLACE):
+        return ()
+    old: Mapping[str, Any] = (step.old.inputs if step.old else None) or {}
+    new: Mapping[str, Any] = (step.new.inputs if step.new else None) or {}
+    paths = step.detailed_diff or step.diffs or ()
+    return tuple(FieldChange(path, _at(old, path), _at(new, path)) for path in paths)
+
+
+_PATH_PART: Final = re.compile(r'\["(?P<quoted>[^"]*)"\]|\[(?P<index>\d+)\]|(?P<name>[^.\[]+)')
+
+
+def _at(inputs: Mapping[str, Any], path: str) -> Json:
+    """Return the value at a property path such as `spec.containers[0].image`, or None."""
+    value: object = inputs
+    for part in _PATH_PART.finditer(path):
+        if part["index"] is not None and isinstance(value, list):
+            items = cast("list[object]", value)
+            value = items[int(part["index"])] if int(part["index"]) < len(items) else None
+        elif isinstance(value, Mapping):
+            value = cast("Mapping[str, object]", value).get(part["quoted"] or part["name"])
+        else:
+            return None
+    return cast("Json", value)

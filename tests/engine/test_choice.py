@@ -167,4 +167,4 @@ def test_an_update_of_somebody_else_could_not_be_passed(tmp_path: Path, backend:
 def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path: Path, backend: str) -> None:
     gone = engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255")
 
-    assert gone.destroy().counts == {}
+    assert gone.destroy().changes == ()
