@@ -1,0 +1,166 @@
+"""Commands that need no cluster, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.cli import main
+from gpu_platform.paths import STACKS_DIR
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main(list(arguments))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.mark.parametrize("stack", sorted(f.name.split(".")[1] for f in STACKS_DIR.glob("Pulumi.*.yaml")))
+def test_every_shipped_stack_passes_check(run: Any, stack: str) -> None:
+    code, out, _ = run("check", stack)
+    assert code == 0
+    assert "policies: no violation" in out
+
+
+def test_check_says_what_was_chosen_and_why(run: Any) -> None:
+    _, out, _ = run("check", "local", "--format", "json")
+    decisions = json.loads(out)["decisions"]
+    chosen = {(d["subject"], d["what"]): d for d in decisions}
+    assert chosen["pool train", "Topology Manager"]["chosen"] == "restricted (container)"
+    assert all(d["why"] for d in decisions)
+
+
+def test_check_ends_with_1_where_a_mandatory_policy_is_broken_and_with_0_where_it_is_advice(
+    run: Any, tmp_path: Path
+) -> None:
+    local = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+    stack = tmp_path / "Pulumi.many.yaml"
+    many = local.replace("{mode: time-slicing, replicas: 4}", "{mode: time-slicing, replicas: 6}")
+    stack.write_text(many, "utf-8")
+    code, out, _ = run("check", str(stack))
+    assert code == 1
+    assert "mandatory: sharing-replicas-bounded" in out
+    stack.write_text(many.replace("level: mandatory", "level: advisory"), "utf-8")
+    code, out, _ = run("check", str(stack))
+    assert code == 0
+    assert "advisory: sharing-replicas-bounded" in out
+
+
+def test_an_unknown_policy_rule_in_a_stack_is_bad_input(run: Any, tmp_path: Path) -> None:
+    stack = tmp_path / "Pulumi.typo.yaml"
+    text = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+    stack.write_text(text.replace("level: mandatory}", "level: mandatory, rules: {gpu-taint: {}}}"), "utf-8")
+    code, _, err = run("check", str(stack))
+    assert code == 2
+    assert "gpu-taint" in err
+
+
+def test_capacity_shows_physical_and_logical_gpus_grants_cost_and_waste(run: Any) -> None:
+    code, out, _ = run("capacity", "local", "--format", "json")
+    assert code == 0
+    document = json.loads(out)
+    pools = {pool["name"]: pool for pool in document["pools"]}
+    assert pools["notebooks"]["physical_gpus"] == 8
+    assert pools["notebooks"]["logical_gpus"] == {"nvidia.com/mig-1g.10gb": 56}
+    assert {r["name"]: (r["granted"], r["offered"]) for r in document["resources"]} == {
+        "nvidia.com/gpu": (16, 16),
+        "nvidia.com/gpu.shared": (4, 8),
+        "nvidia.com/mig-1g.10gb": (42, 56),
+    }
+    assert document["cost"]["usd_per_hour"] == pytest.approx(3 * 27.44705 + 2 * 0.526)
+    assert document["cost"]["ungranted_usd_per_hour"] == pytest.approx(0.25 * 27.44705 + 0.526, abs=1e-3)
+
+
+def test_capacity_of_a_team_stack_points_at_its_environment(run: Any) -> None:
+    code, _, err = run("capacity", "speech")
+    assert code == 2
+    assert "ask for local" in err
+
+
+def test_render_writes_resources_manifests_state_and_plan(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, told, _ = run("render", "local", "--out", str(out))
+    assert code == 0
+    resources = json.loads((out / "resources.json").read_text("utf-8"))
+    assert f"{len(resources)} resources" in told
+    assert resources[0]["type"] == "pulumi:pulumi:Stack"
+    assert set(resources[1]) == {"urn", "type", "name", "custom", "inputs", "parent", "dependencies"}
+    seen: set[str] = set()
+    for resource in resources:
+        assert set(resource["dependencies"]) <= seen, "a list in registration order"
+        seen.add(resource["urn"])
+    kubernetes = [r for r in resources if r["type"].startswith("kubernetes:")]
+    assert len(list((out / "manifests").rglob("*.yaml"))) == len(kubernetes)
+    assert json.loads((out / "state.json").read_text("utf-8"))["version"] == 3
+    assert json.loads((out / "plan.json").read_text("utf-8"))["stack"] == "local"
+
+
+def test_render_refuses_a_folder_with_files_of_somebody_else(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", "utf-8")
+    code, _, err = run("render", "local", "--out", str(tmp_path))
+    assert code == 2
+    assert str(tmp_path) in err
+    assert [f.name for f in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_rendered_numbers_are_whole_where_they_are_whole(run: Any, tmp_path: Path) -> None:
+    run("render", "local", "--out", str(tmp_path / "out"))
+    text = (tmp_path / "out" / "resources.json").read_text("utf-8")
+    assert '"replicas": 4' in text
+    assert '"replicas": 4.0' not in text
+
+
+def test_doctor_lists_tools_with_what_they_are_for_and_what_to_do(run: Any) -> None:
+    code, out, _ = run("doctor", "--format", "json")
+    assert code == 0
+    tools = {tool["name"]: tool for tool in json.loads(out)["tools"]}
+    assert {"Python", "Pulumi CLI", "Go", "sandbox control plane", "NVML"} <= set(tools)
+    assert all(tool["remedy"] and tool["needed_for"] for tool in tools.values())
+
+
+def test_node_check_without_a_driver_could_not_tell_and_says_what_to_do(run: Any) -> None:
+    code, out, _ = run("node-check", "--machine", "p4de.24xlarge", "--format", "json")
+    checks = json.loads(out)
+    if code == 3:  # the usual case: no GPU where tests run
+        assert {check["verdict"] for check in checks} <= {"could-not-tell", "not-applicable"}
+        assert any("driver" in check["remediation"] for check in checks)
+    assert {"id", "verdict", "expected", "observed", "severity", "remediation"} <= set(checks[0])
+
+
+def test_node_check_of_an_unknown_machine_type_suggests_one(run: Any) -> None:
+    code, _, err = run("node-check", "--machine", "p5.48xlargee")
+    assert code == 2
+    assert "did you mean 'p5.48xlarge'?" in err
+
+
+def test_node_check_takes_one_of_expect_and_machine(run: Any, tmp_path: Path) -> None:
+    code, _, err = run("node-check", "--machine", "p5.48xlarge", "--expect", str(tmp_path / "e.json"))
+    assert code == 2
+    assert "one of --expect and --machine" in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["chek", "local"], ["check"], ["check", "local", "--format", "xml"], ["--nope"]]
+)
+def test_a_wrong_call_is_bad_input_without_a_traceback(run: Any, arguments: list[str]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert err
+
+
+def test_the_status_of_a_sandbox_that_is_not_there_is_a_finding(run: Any) -> None:
+    code, out, _ = run("sandbox", "status", "--name", "nowhere", "--format", "json")
+    assert code == 1
+    assert json.loads(out)["state"] == "absent"
