@@ -26,7 +26,7 @@ class Operator:
 
     resource: Resource
     values: Value
-    default_mig_strategy: Literal["none", "single"]
+    default_mig_strategy: Literal["", "single"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ class MigLayout:
 def operator(stack: Stack) -> Operator | None:
     """Return the GPU Operator of the stack, if it has one. The chart's own default strategy is `single`."""
     for resource in stack.of_kind("nvidia.com/ClusterPolicy"):
-        return Operator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "none")
+        return Operator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "")
     for resource in stack.of_kind(*_HELM_KINDS):
         chart = _below(resource, "chart")
         if isinstance(chart, str) and chart.rstrip("/").rpartition("/")[2] == "gpu-operator":
@@ -171,18 +171,23 @@ def device_plugin_config_of(stack: Stack, pool: Pool) -> DevicePluginConfig | No
     raise key.not_visible(f"the device-plugin config {wanted!r} is not in this stack")
 
 
-def mig_strategy_of(stack: Stack, pool: Pool) -> str:
-    """Return how MIG instances of a pool are offered: none, single or mixed. Raises NotVisible.
+def mig_strategy_of(stack: Stack, pool: Pool) -> tuple[str, bool]:
+    """Return how MIG instances of a pool are offered (none, single or mixed), and whether the operator decides it.
 
-    The config that a node's label names wins over the operator's value (NVIDIA/gpu-operator issue 704).
+    The operator hands a strategy of its own to the device plugin as MIG_STRATEGY, which counts before the config
+    that the nodes' label names; left empty it leaves each node to its config. Source: NVIDIA/gpu-operator,
+    controllers/object_controls.go (applyMIGConfiguration); k8s-device-plugin, api/config/v1/flags.go.
+    Raises NotVisible.
     """
-    config = device_plugin_config_of(stack, pool)
-    if config is not None and (strategy := config.document.get("flags", "migStrategy").text()):
-        return strategy
     found = stack.view(operator)
     if found is None:
         raise pool.label(names.MIG_CONFIG_LABEL).not_visible("the GPU Operator is not in this stack")
-    return found.values.get("mig", "strategy").text() or found.default_mig_strategy
+    said = found.values.get("mig", "strategy").text()
+    if strategy := found.default_mig_strategy if said is None else said:
+        return strategy, True
+    config = device_plugin_config_of(stack, pool)
+    said = config.document.get("flags", "migStrategy").text() if config is not None else None
+    return said or "none", False
 
 
 def mig_config_of(pool: Pool) -> Value | None:

@@ -159,7 +159,7 @@ def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
             return
         whole = any(not instances for instances in kinds)
         mixed, what = len(profiles) > 1 or whole, ", ".join(profiles) + (" and whole GPUs" if whole else "")
-    strategy = mig_strategy_of(stack, pool)
+    strategy, by_operator = mig_strategy_of(stack, pool)
     if strategy == "mixed" or (strategy == "single" and not mixed):
         return
     yield Breach(
@@ -167,6 +167,7 @@ def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
         found=f"MIG strategy {strategy!r} with {what} in layout {label.text()!r}, pool {pool.name!r}",
         allowed="strategy mixed" if mixed else "strategy single or mixed",
         fix="set flags.migStrategy: mixed in the pool's device-plugin config"
+        + (" and leave mig.strategy empty in the operator's values, which win" if by_operator else "")
         + (", or give every GPU of the node the same single profile" if mixed else ""),
     )
 

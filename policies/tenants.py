@@ -88,7 +88,7 @@ def _offered(stack: Stack, pool: Pool) -> set[str]:
     """Return the GPU resources that a pool's nodes offer. Raises NotVisible."""
     offered: set[str] = set()
     for instances in mig_instances_of(stack, pool):
-        if instances and mig_strategy_of(stack, pool) == "mixed":
+        if instances and mig_strategy_of(stack, pool)[0] == "mixed":
             offered |= {names.mig_resource(profile) for profile in instances}
         else:
             offered.add(names.GPU_RESOURCE)

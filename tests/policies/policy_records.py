@@ -147,7 +147,7 @@ def cluster_policy(**spec: Any) -> Record:
                     "enabled": True,
                     "config": {"name": "device-plugin-config-1a2b", "default": "default"},
                 },
-                "mig": {"strategy": "mixed"},
+                "mig": {},
                 "migManager": {"enabled": True, "config": {"name": "mig-parted-config-3c4d"}},
                 **spec,
             },

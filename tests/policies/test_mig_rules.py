@@ -208,12 +208,30 @@ def test_gpus_that_stay_whole_beside_mig_need_the_mixed_strategy():
     assert "1g.10gb and whole GPUs" in only(found).problem.found
 
 
-def test_the_nodes_config_wins_over_the_operators_strategy():
-    stack = [mig_node(), cluster_policy(mig={"strategy": "single"}), mig_parted_config_map(MIXED)]
-    overridden = device_plugin_config_map(notebooks=with_strategy("mixed"))
-    silent = device_plugin_config_map(notebooks="version: v1\nflags: {}")
-    assert violations("mig-strategy-consistent", *stack, overridden) == []
-    assert only(violations("mig-strategy-consistent", *stack, silent))
+def test_the_operators_strategy_wins_over_the_nodes_config():
+    config = device_plugin_config_map(notebooks=with_strategy("mixed"))
+    stack = [mig_node(), mig_parted_config_map(MIXED), config]
+    found = only(violations("mig-strategy-consistent", *stack, cluster_policy(mig={"strategy": "single"})))
+    assert "leave mig.strategy empty" in found.problem.fix
+    assert violations("mig-strategy-consistent", *stack, cluster_policy(mig={"strategy": "mixed"})) == []
+
+
+def test_a_strategy_that_nobody_sets_is_none():
+    config = device_plugin_config_map(notebooks="version: v1\nflags: {}")
+    stack = [mig_node(), cluster_policy(), mig_parted_config_map(MIXED), config]
+    assert "'none'" in only(violations("mig-strategy-consistent", *stack)).problem.found
+
+
+def test_an_empty_strategy_in_helm_values_leaves_each_node_to_its_config():
+    values = {
+        "mig": {"strategy": ""},
+        "devicePlugin": {"config": {"name": "plugin", "data": {"notebooks": with_strategy("mixed")}}},
+        "migManager": {"config": {"name": "mig-parted-config-3c4d"}},
+    }
+    stack = [mig_node(), mig_parted_config_map(MIXED)]
+    assert violations("mig-strategy-consistent", *stack, helm_release(values)) == []
+    del values["mig"]
+    assert "'single'" in only(violations("mig-strategy-consistent", *stack, helm_release(values))).problem.found
 
 
 def test_the_charts_own_default_is_single_and_too_little_for_a_balanced_layout():
