@@ -9,7 +9,6 @@ Tests that use it are run by one worker (`--dist loadgroup`), for they share the
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -29,10 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        folder = Path(os.environ.pop(_FOLDER))
+        folder = Path(os.environ[_FOLDER])  # which `down` reads, too
         for sandbox in folder.iterdir():
             control_plane.down(sandbox.name)
-        shutil.rmtree(folder)
+        folder.rmdir()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
