@@ -7,11 +7,11 @@ import pulumi
 from components.environment import build_environment
 from components.team import build_team
 from gpu_platform.errors import BadInput
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.paths import stacks_dir
 from gpu_platform.stacks import plan_platform
 
 config = pulumi.Config("gpu-platform")
-folder = Path(config.get("environmentFolder") or STACKS_DIR)
+folder = Path(config.get("environmentFolder") or stacks_dir())
 try:
     plan = plan_platform(config.require_object("platform"), pulumi.get_stack(), folder=folder)
 except BadInput as error:

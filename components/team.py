@@ -13,7 +13,10 @@ from gpu_platform.planning.plan import TeamPlan
 
 def build_team(plan: TeamPlan) -> dict[str, Any]:
     """Register a team's tenant on the cluster of its environment, reached by a stack reference."""
-    environment = pulumi.StackReference(plan.environment_stack)
+    name = plan.environment_stack
+    if "/" not in name:
+        name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{name}"
+    environment = pulumi.StackReference(plan.environment_stack, stack_name=name)
     kubeconfig = environment.require_output("kubeconfig")
     cluster = Cluster(plan.cluster.name, plan.cluster, kubeconfig)
     on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])

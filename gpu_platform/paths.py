@@ -7,6 +7,13 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 STACKS_DIR = PROJECT_ROOT / "stacks"
+STACKS_DIR_VARIABLE = "GPU_PLATFORM_STACKS_DIR"
+POLICY_PACK = PROJECT_ROOT / "policies"
+
+
+def stacks_dir() -> Path:
+    """Return the folder of stack files: `$GPU_PLATFORM_STACKS_DIR`, else the project's own."""
+    return Path(os.environ.get(STACKS_DIR_VARIABLE) or STACKS_DIR)
 
 
 def cache_dir() -> Path:

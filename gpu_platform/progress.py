@@ -6,7 +6,7 @@ Everything goes to standard error, so that standard output stays what a command'
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -26,7 +26,7 @@ class Progress:
             self._console.print(escape(text))
 
     @contextmanager
-    def step(self, text: str) -> Iterator[None]:
+    def step(self, text: str) -> Generator[None]:
         """Show `text` while the body runs, then the same with the seconds it took."""
         started = time.monotonic()
         if self._quiet:

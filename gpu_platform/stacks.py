@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.paths import stacks_dir
 from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, make_environment_plan, make_team_plan
 from gpu_platform.spec import (
     Environment,
@@ -47,10 +47,11 @@ def load_stack(stack: str) -> LoadedStack:
     return LoadedStack(file.stack, file.path, file.platform, plan)
 
 
-def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path = STACKS_DIR) -> Plan:
+def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:
     """Validate and plan a platform object, as Pulumi's configuration or a stack file gives it.
 
-    `source` names the file in errors; `folder` is where a team's environment file is looked for.
+    `source` names the file in errors; `folder` is where a team's environment file is looked for, by default
+    the folder of stack files.
     Raises BadInput with every problem.
     """
     source = source or f"stack {stack}"
@@ -61,7 +62,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
     try:
         if isinstance(spec, Environment):
             return make_environment_plan(spec, stack, load_catalog())
-        return _plan_team(spec, stack, source, folder)
+        return _plan_team(spec, stack, source, folder or stacks_dir())
     except BadInput as error:
         raise BadInput(source, error.problems) from None
 

@@ -11,7 +11,6 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cluster_access import client_of
-from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import ExitCode, Finding, GpuPlatformError
 from gpu_platform.judgement import judge
 from gpu_platform.planning import EnvironmentPlan
@@ -34,27 +33,29 @@ class _Prepared:
     progress: Progress
 
 
-def _prepare(stack: str, engine: str, *, quiet: bool) -> _Prepared:
-    """Judge a stack, choose its engine and start its sandbox; raises what is wrong before anything changes."""
+def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _Prepared:
+    """Judge a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
+
+    With `judged` a broken mandatory policy is raised as a Finding.
+    """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
     judgement = judge(recorded, loaded.plan)
+    if judged and verdict(judgement) is not ExitCode.GOOD:
+        if not quiet:
+            show_judgement(console(), judgement)
+        raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
+    if loaded.plan.cluster.provider == "sandbox":
+        control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
     return _Prepared(loaded, judgement, deployment, progress)
 
 
-def _start_sandbox(prepared: _Prepared) -> None:
-    cluster = prepared.loaded.plan.cluster
-    if cluster.provider == "sandbox":
-        control_plane.up(cluster.name, progress=prepared.progress)
-
-
 def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     """Print what `up` would change; a finding where a mandatory policy refuses it."""
     prepared = _prepare(stack, engine, quiet=as_json)
-    _start_sandbox(prepared)
     changes = prepared.deployment.preview()
     if as_json:
         document = {"version": 1, "policies": prepared.judgement.as_json(), "changes": changes}
@@ -62,7 +63,7 @@ def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     else:
         show_changes(console(), changes)
         show_judgement(console(), prepared.judgement)
-    return verdict(prepared.judgement)
+    return ExitCode.GOOD
 
 
 def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
@@ -70,14 +71,11 @@ def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     prepared = _prepare(stack, engine, quiet=as_json)
     if not as_json:
         show_judgement(console(), prepared.judgement)
-    if verdict(prepared.judgement) is not ExitCode.GOOD:
-        raise Finding(f"stack {prepared.loaded.stack}: mandatory policies are broken; nothing was changed")
-    _start_sandbox(prepared)
     failure: GpuPlatformError | None = None
     summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why)
     try:
         summary.changes = prepared.deployment.up()
-    except (NotReady, Finding) as error:
+    except Finding as error:
         failure = error
     plan = prepared.loaded.plan
     if plan.kind == "environment":
@@ -107,12 +105,11 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
 
 def destroy_stack(stack: str, engine: str) -> ExitCode:
     """Remove everything that a stack deployed, and nothing else."""
-    prepared = _prepare(stack, engine, quiet=False)
-    plan = prepared.loaded.plan
-    if plan.cluster.provider == "sandbox" and control_plane.status(plan.cluster.name).state == "absent":
-        print(f"sandbox {plan.cluster.name} does not exist: nothing to destroy")
+    cluster = load_stack(stack).plan.cluster
+    if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
+        print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
-    _start_sandbox(prepared)
+    prepared = _prepare(stack, engine, quiet=False, judged=False)
     prepared.deployment.destroy()
     print(f"stack {prepared.loaded.stack}: nothing left")
     return ExitCode.GOOD

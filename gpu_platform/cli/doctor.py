@@ -43,7 +43,7 @@ def _package(name: str) -> str:
 
 
 def _nvml() -> str:
-    import pynvml
+    import pynvml  # pyright: ignore[reportMissingTypeStubs] - it has none
 
     try:
         pynvml.nvmlInit()

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import stack_outputs
+from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
+from gpu_platform.engine.pulumi_cli import PulumiCli
+from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import CouldNotTell
+from gpu_platform.paths import POLICY_PACK, STACKS_DIR, STACKS_DIR_VARIABLE
+from gpu_platform.planning import plan_as_json
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import LoadedStack
@@ -55,7 +64,7 @@ class EmbeddedDeployment:
     loaded: LoadedStack
     progress: Progress
     why: str
-    engine: str = "embedded"
+    engine: str = EngineName.EMBEDDED.value
 
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
@@ -81,8 +90,67 @@ class EmbeddedDeployment:
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 
 
+@dataclass(frozen=True, slots=True)
+class PulumiDeployment:
+    """The Pulumi CLI, with the policy pack on at the stack's own levels."""
+
+    loaded: LoadedStack
+    progress: Progress
+    cli: PulumiCli
+    engine: str = EngineName.PULUMI.value
+
+    @property
+    def why(self) -> str:
+        """Which CLI it is, and its backend."""
+        return self.cli.why
+
+    def preview(self) -> ChangesDocument:
+        """Run `pulumi preview`."""
+        with self._driver() as driver:
+            return driver.preview().to_json()
+
+    def up(self) -> ChangesDocument:
+        """Run `pulumi up`."""
+        with self._driver() as driver:
+            return driver.up().to_json()
+
+    def destroy(self) -> ChangesDocument:
+        """Run `pulumi destroy`."""
+        with self._driver() as driver:
+            return driver.destroy().to_json()
+
+    @contextmanager
+    def _driver(self) -> Generator[PulumiEngine]:
+        folder = self.loaded.path.resolve().parent
+        with tempfile.TemporaryDirectory() as scratch:
+            policies = Path(scratch) / "policies.json"
+            policies.write_text(json.dumps(plan_as_json(self.loaded.plan.policy.config)), "utf-8")
+            yield PulumiEngine(
+                self.cli,
+                self.loaded.stack,
+                config_file=None if folder == STACKS_DIR else self.loaded.path.resolve(),
+                policy_packs=[POLICY_PACK],
+                policy_configs=[policies],
+                env={STACKS_DIR_VARIABLE: str(folder)},
+                on_output=self.progress.line,
+            )
+
+
 def choose_deployment(
     loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress
 ) -> Deployment:
-    """Choose the engine of a stack; raises BadInput where the requested one cannot deploy it."""
-    return EmbeddedDeployment(loaded, progress, "asked for")
+    """Choose the engine of a stack; raises BadInput where the embedded one is all there is and cannot deploy it.
+
+    A stack's sandbox runs by now.
+    """
+    choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded))
+    if choice.cli is None:
+        return EmbeddedDeployment(loaded, progress, choice.why)
+    return PulumiDeployment(loaded, progress, choice.cli)
+
+
+def _is_embedded(loaded: LoadedStack) -> bool:
+    """Return whether the sandbox holds the stack as the embedded engine deployed it; elsewhere it deploys none."""
+    if loaded.plan.cluster.provider != "sandbox":
+        return False
+    return stack_outputs(client_of(loaded.plan), loaded.stack) is not None

@@ -44,10 +44,14 @@ class PulumiEngine:
         project: Path = PROJECT_ROOT,
         config_file: Path | None = None,
         policy_packs: Sequence[Path] = (),
+        policy_configs: Sequence[Path] = (),
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> None:
-        """Take the stack's name; `config_file` only where it is not the project's own file of that stack."""
+        """Take the stack's name; `config_file` only where it is not the project's own file of that stack.
+
+        `policy_configs`: a JSON file of settings for each of the packs, or none at all.
+        """
         self._stack_name = stack
         self._common: dict[str, Any] = {
             "config_file": str(config_file) if config_file else None,
@@ -55,7 +59,10 @@ class PulumiEngine:
             "on_output": on_output,
             "on_error": on_output,
         }
-        self._policy_packs = [str(pack) for pack in policy_packs] or None
+        self._policies: dict[str, Any] = {
+            "policy_packs": [str(pack) for pack in policy_packs] or None,
+            "policy_pack_configs": [str(config) for config in policy_configs] or None,
+        }
         self._options = automation.LocalWorkspaceOptions(
             pulumi_command=cli.command, env_vars=dict(env or {}), work_dir=str(project)
         )
@@ -65,14 +72,14 @@ class PulumiEngine:
         """Return what `up` would do; the policy packs judge it."""
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
-            stack.preview(policy_packs=self._policy_packs, on_event=steps, **self._common)
+            stack.preview(on_event=steps, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
         """Deploy the stack; the policy packs judge it first."""
         stack, steps = self._stack(), Steps()
         with _clean_errors("up", self._stack_name):
-            stack.up(policy_packs=self._policy_packs, on_event=steps, show_secrets=False, **self._common)
+            stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def destroy(self) -> Changes:

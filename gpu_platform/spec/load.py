@@ -13,7 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.errors import BadInput, Problem, did_you_mean
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.paths import stacks_dir
 from gpu_platform.spec.problems import problems_of
 from gpu_platform.spec.stack import Environment, Stack, TeamStack
 
@@ -62,8 +62,8 @@ def find_stack_file(stack: str) -> Path:
         path = Path(stack)
         known: list[str] = []
     else:
-        path = STACKS_DIR / f"Pulumi.{stack}.yaml"
-        known = sorted(file.name.split(".")[1] for file in STACKS_DIR.glob("Pulumi.*.yaml"))
+        path = stacks_dir() / f"Pulumi.{stack}.yaml"
+        known = sorted(file.name.split(".")[1] for file in stacks_dir().glob("Pulumi.*.yaml"))
     if path.is_file():
         return path
     allowed = "a stack of this project (" + ", ".join(known) + ")" if known else "the path of a stack file"
