@@ -75,6 +75,6 @@ def _in_order(objects: tuple[KubernetesObject, ...]) -> tuple[KubernetesObject, 
     urns = {declared.record.urn for declared in objects}
     first: dict[str, KubernetesObject] = {}
     for declared in objects:
-        if is_first(declared.key) and False:
+        if is_first(declared.key) and urns.intersection(declared.record.dependencies) <= first.keys():
             first[declared.record.urn] = declared
     return (*first.values(), *(declared for declared in objects if declared.record.urn not in first))
