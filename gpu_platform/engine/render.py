@@ -102,6 +102,7 @@ def _remove(out: Path, paths: Iterable[str]) -> None:
     folders: set[Path] = set()
     for path in paths:
         (out / path).unlink(missing_ok=True)
+        _temporary(out / path).unlink(missing_ok=True)
         folders.add((out / path).parent)
     for folder in folders:
         if folder.is_dir() and not any(folder.iterdir()):
@@ -113,9 +114,13 @@ def _remove(out: Path, paths: Iterable[str]) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Replace one file at once."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = _temporary(path)
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
 
 
 def _json_lines(entries: Iterable[Mapping[str, Any]]) -> str:
