@@ -86,11 +86,11 @@ def is_alive(pid: int) -> bool:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Return every process on this machine that works in `folder`."""
+    """Return every process on this machine that works below `folder`, even one that was removed."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if Path(os.readlink(process / "cwd")).is_relative_to(folder):
+            if os.readlink(process / "cwd").startswith(str(folder)):
                 found.append(int(process.name))
         except OSError:  # gone meanwhile, or another user's
             continue
@@ -168,6 +168,16 @@ def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: 
     assert not is_remembered(sandbox, "mine")
     control_plane.down(NAME)
     assert control_plane.status("shared").state == "running"
+
+
+def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
+    one_test = f"{Path(__file__).parent}/test_control_plane.py::test_the_api_server_says_the_pinned_version"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one_test]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # where the run has the folder of its sandboxes
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "1 passed" in run.stdout
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.glob("gpu-platform-*")) == []
 
 
 def test_the_data_can_live_elsewhere_and_are_found_by_name(tmp_path: Path) -> None:
