@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from gpu_platform.catalog import Catalog, load_catalog
-from sandbox.nvml._faults import FAULT_KINDS, Fault
+from sandbox.nvml._faults import FAULT_KINDS, Fault, describe_faults
 from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode, build_node
 from sandbox.nvml._library import Installation, SimulatedLibrary
 from sandbox.nvml._profile import MigLayout, NodeProfile, parse_faults, parse_profile
@@ -20,6 +20,7 @@ __all__ = [
     "SimulatedLibrary",
     "SimulatedNode",
     "build_node",
+    "describe_faults",
     "install",
     "parse_faults",
     "parse_profile",

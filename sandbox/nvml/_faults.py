@@ -1,4 +1,4 @@
-"""Faults that a simulated node can have, one typed model each. README: `python -m sandbox.nvml.run --help`.
+"""Faults that a simulated node can have, one typed model each; `python -m sandbox.nvml.run --faults` lists them.
 
 A fault is a small JSON object: `{"kind": "gpu-missing", "index": 3}`. `index` counts the GPUs of the machine
 from 0, as they are without any fault.
@@ -203,6 +203,18 @@ Fault = (
     | FunctionMissing
 )
 AnyFault = Annotated[Fault, Field(discriminator="kind")]
-FAULT_KINDS: tuple[str, ...] = tuple(
-    model.model_fields["kind"].default for model in Fault.__args__
-)  # `get_args` loses the element type
+_MODELS: tuple[type[_Fault], ...] = Fault.__args__  # `get_args` loses the element type
+FAULT_KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for model in _MODELS)
+
+
+def describe_faults() -> str:
+    """Return every fault for people: its kind, its fields (with defaults), what it does."""
+    lines: list[str] = []
+    for kind, model in zip(FAULT_KINDS, _MODELS, strict=True):
+        fields = [
+            name if field.is_required() else f"{name}={field.default}"
+            for name, field in model.model_fields.items()
+            if name != "kind"
+        ]
+        lines += [f"{kind} {' '.join(fields)}".rstrip(), f"    {model.__doc__}"]
+    return "\n".join(lines)

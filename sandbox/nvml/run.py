@@ -27,6 +27,7 @@ READ_COMMAND: Final = "read-nvml"
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the agent; ends with its exit code."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.nvml.run", description=__doc__)
+    parser.add_argument("--faults", action=_ListFaults, help="list the faults that a profile can have, and exit")
     parser.add_argument("--profile", required=True, metavar="FILE", help="NodeProfile as JSON")
     parser.add_argument("agent", metavar="AGENT.pyz")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -36,6 +37,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", parsed.profile, "--", parsed.agent]
     environment = {**os.environ, READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
     os.execve(sys.executable, [sys.executable, parsed.agent, *parsed.arguments], environment)  # noqa: S606
+
+
+class _ListFaults(argparse.Action):
+    """Like `--version`: prints and exits before anything else is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
+        from sandbox.nvml import describe_faults
+
+        print(describe_faults())
+        parser.exit()
 
 
 def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +25,14 @@ def profile(**more):
 
 def test_every_fault_of_the_field_can_be_simulated():
     assert set(FAULT_KINDS) >= CONTRACT
+
+
+def test_every_fault_is_documented_with_its_fields():
+    command = [sys.executable, "-m", "sandbox.nvml.run", "--faults"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    listed = [line.split()[0] for line in text.splitlines() if not line.startswith(" ")]
+    assert listed == list(FAULT_KINDS)
+    assert "nvlink-degraded index link=0\n    One NVLink of the GPU is inactive." in text
 
 
 def test_a_profile_survives_json():

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,10 @@ def test_no_byte_depends_on_the_machine_or_the_day_it_was_built():
     assert {entry.compress_type for entry in entries} == {zipfile.ZIP_STORED}
     assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
     assert {(entry.create_system, entry.external_attr >> 16) for entry in entries} == {(3, 0o100644)}
+
+
+def test_the_agent_has_the_version_of_the_project():
+    assert metadata.version("gpu-platform") == agent_package.AGENT_VERSION
 
 
 def test_it_fits_a_config_map_with_room_to_grow():
