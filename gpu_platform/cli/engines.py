@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.apply import apply
-from gpu_platform.engine.applyset import stack_outputs
+from gpu_platform.engine.applyset import is_deployed, stack_outputs
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.destroy import destroy
@@ -21,7 +25,7 @@ from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import CouldNotTell
-from gpu_platform.paths import POLICY_PACK, STACKS_DIR, STACKS_DIR_VARIABLE
+from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_as_json
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -128,12 +132,25 @@ class PulumiDeployment:
             yield PulumiEngine(
                 self.cli,
                 self.loaded.stack,
-                config_file=None if folder == STACKS_DIR else self.loaded.path.resolve(),
+                project=PROJECT_ROOT if folder == STACKS_DIR else _project_for(folder, Path(scratch)),
                 policy_packs=[POLICY_PACK],
                 policy_configs=[policies],
                 env={STACKS_DIR_VARIABLE: str(folder)},
                 on_output=self.progress.line,
             )
+
+
+def _project_for(folder: Path, scratch: Path) -> Path:
+    """Return a Pulumi project that runs ours with the stack files of another folder.
+
+    Pulumi writes its encryption salt into the stack file, which it finds only by the project's stackConfigDir:
+    a path relative to Pulumi.yaml.
+    """
+    project: dict[str, Any] = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"))
+    project |= {"main": str(PROJECT_ROOT), "stackConfigDir": os.path.relpath(folder, scratch.resolve())}
+    project["runtime"]["options"]["virtualenv"] = sys.prefix
+    (scratch / "Pulumi.yaml").write_text(yaml.safe_dump(project), "utf-8")
+    return scratch
 
 
 def choose_deployment(
@@ -153,4 +170,4 @@ def _is_embedded(loaded: LoadedStack) -> bool:
     """Return whether the sandbox holds the stack as the embedded engine deployed it; elsewhere it deploys none."""
     if loaded.plan.cluster.provider != "sandbox":
         return False
-    return stack_outputs(client_of(loaded.plan), loaded.stack) is not None
+    return is_deployed(client_of(loaded.plan), loaded.stack)

@@ -124,6 +124,10 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
         raise Finding(f"pulumi {operation} of stack {stack} failed:\n{_told(str(error))}") from error
 
 
+# The CLI stops the program when a resource fails, and shows the program's own surprise.
+_STOPPED_PROGRAM: Final = re.compile(
+    r"^ *Traceback \(most recent call last\):\n(?:.*\n)*? *KeyboardInterrupt *$\n?", re.M
+)
 _HEADINGS: Final = ("Diagnostics:", "Policies:", "Outputs:", "Resources:", "Duration:")
 
 
@@ -137,8 +141,8 @@ def _told(error: str) -> str:
             heading = line.strip()
         elif line.strip() and not line.strip().startswith("✅"):  # a policy pack that has nothing to say
             sections.setdefault(heading, []).append(line)
-    told = [*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())]
-    return "\n".join(told) or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    told = "\n".join([*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())])
+    return _STOPPED_PROGRAM.sub("", told).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
 
 
 class Steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 import time
@@ -83,6 +84,8 @@ class Platform:
     kubeconfig: Path
     folder: Path
     state: dict[str, Any]  # the platform object last deployed by stack; shared by all tests
+    engine: str = "embedded"
+    env: dict[str, str] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, platform: dict[str, Any], stack: str = "shop") -> Path:
@@ -93,13 +96,20 @@ class Platform:
     def run(self, *arguments: str) -> Ran:
         if arguments[0] in {"up", "destroy"}:
             self.state.clear()
-        ran = subprocess.run([*GPU_PLATFORM, *arguments], capture_output=True, text=True, timeout=240, check=False)
+        ran = subprocess.run(
+            [*GPU_PLATFORM, *arguments],
+            env={**os.environ, **self.env},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
         assert "Traceback" not in ran.stderr, ran.stderr
         return Ran(ran.returncode, ran.stdout, ran.stderr)
 
     def up(self, platform: dict[str, Any], stack: str = "shop", *options: str) -> Ran:
         file = self.write(platform, stack)
-        ran = self.run("up", str(file), "--engine", "embedded", "--format", "json", *options)
+        ran = self.run("up", str(file), "--engine", self.engine, "--format", "json", *options)
         if ran.code == 0:
             self.state[stack] = copy.deepcopy(platform)
         return ran

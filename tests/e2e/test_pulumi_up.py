@@ -1,0 +1,178 @@
+"""The real Pulumi CLI, through the Automation API, on a file backend, against the sandbox; and both engines held
+against each other.
+
+They run where `pulumi` and its Kubernetes provider are on PATH.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from tests.e2e.conftest import Platform, eventually
+
+MISSING = [name for name in ("pulumi", "pulumi-resource-kubernetes") if shutil.which(name) is None]
+SANDBOX = "e2e-pulumi"
+KINDS = [
+    ("v1", "Namespace"),
+    ("v1", "Node"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+    ("v1", "ResourceQuota"),
+    ("v1", "LimitRange"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("nvidia.com/v1", "ClusterPolicy"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"),
+]
+SERVERS_OWN = {
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "annotations",
+    "labels",
+}
+# What an engine marks its objects with, and what controllers and the simulated operator add by and by.
+NOT_DECLARED = ("applyset.kubernetes.io/", "pulumi.com/", "deployment.kubernetes.io/", "deprecated.", "sandbox.")
+
+pytestmark = [
+    pytest.mark.pulumi,
+    pytest.mark.sandbox,
+    pytest.mark.xdist_group("e2e-pulumi"),
+    pytest.mark.skipif(bool(MISSING), reason=f"not on PATH: {', '.join(MISSING)}"),
+]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[control_plane.Status]:
+    yield control_plane.up(SANDBOX, progress=Progress(quiet=True))
+    control_plane.down(SANDBOX)
+
+
+@pytest.fixture
+def pulumi(
+    running: control_plane.Status, tmp_path_factory: pytest.TempPathFactory, base: dict[str, Any]
+) -> Platform:
+    base["cluster"]["name"] = SANDBOX
+    base["validation"]["timeout"] = "2m"
+    folder = tmp_path_factory.getbasetemp() / "pulumi-stacks"
+    backend = tmp_path_factory.getbasetemp() / "pulumi-backend"
+    for path in (folder, backend):
+        path.mkdir(exist_ok=True)
+    env = {
+        "PULUMI_BACKEND_URL": backend.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    client = KubernetesClient(running.kubeconfig)
+    return Platform(client, running.kubeconfig, Path(folder), {}, engine="pulumi", env=env)
+
+
+def test_the_whole_life_of_a_stack(pulumi: Platform, base: dict[str, Any]) -> None:
+    previewed = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi", "--format", "json")
+    assert previewed.code == 0, previewed.err
+    declared = previewed.json["changes"]["counts"]["create"]
+    assert declared > 30
+    assert list(pulumi.client.objects("v1", "Node")) == [], "a preview changes nothing"
+
+    ran = pulumi.up(base)
+    assert ran.code == 0, ran.err
+    assert ran.json["engine"]["name"] == "pulumi"
+    assert ran.json["changes"]["counts"]["create"] == declared
+    assert ran.json["validation"]["verdict"] == "pass"
+    assert pulumi.allocatable("serve-0") == {"nvidia.com/gpu.shared": "4"}
+
+    again = pulumi.up(base)
+    assert again.code == 0, again.err
+    assert again.json["changes"]["changes"] == []
+
+    base["pools"][1]["sharing"]["replicas"] = 2
+    assert pulumi.up(base).code == 0
+    assert pulumi.allocatable("serve-0") == {"nvidia.com/gpu.shared": "2"}
+
+    del base["pools"][1], base["teams"][1]
+    removed = pulumi.up(base)
+    assert removed.code == 0, removed.err
+    assert {n["metadata"]["name"] for n in pulumi.client.objects("v1", "Node")} == {"train-0", "lab-0"}
+
+    destroyed = pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi")
+    assert destroyed.code == 0, destroyed.err
+    assert list(pulumi.client.objects("v1", "Node")) == []
+    assert pulumi.client.get("v1", "Namespace", "vision") is None
+    assert pulumi.client.get("nvidia.com/v1", "ClusterPolicy", "cluster-policy") is None
+
+
+def test_the_policy_pack_stops_what_it_must_and_lets_advice_pass(pulumi: Platform, base: dict[str, Any]) -> None:
+    base["pools"][0]["sharing"] = {"mode": "time-slicing", "replicas": 2}
+    base["teams"] = []
+    refused = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi")
+    assert refused.code == 1
+    assert "sharing-for-training" in refused.out + refused.err
+    base["policy"] = {"level": "advisory"}
+    advised = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi")
+    assert advised.code == 0, advised.err
+    assert "sharing-for-training" in advised.out
+
+
+def test_a_broken_node_fails_the_update_within_its_timeout_and_is_named(
+    pulumi: Platform, base: dict[str, Any]
+) -> None:
+    base["validation"]["timeout"] = "20s"
+    fault = '{"kind": "gpu-missing", "index": 3}'
+    assert pulumi.run("sandbox", "fault", "train-0", fault, "--name", SANDBOX).code == 0
+    try:
+        ran = pulumi.up(base)
+        assert ran.code == 1
+        checks = next(n for n in ran.json["validation"]["nodes"] if n["node"] == "train-0")["checks"]
+        failed = next(c for c in checks if c["id"] == "gpu-count")
+        assert (failed["verdict"], failed["expected"], failed["observed"]) == ("fail", "8", "7")
+    finally:
+        pulumi.run("sandbox", "fault", "train-0", "--name", SANDBOX)
+        pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi")
+
+
+def test_both_engines_give_the_same_objects(pulumi: Platform, base: dict[str, Any]) -> None:
+    def objects() -> dict[str, dict[str, Any]]:
+        found = {}
+        for api_version, kind in KINDS:
+            for live in pulumi.client.objects(api_version, kind):
+                metadata = live["metadata"]
+                if not metadata["name"].startswith(("node-validation-", "kube-", "applyset", "gpu-platform-shop")):
+                    found[f"{kind} {metadata.get('namespace', '')}/{metadata['name']}"] = _declared(live)
+        return found
+
+    results = {}
+    for engine in ("pulumi", "embedded"):
+        pulumi.engine = engine
+        ran = pulumi.up(base)
+        assert ran.code == 0, ran.err
+        results[engine] = objects()
+        gone = pulumi.run("destroy", str(pulumi.write(base)), "--engine", engine)
+        assert gone.code == 0, gone.err
+        eventually(lambda: pulumi.client.get("v1", "Namespace", "vision") is None)
+    assert results["pulumi"].keys() == results["embedded"].keys()
+    for name, found in results["pulumi"].items():
+        assert found == results["embedded"][name], name
+
+
+def _declared(live: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in live["metadata"].items() if key not in SERVERS_OWN}
+    for part in ("labels", "annotations"):
+        entries = (live["metadata"].get(part) or {}).items()
+        metadata[part] = {k: v for k, v in entries if not k.startswith(NOT_DECLARED)}
+    rest = {key: value for key, value in live.items() if key not in {"metadata", "status"}}
+    return {**rest, "metadata": metadata}
