@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpu_platform.errors import GpuPlatformError
+from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.cost import used_shares
 from gpu_platform.usage import Usage
@@ -111,6 +112,8 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     )
     if cost["unknown_price"]:
         out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")
+    if plan.cluster.provider == "sandbox":
+        out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
 
 
 def _by_kind(changes: Mapping[str, Any]) -> str:
