@@ -54,6 +54,7 @@ GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
+MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that makes GPUs whole again
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"

@@ -108,7 +108,8 @@ def _allocatable_remedy(
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
         return f"the node lacks the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
-    if resource.startswith(names.MIG_RESOURCE_PREFIX) or expectation.labels.get(names.MIG_CONFIG_LABEL):
+    is_cut = expectation.labels.get(names.MIG_CONFIG_LABEL, names.MIG_ALL_DISABLED) != names.MIG_ALL_DISABLED
+    if is_cut or resource.startswith(names.MIG_RESOURCE_PREFIX):
         return f"the GPUs' MIG instances differ from the layout: {_MIG_MANAGER_LOG}"
     if not expected:
         return "look for a second device plugin on the node, or a config that does not rename shared GPUs"

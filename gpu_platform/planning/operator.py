@@ -19,7 +19,7 @@ from gpu_platform.planning.content import as_yaml, hashed_config_map
 from gpu_platform.planning.plan import ConfigMapPlan, Decision, OperatorPlan, PoolPlan, Taint
 from gpu_platform.planning.pools import driver_version
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing import ALL_DISABLED, DEFAULT_KEY, WHOLE_GPU_CONFIG, mig_parted_entries
+from gpu_platform.planning.sharing import DEFAULT_KEY, WHOLE_GPU_CONFIG, mig_parted_entries
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.stack import Environment
 
@@ -231,7 +231,7 @@ def mig_parted_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
     """Return mig-parted's `config.yaml`; empty where no pool has a GPU with MIG."""
     if all(pool.sharing.mig_config is None for pool in pools):
         return {}
-    configs: dict[str, Any] = {ALL_DISABLED: [{"devices": "all", "mig-enabled": False}]}
+    configs: dict[str, Any] = {names.MIG_ALL_DISABLED: [{"devices": "all", "mig-enabled": False}]}
     for pool in pools:
         if pool.sharing.mig_layouts:
             configs[pool.name] = mig_parted_entries(pool.sharing, pool.gpus_per_node)

@@ -17,7 +17,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, TimeSlicing
 
 DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
-ALL_DISABLED = "all-disabled"  # mig-parted config that makes GPUs whole again
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 
 
@@ -37,7 +36,7 @@ def plan_sharing(pool: Pool, machine: MachineType, gpu: Gpu) -> SharingPlan:
             }
         }
     # A GPU that was cut before must be made whole again.
-    whole = ALL_DISABLED if gpu.mig is not None else None
+    whole = names.MIG_ALL_DISABLED if gpu.mig is not None else None
     return SharingPlan(
         mode=sharing.mode,
         replicas=replicated.replicas if replicated else 1,

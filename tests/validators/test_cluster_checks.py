@@ -8,6 +8,7 @@ import pytest
 from cluster_objects import EXPECTED, TAINT, node
 
 from validators.cluster import check_node
+from validators.expectations import NodeExpectation
 
 
 def findings(changed, expected=EXPECTED):
@@ -160,3 +161,13 @@ def test_a_missing_taint_fails_with_the_command_that_sets_it(taints, observed):
 def test_a_taint_that_nobody_expects_is_not_judged():
     cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     assert findings(node(taints=[TAINT, cordon])) == []
+
+
+def test_a_missing_whole_gpu_on_a_node_that_could_be_cut_is_not_blamed_on_mig() -> None:
+    labels = {"nvidia.com/mig.config": "all-disabled"}
+    expectation = NodeExpectation(pool="train", allocatable={"nvidia.com/gpu": 8}, labels=labels)
+    live = {"metadata": {"name": "a", "labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": "7"}}}
+    [check] = [each for each in check_node(live, expectation) if each.id == "allocatable"]
+    assert (check.verdict, check.observed) == ("fail", "7")
+    assert "MIG" not in check.remediation
+    assert "gpu-count" in check.remediation
