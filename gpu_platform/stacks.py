@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
-
-from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
@@ -15,19 +12,14 @@ from gpu_platform.paths import stacks_dir
 from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, make_environment_plan, make_team_plan
 from gpu_platform.spec import (
     Environment,
-    Pool,
     TeamStack,
     find_stack_file,
     parse_platform,
     read_stack_file,
 )
-from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, Operator, SandboxCluster
-from gpu_platform.spec.load import as_json
+from gpu_platform.spec.mend import mend
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # where a team's environment file is looked for
-
-T = TypeVar("T")
-_CLUSTER: TypeAdapter[SandboxCluster | ExistingCluster | EksCluster | GkeCluster] = TypeAdapter(Cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +61,19 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
 
 def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator[Problem]:
     """Yield what planning finds in the parts that did parse, so that one run shows mistakes of both kinds."""
-    if not isinstance(platform, Mapping):
+    mended = mend(platform, [problem.path for problem in known])
+    if mended is None:
         return
-    parts = cast("Mapping[str, object]", platform)
-    raw = parts.get("pools")
-    entries = cast("list[object]", raw) if isinstance(raw, list) else []
-    pools = [
-        (i, pool) for i, entry in enumerate(entries) if (pool := _parsed(TypeAdapter(Pool), entry)) is not None
-    ]
-    cluster = _parsed(_CLUSTER, parts.get("cluster"))
-    operator = _parsed(TypeAdapter(Operator), parts.get("operator", {}))
-    told = {problem.path for problem in known}
-    for problem in check_parts(pools, cluster, operator, load_catalog()):
-        if problem.path not in told:
+    spec = mended.environment
+    found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, load_catalog())
+    if not found and mended.pools_are_real:
+        try:
+            make_environment_plan(spec, "", load_catalog())
+        except BadInput as error:
+            found = list(error.problems)
+    for problem in found:
+        if not mended.is_filler(problem.path):
             yield problem
-
-
-def _parsed(adapter: TypeAdapter[T], value: object) -> T | None:
-    try:
-        return adapter.validate_json(as_json(value))
-    except ValidationError:
-        return None
 
 
 def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
