@@ -13,10 +13,16 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
+
+# Where a run must be repeatable, property tests draw the same examples each time.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 

@@ -46,8 +46,9 @@ def _put(platform: Any, path: tuple[Any, ...], value: Any) -> None:
             platform = platform[key]
         except (KeyError, IndexError, TypeError):
             return  # an earlier change took this place away
-    if isinstance(platform, dict) or (isinstance(platform, list) and path[-1] < len(platform)):
-        platform[path[-1]] = value
+    key = path[-1]
+    if isinstance(platform, dict) or (isinstance(platform, list) and isinstance(key, int) and key < len(platform)):
+        platform[key] = value
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
