@@ -13,8 +13,10 @@ from gpu_platform.planning.plan import PoolPlan
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
 
-    In the sandbox it makes `v1/Node` objects that KWOK brings to life; on an existing cluster it labels and taints
-    the nodes that the stack names. Nodes chosen by a selector belong to somebody else and are left alone.
+    In the sandbox it makes `v1/Node` objects that KWOK brings to life; on an existing cluster it labels the nodes
+    that the stack names. It leaves their taints alone: `spec.taints` is one list for all owners, and a patch would
+    take away the others'; validation says which taint is missing. Nodes chosen by a selector belong to somebody
+    else and are left alone.
 
     Outputs: `node_names`, the nodes that it made or labelled.
     """
@@ -22,14 +24,21 @@ class NodePool(pulumi.ComponentResource):
     node_names: pulumi.Output[list[str]]
 
     def __init__(self, name: str, args: PoolPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:NodePool", name, None, opts)
+        # Policies judge pools whose nodes are not in the program by what the component says of them.
+        facts = {
+            "ownership": args.nodes.ownership,
+            "machineType": args.machine_type,
+            "labels": dict(args.labels),
+            "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in args.taints],
+        }
+        super().__init__("gpu-platform:index:NodePool", name, facts, opts)
         self._child = inside(self, opts)
         if args.nodes.ownership == "created":
             self._create_nodes(args)
         elif args.nodes.ownership == "labelled":
             self._label_nodes(args)
         self.node_names = pulumi.Output.from_input(list(args.nodes.names))
-        self.register_outputs({"node_names": self.node_names})
+        self.register_outputs({**facts, "node_names": self.node_names})
 
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
@@ -61,12 +70,6 @@ class NodePool(pulumi.ComponentResource):
             k8s.core.v1.NodePatch(
                 node,
                 metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels),
-                spec=k8s.core.v1.NodeSpecPatchArgs(
-                    taints=[
-                        k8s.core.v1.TaintPatchArgs(key=taint.key, value=taint.value, effect=taint.effect)
-                        for taint in args.taints
-                    ]
-                ),
                 opts=self._child,
             )
 

@@ -17,7 +17,7 @@ def build_team(plan: TeamPlan) -> dict[str, Any]:
     if "/" not in name:
         name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{name}"
     environment = pulumi.StackReference(plan.environment_stack, stack_name=name)
-    kubeconfig = environment.require_output("kubeconfig")
+    kubeconfig = environment.get_output("kubeconfig")
     cluster = Cluster(plan.cluster.name, plan.cluster, kubeconfig)
     on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])
     tenants = [Tenant(tenant.namespace, tenant, on_cluster) for tenant in plan.tenants]

@@ -41,7 +41,7 @@ class Tenant(pulumi.ComponentResource):
 
     def _logical(self, name: str) -> str:
         """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""
-        return f"{self._args.namespace}-{name}"
+        return f"{self._args.namespace}/{name}"
 
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
@@ -53,19 +53,21 @@ class Tenant(pulumi.ComponentResource):
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
             opts=self._inside,
         )
+        others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
+        if self._args.priorities:
+            others.append(
+                k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                    scope_name="PriorityClass", operator="NotIn", values=list(self._args.priorities)
+                )
+            )
         above = k8s.core.v1.ResourceQuota(
             self._logical("priority"),
             metadata=self._meta("priority-above-own"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(
                 hard={"pods": "0"},
                 scope_selector=k8s.core.v1.ScopeSelectorArgs(
-                    match_expressions=[
-                        k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                            scope_name="PriorityClass",
-                            operator="In",
-                            values=list(self._args.forbidden_priorities),
-                        )
-                    ]
+                    # Every class of the cluster but the allowed ones; a pod without a class has none to lose.
+                    match_expressions=others
                 ),
             ),
             opts=self._inside,
@@ -96,8 +98,11 @@ class Tenant(pulumi.ComponentResource):
                 _WRITE,
             ),
             ([""], ["pods/log", "events", "resourcequotas", "limitranges"], _READ),
-            ([""], ["pods/exec", "pods/portforward"], ["create", "get"]),
+            ([""], ["pods/exec", "pods/attach", "pods/portforward"], ["create", "get"]),
             (["apps"], ["deployments", "statefulsets", "replicasets"], _WRITE),
+            (["apps"], ["deployments/scale", "statefulsets/scale"], ["get", "update", "patch"]),
+            (["policy"], ["poddisruptionbudgets"], _WRITE),
+            (["autoscaling"], ["horizontalpodautoscalers"], _WRITE),
             (["batch"], ["jobs", "cronjobs"], _WRITE),
         ]
         role = k8s.rbac.v1.Role(

@@ -65,8 +65,10 @@ def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator
     if mended is None:
         return
     spec = mended.environment
-    found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, load_catalog())
-    if not found and mended.pools_are_real:
+    cluster = None if mended.is_filler("cluster") else spec.cluster
+    operator = None if mended.is_filler("operator") else spec.operator
+    found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog())
+    if not found and cluster is not None and mended.pools_are_real:
         try:
             make_environment_plan(spec, "", load_catalog())
         except BadInput as error:

@@ -17,6 +17,7 @@ from gpu_platform.catalog import Gpu, MachineType
 from policies._inputs import NotVisible, Value
 from policies._stack import Resource, Stack
 
+COMPONENT = "gpu-platform:index:NodePool"
 EKS_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 EKS_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 GKE_NODE_POOL = "gcp:container/nodePool:NodePool"
@@ -207,6 +208,27 @@ class _KubernetesNode(Pool):
         return (machine,) if machine else ()
 
 
+class _SelectedNodes(Pool):
+    """Nodes of an existing cluster that the platform leaves to their owner, as its component describes them."""
+
+    @property
+    def labels(self) -> Value:
+        return self.resource.inputs.get("labels")
+
+    @property
+    def taint_list(self) -> Value:
+        return self.resource.inputs.get("taints")
+
+    @property
+    def kubelet_topology(self) -> Value:
+        raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
+
+    @property
+    def machine_types(self) -> tuple[str, ...]:
+        machine = self.resource.inputs.get("machineType").text()
+        return (machine,) if machine else ()
+
+
 class _EksNodeGroup(Pool):
     """An EKS managed node group; what it leaves to its launch template is read there."""
 
@@ -341,6 +363,8 @@ def pools(stack: Stack) -> tuple[Pool, ...]:
 def _pool(resource: Resource, stack: Stack) -> Pool | None:
     if resource.kind in ("core/Node", "core/NodePatch"):
         return _KubernetesNode(resource, stack)
+    if resource.type == COMPONENT and resource.inputs.get("ownership").text() == "selected":
+        return _SelectedNodes(resource, stack)
     if resource.kind == "karpenter.sh/NodePool":
         return _KarpenterNodePool(resource, stack)
     if resource.type == EKS_NODE_GROUP:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -63,9 +62,11 @@ def _control_plane() -> str:
 
 def tools() -> list[Tool]:
     """Look at this machine."""
+    from gpu_platform.engine.pulumi_cli import chosen_backend
+
     embedded = "the embedded engine serves stacks of provider sandbox without it"
     python = ".".join(map(str, sys.version_info[:3]))
-    backend = os.environ.get("PULUMI_BACKEND_URL", "")
+    backend = chosen_backend()
     return [
         Tool(
             "Python",

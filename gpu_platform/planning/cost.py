@@ -21,7 +21,7 @@ def used_shares(pools: Sequence[PoolPlan], used: Mapping[str, int]) -> dict[str,
     shares: dict[str, float] = {}
     for pool in pools:
         # Each physical GPU weighs the same, in however many units it is offered.
-        weights = {offer.name: offer.per_node / offer.per_gpu for offer in pool.resources}
+        weights = {offer.name: offer.gpus for offer in pool.resources}
         whole = sum(weights.values())
         shares[pool.name] = sum(
             weight / whole * min(1.0, used.get(name, 0) / totals[name])

@@ -49,9 +49,22 @@ def check_parts(
     `pools`: index in the file, pool.
     """
     problems = Problems()
+    if cluster is not None and cluster.provider in {"eks", "gke"}:
+        problems.at("cluster").at("provider").add(
+            f"{cluster.provider!r}",
+            "sandbox or existing in this release: it makes no cloud node pools yet",
+            "write provider: existing with the kubeconfig of a cluster that has GPU nodes",
+        )
     if operator is not None:
         check_operator(operator, cluster, catalog, problems.at("operator"))
     check_unique("pool", [(f"pools[{index}]", pool.name) for index, pool in pools], problems)
+    named = [
+        (f"pools[{index}].nodes.names[{place}]", node)
+        for index, pool in pools
+        if pool.nodes is not None
+        for place, node in enumerate(pool.nodes.names or ())
+    ]
+    check_unique("node", named, problems, field="")
     for index, pool in pools:
         here = problems.at(f"pools[{index}]")
         check_pool(pool, cluster, catalog, here)

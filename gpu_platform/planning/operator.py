@@ -189,7 +189,7 @@ def plan_operator(
     values = OperatorValues(
         daemonsets=Daemonsets(tolerations=_tolerations(pools)),
         driver=Driver(enabled=owned, version=version if owned else None),
-        toolkit=Toggle(enabled=True),
+        toolkit=Toggle(enabled=spec.operator.toolkit == "operator"),
         device_plugin=Configured(
             enabled=True, config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY)
         ),
@@ -213,7 +213,7 @@ def plan_operator(
         install="cluster-policy" if spec.cluster.provider == "sandbox" else "helm",
         # The CRD knows no empty strategy: there it is left out.
         cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "mig": {}},
-        helm_values=shared,
+        helm_values={**shared, **_feature_discovery(pools)},
         device_plugin_config=device_plugin,
         mig_config=mig,
         metrics_config=metrics,
@@ -236,6 +236,15 @@ def mig_parted_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
         if pool.sharing.mig_layouts:
             configs[pool.name] = mig_parted_entries(pool.sharing, pool.gpus_per_node)
     return {"config.yaml": as_yaml({"version": "v1", "mig-configs": configs})}
+
+
+def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
+    """Let Node Feature Discovery reach tainted pools: the operator acts only on nodes that it has labelled.
+
+    The subchart's worker has tolerations of its own, which this list replaces: keep the control plane's.
+    """
+    own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
+    return {"node-feature-discovery": {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}
 
 
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:

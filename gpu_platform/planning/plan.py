@@ -13,8 +13,6 @@ from validators.expectations import Expectations, NodeExpectation
 
 Labels = Mapping[str, str]
 
-# Classes that a tenant may never use.
-SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 # What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 DEFAULT_LIMIT: Mapping[str, str] = {"cpu": "4", "memory": "16Gi"}
@@ -50,11 +48,11 @@ class ConfigMapPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
-    """One extended resource that each node of a pool offers: units on a node, and on one of its GPUs."""
+    """One extended resource that each node of a pool offers: units on a node, and the GPUs they are cut of."""
 
     name: str
     per_node: int
-    per_gpu: float
+    gpus: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +204,14 @@ class TenantPlan:
     """One team's namespace and everything in it.
 
     `quota` holds every GPU resource of the environment, 0 where nothing is granted, so that no MIG profile
-    escapes; `forbidden_priorities` are the classes above the team's own.
+    escapes. `priorities` are the classes that it may use, beside none at all.
     """
 
     namespace: str
     quota: Mapping[str, str]
     members: tuple[Subject, ...]
     labels: Labels = field(default_factory=dict[str, str])
-    forbidden_priorities: tuple[str, ...] = SYSTEM_PRIORITIES
+    priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
     workloads: tuple[WorkloadPlan, ...] = ()

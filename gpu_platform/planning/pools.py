@@ -17,6 +17,8 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
+RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
+MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
 _CLOUDS: Mapping[str, str] = {"eks": "aws", "gke": "gcp"}
 
 
@@ -37,6 +39,26 @@ def check_pool(pool: Pool, cluster: Cluster | None, catalog: Catalog, problems: 
         check_sharing(pool, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
+    if len(pool.name) > MAX_POOL_NAME:
+        problems.at("name").add(
+            f"{len(pool.name)} characters", f"at most {MAX_POOL_NAME}: nodes are named after it", "shorten it"
+        )
+    for key in pool.labels:
+        if key.split("/")[0].endswith(RESERVED_LABEL_DOMAINS) and "/" in key:
+            problems.at("labels").at(key).add(
+                f"{key!r}",
+                "a label of your own: those of " + ", ".join(RESERVED_LABEL_DOMAINS) + " follow from the pool",
+                "remove it, or say what it means by the pool's own fields",
+            )
+    taken = {(GPU_TAINT.key, GPU_TAINT.effect)}
+    for index, taint in enumerate(pool.taints):
+        if (taint.key, taint.effect) in taken:
+            problems.at("taints").at(f"[{index}]").add(
+                f"{taint.key}:{taint.effect} again",
+                "each key and effect once; the GPU taint is always there",
+                "remove it",
+            )
+        taken.add((taint.key, taint.effect))
     if cluster is not None:
         _check_cluster(pool, machine, cluster, problems)
 
@@ -153,7 +175,7 @@ def plan_pool(
             why="pods without GPUs stay off GPU nodes",
         )
     )
-    resources = offered_resources(sharing, machine.gpu_count)
+    resources = offered_resources(sharing, gpu, machine.gpu_count)
     selected = pool.nodes.selector if pool.nodes is not None else None
     return PoolPlan(
         name=pool.name,

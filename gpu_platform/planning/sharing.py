@@ -65,21 +65,27 @@ def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
     return {}
 
 
-def offered_resources(sharing: SharingPlan, gpus: int) -> tuple[ResourceOffer, ...]:
+def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[ResourceOffer, ...]:
     """Return the extended resources that one node with `gpus` GPUs advertises."""
-    if sharing.mode == "mig":
-        counts: dict[str, int] = {}
-        for index in range(gpus):
-            layout = layout_of_gpu(sharing, index)
-            if not layout:
-                counts[names.GPU_RESOURCE] = counts.get(names.GPU_RESOURCE, 0) + 1
-            for profile, count in layout.items():
-                single = sharing.mig_strategy == "single"
-                name = names.GPU_RESOURCE if single else names.mig_resource(profile)
-                counts[name] = counts.get(name, 0) + count
-        return tuple(ResourceOffer(name=name, per_node=n, per_gpu=n / gpus) for name, n in counts.items())
-    name = names.SHARED_GPU_RESOURCE if sharing.renamed else names.GPU_RESOURCE
-    return (ResourceOffer(name=name, per_node=gpus * sharing.replicas, per_gpu=sharing.replicas),)
+    if sharing.mode != "mig" or gpu.mig is None:
+        name = names.SHARED_GPU_RESOURCE if sharing.renamed else names.GPU_RESOURCE
+        return (ResourceOffer(name=name, per_node=gpus * sharing.replicas, gpus=gpus),)
+    units: dict[str, int] = {}
+    physical: dict[str, float] = {}
+    sizes = {profile.name: profile.memory_slices for profile in gpu.mig.profiles}
+    for index in range(gpus):
+        layout = layout_of_gpu(sharing, index)
+        # What a layout leaves over belongs to its instances: nobody else can have it.
+        whole = sum(sizes[profile] * count for profile, count in layout.items())
+        for profile, count in layout.items():
+            single = sharing.mig_strategy == "single"
+            name = names.GPU_RESOURCE if single else names.mig_resource(profile)
+            units[name] = units.get(name, 0) + count
+            physical[name] = physical.get(name, 0.0) + sizes[profile] * count / whole
+        if not layout:
+            units[names.GPU_RESOURCE] = units.get(names.GPU_RESOURCE, 0) + 1
+            physical[names.GPU_RESOURCE] = physical.get(names.GPU_RESOURCE, 0.0) + 1
+    return tuple(ResourceOffer(name=name, per_node=n, gpus=physical[name]) for name, n in units.items())
 
 
 def mig_parted_entries(sharing: SharingPlan, gpus: int) -> list[dict[str, Any]]:

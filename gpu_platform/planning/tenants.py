@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.plan import (
-    SYSTEM_PRIORITIES,
     Decision,
     PoolPlan,
     PriorityClassPlan,
@@ -214,13 +213,13 @@ def plan_tenant(
     if team.quota.memory is not None:
         quota["requests.memory"] = team.quota.memory
     own = priorities[team.priority]
-    above = sorted(name for name, value in priorities.items() if value > own)
+    allowed = tuple(sorted(name for name, value in priorities.items() if value <= own))
     decisions.append(
         Decision(
             subject=f"team {team.name}",
-            what="priority classes refused",
-            chosen=", ".join((*above, *SYSTEM_PRIORITIES)),
-            why=f"above its own, {team.priority} ({own})",
+            what="priority classes allowed",
+            chosen=", ".join(allowed),
+            why=f"its own, {team.priority} ({own}), and lower ones of this stack",
         )
     )
     return TenantPlan(
@@ -232,7 +231,7 @@ def plan_tenant(
             "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
-        forbidden_priorities=(*above, *SYSTEM_PRIORITIES),
+        priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
         workloads=tuple(_plan_workload(workload, team, pools) for workload in team.workloads),
     )
@@ -271,12 +270,12 @@ def _plan_workload(workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan]
     )
 
 
-def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems) -> None:
-    """Record names used twice. `found`: place in the file, name."""
+def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
+    """Record names used twice. `found`: place in the file, name; `field`: where below the place it stands."""
     first: dict[str, str] = {}
     for path, name in found:
         if name in first:
-            Problems(f"{path}.name", problems.found).add(
+            Problems(f"{path}{field}", problems.found).add(
                 f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
             )
         first.setdefault(name, path)

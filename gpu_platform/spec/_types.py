@@ -97,6 +97,19 @@ def _member(value: str) -> str:
     return value
 
 
+def _path(value: str) -> str:
+    if not value.strip() or "\n" in value or "apiVersion" in value or "{" in value:
+        raise wrong("the path of a kubeconfig file, never its content", "for example ~/.kube/config")
+    return value
+
+
+def _node_name(value: str) -> str:
+    if len(value) > 253 or not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
+        raise wrong("the name of a node: DNS labels joined by dots", "see kubectl get nodes")
+    return value
+
+
+NodeName = Annotated[str, AfterValidator(_node_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
@@ -104,4 +117,5 @@ Duration = Annotated[str, AfterValidator(_duration)]
 Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 OperatorVersion = Annotated[str, AfterValidator(_release)]
+KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]

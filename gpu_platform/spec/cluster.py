@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import DnsLabel, OperatorVersion, SpecModel
+from gpu_platform.spec._types import DnsLabel, KubeconfigPath, OperatorVersion, SpecModel
 
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$")]
 
@@ -24,7 +24,7 @@ class ExistingCluster(SpecModel):
 
     provider: Literal["existing"]
     name: DnsLabel = "existing"
-    kubeconfig: str | None = None
+    kubeconfig: KubeconfigPath | None = None
     """Path of the kubeconfig; unset: `$KUBECONFIG`, else `~/.kube/config`."""
     context: str | None = None
     """Context of the kubeconfig; unset: its current one."""
@@ -68,3 +68,5 @@ class Operator(SpecModel):
 
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()
+    toolkit: Literal["operator", "host"] = "operator"
+    """Who installs the NVIDIA container toolkit; `host`: the node image brings it."""

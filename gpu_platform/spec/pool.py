@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpu_platform.spec._types import DnsLabel, LabelKey, LabelValue, MigProfileName, SpecModel, wrong
+from gpu_platform.spec._types import DnsLabel, LabelKey, LabelValue, MigProfileName, NodeName, SpecModel, wrong
 
 Workload = Literal["training", "inference", "development"]
 SharingMode = Literal["none", "time-slicing", "mps", "mig", "dra"]
@@ -168,8 +168,8 @@ class Taint(SpecModel):
 class ExistingNodes(SpecModel):
     """Which nodes of an existing cluster are the pool: by name, or by the labels of their node group."""
 
-    names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The program labels and taints these nodes."""
+    names: Annotated[tuple[NodeName, ...], Field(min_length=1)] | None = None
+    """The program labels these nodes; their taints, one list for all owners, stay with their owner."""
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
     """The program leaves these nodes alone; validation says which labels their owner has yet to set."""
 

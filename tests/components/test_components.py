@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 from tests.components.conftest import Recorded
 
 Stack = Callable[[str], Recorded]
@@ -83,6 +83,7 @@ def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_a
     patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
     assert patched == ["dgx-01", "dgx-02"]
     assert not stack("dev").of("Node")
+    assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints have other owners too"
 
 
 def test_the_validation_pods_reach_all_gpus_without_taking_one_and_without_privileges(stack: Stack) -> None:
@@ -148,18 +149,19 @@ def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(s
 
 
 def test_a_tenants_members_cannot_change_their_own_quota_or_rights(stack: Stack) -> None:
-    rules = stack("local").one("Role", "vision-member").inputs["rules"]
+    rules = stack("local").one("Role", "vision/member").inputs["rules"]
     writable = {r for rule in rules if "create" in rule["verbs"] for r in rule["resources"]}
     assert not writable & {"resourcequotas", "limitranges", "roles", "rolebindings", "networkpolicies"}
     assert not any("*" in value for rule in rules for value in (*rule["verbs"], *rule["resources"]))
 
 
 def test_a_tenants_quota_also_counts_classes_above_its_own_as_zero_pods(stack: Stack) -> None:
-    quota = stack("local").one("ResourceQuota", "vision-priority").inputs["spec"]
+    quota = stack("local").one("ResourceQuota", "vision/priority").inputs["spec"]
     assert quota["hard"] == {"pods": "0"}
-    expression = quota["scopeSelector"]["matchExpressions"][0]
-    assert expression["scopeName"] == "PriorityClass"
-    assert "inference" in expression["values"]
+    assert quota["scopeSelector"]["matchExpressions"] == [
+        {"scopeName": "PriorityClass", "operator": "Exists"},
+        {"scopeName": "PriorityClass", "operator": "NotIn", "values": ["training"]},
+    ]
 
 
 def test_a_workload_requests_what_it_is_limited_to(stack: Stack) -> None:
@@ -194,6 +196,19 @@ def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) ->
     }
 
 
+def test_a_team_on_a_cluster_of_the_default_kubeconfig_needs_none_from_its_environment() -> None:
+    team = load_stack("dev")
+    platform = {
+        "kind": "team",
+        "environment": {"stack": "dev"},
+        "team": {"name": "speech", "quota": {"gpus": 0}, "priority": "training", "members": ["group:a"]},
+    }
+    plan = plan_platform(platform, "speech")
+    loaded = LoadedStack("speech", team.path, platform, plan)
+    recorded = record_stack(loaded, preview=False, resolve_stack=lambda _: {"operator": "v26.7.0"})
+    assert any(r.type == "kubernetes:core/v1:Namespace" for r in recorded.resources)
+
+
 def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> None:
     provider = next(r for r in stack("local").resources if r.type == "pulumi:providers:kubernetes")
     assert provider.inputs["kubeconfig"].endswith("/kubeconfig")
@@ -202,7 +217,7 @@ def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> No
 def test_a_tenant_can_be_used_alone(program: Callable[[str], Recorded]) -> None:
     alone = program("one_tenant")
     assert alone.program.outputs == {"namespace": "vision"}
-    assert alone.one("ResourceQuota", "vision-quota").inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == "8"
+    assert alone.one("ResourceQuota", "vision/quota").inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == "8"
 
 
 def test_sharing_and_priorities_can_be_used_alone(program: Callable[[str], Recorded]) -> None:

@@ -65,6 +65,26 @@ def test_the_cost_counts_desired_nodes_and_names_pools_of_unknown_price(make_pla
     assert plan.cost.ungranted_usd_per_hour == pytest.approx(27.44705)
 
 
+def test_each_gpu_weighs_the_same_in_the_waste_however_it_is_cut(make_plan: PlanMaker) -> None:
+    layouts = [{"devices": [0], "layout": {"1g.10gb": 7}}]
+    cut = pool(workload="development", sharing={"mode": "mig", "layouts": layouts})
+    cost = make_plan(cut, teams=[team(quota={"gpus": 7})]).cost
+    assert cost.pools[0].granted_share == pytest.approx(7 / 8)
+
+
+def test_feature_discovery_tolerates_the_pools_taints_or_the_operator_would_not_see_their_nodes(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(pool(taints=[{"key": "team", "value": "a", "effect": "NoSchedule"}]))
+    worker = plan.operator.helm_values["node-feature-discovery"]["worker"]
+    assert {t["key"] for t in worker["tolerations"]} == {
+        "node-role.kubernetes.io/control-plane",
+        "nvidia.com/gpu",
+        "team",
+    }
+    assert "node-feature-discovery" not in plan.operator.cluster_policy
+
+
 def test_mig_instances_of_the_expectations_follow_the_layout(make_plan: PlanMaker) -> None:
     sharing = {"mode": "mig", "layouts": [{"devices": [3], "layout": {"3g.40gb": 2}}]}
     expected = make_plan(pool(workload="development", sharing=sharing)).pools[0].expectations.expect
@@ -91,7 +111,7 @@ def test_a_driver_branch_that_dropped_the_gpu_is_refused(make_plan: PlanMaker) -
 def test_helm_values_and_cluster_policy_say_the_same() -> None:
     local, dev = load_stack("local").plan, load_stack("dev").plan
     assert local.kind == dev.kind == "environment"
-    only_here = {"operator", "mig"}
+    only_here = {"operator", "mig", "node-feature-discovery"}
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
     assert policy == {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
     assert (local.operator.install, dev.operator.install) == ("cluster-policy", "helm")

@@ -26,9 +26,8 @@ def test_a_team_may_not_use_priority_classes_above_its_own(make_plan: PlanMaker)
     plan = make_plan(
         pool(), priorities={"urgent": 5000}, teams=[team("a"), team("b", priority="inference", quota={"gpus": 1})]
     )
-    refused = {tenant.namespace: tenant.forbidden_priorities for tenant in plan.tenants}
-    system = ("system-cluster-critical", "system-node-critical")
-    assert refused == {"a": ("inference", "urgent", *system), "b": ("urgent", *system)}
+    allowed = {tenant.namespace: tenant.priorities for tenant in plan.tenants}
+    assert allowed == {"a": ("training",), "b": ("inference", "training")}
 
 
 def test_the_default_priority_classes_are_training_100_and_inference_1000(make_plan: PlanMaker) -> None:
