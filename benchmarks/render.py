@@ -21,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 
-BARE = '''
+BARE = """
 import importlib, json, re, sys
 import pulumi
 import pulumi_kubernetes as k8s
@@ -69,7 +69,7 @@ def program():
     print(len(made))
 
 pulumi.runtime.test(program)()
-'''
+"""
 
 
 def stack_of(size: int) -> dict:
