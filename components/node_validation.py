@@ -56,10 +56,11 @@ class NodeValidation(pulumi.ComponentResource):
         self._inside = inside(self, opts, namespace)
         self._waits = opts
         account = self._create_account()
-        agent = build_agent()
-        config = self._create_agent_config(agent)
+        self._agent = self._create_config(
+            "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
+        )
         for pool in args.pools:
-            self._create_daemon_set(pool, config, content_hash(base64.b64encode(agent).decode()), account)
+            self._create_daemon_set(pool, account)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
 
@@ -72,10 +73,9 @@ class NodeValidation(pulumi.ComponentResource):
             _ACCOUNT,
             metadata=self._meta(_ACCOUNT),
             rules=[
-                # The agent publishes its report, and can do nothing else.
-                k8s.rbac.v1.PolicyRuleArgs(
-                    api_groups=[""], resources=["configmaps"], verbs=["get", "create", "update", "patch"]
-                )
+                # The agent publishes its report by server-side apply. What other nodes run is out of its reach:
+                # the agent and the expectations are immutable, under names that carry their content's hash.
+                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])
             ],
             opts=self._inside,
         )
@@ -90,25 +90,21 @@ class NodeValidation(pulumi.ComponentResource):
         )
         return [account, role, binding]
 
-    def _create_agent_config(self, agent: bytes) -> k8s.core.v1.ConfigMap:
-        return k8s.core.v1.ConfigMap(
-            "gpu-node-agent",
-            metadata=self._meta("gpu-node-agent"),
-            binary_data={_AGENT: base64.b64encode(agent).decode()},
-            opts=self._inside,
+    def _create_config(
+        self, prefix: str, *, text: dict[str, str] | None = None, binary: dict[str, str] | None = None
+    ) -> tuple[str, k8s.core.v1.ConfigMap]:
+        """Return the name and the resource of an immutable ConfigMap, named after its content."""
+        name = f"{prefix}-{content_hash(text or binary)}"
+        made = k8s.core.v1.ConfigMap(
+            name, metadata=self._meta(name), data=text, binary_data=binary, immutable=True, opts=self._inside
         )
+        return name, made
 
-    def _create_daemon_set(
-        self, pool: PoolPlan, agent: k8s.core.v1.ConfigMap, agent_hash: str, access: list[pulumi.Resource]
-    ) -> None:
+    def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> None:
         name = f"validate-{pool.name}"
-        document = pool.expectations.as_json()
-        expectations = k8s.core.v1.ConfigMap(
-            f"{name}-expectations",
-            metadata=self._meta(f"{name}-expectations"),
-            data={_EXPECTATIONS: json.dumps(document, indent=2)},
-            opts=self._inside,
-        )
+        document = json.dumps(pool.expectations.as_json(), indent=2)
+        expectations, expected = self._create_config(f"{name}-expectations", text={_EXPECTATIONS: document})
+        agent, program = self._agent
         labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}
         timeout = f"{self._validation.timeout_seconds}s"
         k8s.apps.v1.DaemonSet(
@@ -127,20 +123,17 @@ class NodeValidation(pulumi.ComponentResource):
                     rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable="100%"),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(
-                        labels=labels,
-                        annotations={names.CONTENT_HASH_ANNOTATION: f"{agent_hash}-{document['hash']}"},
-                    ),
-                    spec=self._pod(pool, name),
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    spec=self._pod(pool, agent, expectations),
                 ),
             ),
             opts=pulumi.ResourceOptions.merge(
-                inside(self, self._waits, agent, expectations, *access),
+                inside(self, self._waits, program, expected, *access),
                 pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout)),
             ),
         )
 
-    def _pod(self, pool: PoolPlan, name: str) -> k8s.core.v1.PodSpecArgs:
+    def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:
         return k8s.core.v1.PodSpecArgs(
             service_account_name=_ACCOUNT,
             runtime_class_name="nvidia",
@@ -148,12 +141,10 @@ class NodeValidation(pulumi.ComponentResource):
             # A node that is not well is the one to look at.
             tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
             volumes=[
-                k8s.core.v1.VolumeArgs(
-                    name="agent", config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name="gpu-node-agent")
-                ),
+                k8s.core.v1.VolumeArgs(name="agent", config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=agent)),
                 k8s.core.v1.VolumeArgs(
                     name="expectations",
-                    config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=f"{name}-expectations"),
+                    config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=expectations),
                 ),
             ],
             containers=[
@@ -183,6 +174,13 @@ class NodeValidation(pulumi.ComponentResource):
                         period_seconds=5,
                         timeout_seconds=3,
                     ),
+                    # After a driver change only a new container has the new driver's library.
+                    liveness_probe=k8s.core.v1.ProbeArgs(
+                        http_get=k8s.core.v1.HTTPGetActionArgs(path="/live", port=_PORT),
+                        initial_delay_seconds=60,
+                        period_seconds=30,
+                        timeout_seconds=3,
+                    ),
                     resources=k8s.core.v1.ResourceRequirementsArgs(
                         requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}
                     ),
@@ -190,6 +188,7 @@ class NodeValidation(pulumi.ComponentResource):
                         allow_privilege_escalation=False,
                         read_only_root_filesystem=True,
                         capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
                     ),
                     volume_mounts=[
                         k8s.core.v1.VolumeMountArgs(name="agent", mount_path=_AGENT_DIR, read_only=True),

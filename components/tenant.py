@@ -9,6 +9,7 @@ from components._options import inside
 from gpu_platform import names
 from gpu_platform.planning.plan import Subject, TenantPlan, WorkloadPlan
 
+_NODE_LOCAL_DNS = "169.254.20.10/32"  # NodeLocal DNSCache listens there, on the host's network
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 
@@ -159,7 +160,10 @@ class Tenant(pulumi.ComponentResource):
                                 namespace_selector=k8s.meta.v1.LabelSelectorArgs(
                                     match_labels={"kubernetes.io/metadata.name": "kube-system"}
                                 )
-                            )
+                            ),
+                            k8s.networking.v1.NetworkPolicyPeerArgs(
+                                ip_block=k8s.networking.v1.IPBlockArgs(cidr=_NODE_LOCAL_DNS)
+                            ),
                         ],
                         ports=[
                             k8s.networking.v1.NetworkPolicyPortArgs(port=53, protocol="UDP"),

@@ -17,9 +17,7 @@ TEAM_LABEL: Final = "gpu-platform.dev/team"
 STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live
-CONTENT_HASH_ANNOTATION: Final = "gpu-platform.dev/content-hash"
 
-MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 NAME_LABEL: Final = "app.kubernetes.io/name"
 FIELD_MANAGER: Final = "gpu-platform"
 

@@ -132,7 +132,7 @@ class Mig(SpecModel):
     strategy: Literal["mixed", "single"] = "mixed"
     """`mixed`: `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
     change: Literal["drain", "replace"] = "drain"
-    """How a layout change reaches nodes that run pods: drained one by one, or replaced."""
+    """Who makes room for a new layout on nodes that run pods: you drain each node first, or replace the nodes."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Mig:

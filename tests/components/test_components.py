@@ -100,9 +100,7 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_without_privi
 def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothing_else(stack: Stack) -> None:
     role = stack("local").one("Role", "gpu-node-validation")
     assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
-    assert role.inputs["rules"] == [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}
-    ]
+    assert role.inputs["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
     assert not stack("local").of("ClusterRoleBinding")
 
 
@@ -111,8 +109,21 @@ def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
         assert daemon_set.timeouts == {"create": "300s", "update": "300s"}
 
 
+def mounted(recorded: Recorded, pool: str, volume: str) -> dict:
+    """Return the ConfigMap that the validation pods of a pool mount."""
+    pod = recorded.one("DaemonSet", f"validate-{pool}").inputs["spec"]["template"]["spec"]
+    names = {entry["name"]: entry["configMap"]["name"] for entry in pod["volumes"]}
+    return dict(recorded.one("ConfigMap", names[volume]).inputs)
+
+
+@pytest.mark.parametrize("volume", ["agent", "expectations"])
+def test_what_the_nodes_run_cannot_be_changed_by_one_of_them(stack: Stack, volume: str) -> None:
+    config = mounted(stack("local"), "train", volume)
+    assert config["immutable"] is True
+
+
 def test_the_agent_in_the_config_map_is_a_zipapp_with_nvml_bindings(stack: Stack) -> None:
-    data = stack("local").one("ConfigMap", "gpu-node-agent").inputs["binaryData"]["agent.pyz"]
+    data = mounted(stack("local"), "train", "agent")["binaryData"]["agent.pyz"]
     content = base64.b64decode(data)
     assert len(data) < 1024 * 1024, "a ConfigMap holds at most 1 MiB"
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
@@ -121,7 +132,7 @@ def test_the_agent_in_the_config_map_is_a_zipapp_with_nvml_bindings(stack: Stack
 
 
 def test_the_expectations_of_a_pool_are_the_plans(stack: Stack) -> None:
-    data = stack("local").one("ConfigMap", "validate-notebooks-expectations").inputs["data"]
+    data = mounted(stack("local"), "notebooks", "expectations")["data"]
     plan = load_stack("local").plan
     assert plan.kind == "environment"
     assert json.loads(data["expectations.json"]) == plan.pools[2].expectations.as_json()

@@ -168,3 +168,21 @@ def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
     assert answer == (503, "fail: gpu-count\n")
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
+
+
+def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:
+    now = [1.0]
+    readiness = Readiness(stale_seconds=1e9, clock=lambda: now[0])
+    blind = {"verdict": "could-not-tell", "checks": [{"id": "nvml", "verdict": "could-not-tell"}]}
+    sees = {
+        "verdict": "fail",
+        "checks": [{"id": "nvml", "verdict": "pass"}, {"id": "gpu-count", "verdict": "fail"}],
+    }
+    readiness.set(blind, "")
+    now[0] += 299
+    readiness.set(blind, "")
+    assert readiness.why_not_alive() == ""
+    now[0] += 2
+    assert "NVML has not answered for 301 s" in readiness.why_not_alive()
+    readiness.set(sees, "")
+    assert readiness.why_not_alive() == "", "a node that fails its checks is no reason to restart the agent"

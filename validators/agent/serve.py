@@ -19,6 +19,8 @@ from validators.agent.report import Report
 
 REPUBLISH_SECONDS = 600  # an unchanged report is renewed no more often, to spare the API server
 _REQUEST_SECONDS = 5
+# A container keeps the driver library that it began with: after a driver change only a new one can read NVML.
+RESTART_SECONDS = 300
 
 
 class Readiness:
@@ -31,17 +33,26 @@ class Readiness:
         self._report: Report | None = None
         self._unpublished = ""
         self._since = 0.0
+        self._blind_since: float | None = None
 
     def set(self, report: Report, unpublished: str) -> None:
         """Take a new report; `unpublished` says why it could not be published, or ""."""
         with self._lock:
             self._report, self._unpublished, self._since = report, unpublished, self._clock()
+            sees = any(entry["id"] == "nvml" and entry["verdict"] == PASS for entry in report["checks"])
+            self._blind_since = None if sees else self._blind_since or self._since
 
     @property
     def report(self) -> Report | None:
         """The latest report."""
         with self._lock:
             return self._report
+
+    def why_not_alive(self) -> str:
+        """Return why a fresh container should take over, or ""."""
+        with self._lock:
+            blind = 0.0 if self._blind_since is None else self._clock() - self._blind_since
+        return f"NVML has not answered for {blind:.0f} s" if blind > RESTART_SECONDS else ""
 
     def why_not(self) -> str:
         """Return why the node is not ready, or ""."""
@@ -133,11 +144,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/ready":
             reason = self._readiness.why_not()
             self._answer(503 if reason else 200, "text/plain", reason or "pass")
+        elif self.path == "/live":
+            reason = self._readiness.why_not_alive()
+            self._answer(503 if reason else 200, "text/plain", reason or "alive")
         elif self.path == "/report":
             report = self._readiness.report
             self._answer(200 if report else 503, "application/json", json.dumps(report, ensure_ascii=False))
         else:
-            self._answer(404, "text/plain", "try /ready or /report")
+            self._answer(404, "text/plain", "try /ready, /live or /report")
 
     def _answer(self, status: int, kind: str, text: str) -> None:
         body = (text + "\n").encode()
