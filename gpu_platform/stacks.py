@@ -102,4 +102,4 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
         raise BadInput(source, [problem])
     plan = plan_platform(file.platform, name, source=str(path), folder=folder)
     assert isinstance(plan, EnvironmentPlan)  # noqa: S101 - its spec is an Environment
-    return make_team_plan(spec, environment, plan, stack)
+    return make_team_plan(spec, environment, plan, stack, load_catalog())

@@ -37,7 +37,9 @@ from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.stack import Environment, TeamStack
 from gpu_platform.spec.team import Team
 
-AGENT_IMAGE = "node-agent-python"  # its name in the catalogue
+# Names of images in the catalogue.
+AGENT_IMAGE = "node-agent-python"
+PAUSE_IMAGE = "pause"
 
 
 def check_parts(
@@ -106,7 +108,10 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
         operator=plan_operator(spec, pools, metrics, catalog, decisions),
         pools=pools,
         priority_classes=plan_priority_classes(spec.priorities),
-        tenants=tuple(plan_tenant(team, stack, pools, priorities, decisions) for team in spec.teams),
+        tenants=tuple(
+            plan_tenant(team, stack, pools, priorities, catalog.images[PAUSE_IMAGE].reference, decisions)
+            for team in spec.teams
+        ),
         monitoring=plan_monitoring(spec.monitoring),
         validation=ValidationPlan(
             gate=spec.validation.gate,
@@ -126,7 +131,7 @@ def _check_teams_alone(spec: Environment, problems: Problems) -> None:
 
 
 def make_team_plan(
-    spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str
+    spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
 ) -> TeamPlan:
     """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
     problems = Problems()
@@ -145,12 +150,14 @@ def make_team_plan(
     if problems.found:
         raise BadInput(stack, problems.found)
     decisions: list[Decision] = []
+    pause = catalog.images[PAUSE_IMAGE].reference
+    tenant = plan_tenant(spec.team, stack, environment_plan.pools, priorities, pause, decisions)
     return TeamPlan(
         kind="team",
         stack=stack,
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
-        tenants=(plan_tenant(spec.team, stack, environment_plan.pools, priorities, decisions),),
+        tenants=(tenant,),
         policy=_team_policy(spec.policy, environment_plan),
         decisions=tuple(decisions),
     )

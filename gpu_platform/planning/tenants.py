@@ -29,8 +29,6 @@ RESERVED_NAMESPACES = {
     names.VALIDATION_NAMESPACE,
     names.SANDBOX_NAMESPACE,
 }
-# Kubernetes' own pause image: it holds the GPU and computes nothing.
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10@sha256:ee6521f290b2168b6e0935a181d4cff9be1ac3f505666ef0e3c98fae8199917a"
 
 
 def priority_values(said: Mapping[str, int]) -> dict[str, int]:
@@ -203,9 +201,10 @@ def plan_tenant(
     stack: str,
     pools: Sequence[PoolPlan],
     priorities: Mapping[str, int],
+    pause_image: str,
     decisions: list[Decision],
 ) -> TenantPlan:
-    """Return the plan of a team without problems."""
+    """Return the plan of a team without problems; its workloads that name no image get `pause_image`."""
     units = granted(team.quota)
     quota = {f"requests.{resource}": str(units.get(resource, 0)) for resource in sorted(_offered(pools) | units)}
     if team.quota.cpu is not None:
@@ -233,7 +232,7 @@ def plan_tenant(
         quota=quota,
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
-        workloads=tuple(_plan_workload(workload, team, pools) for workload in team.workloads),
+        workloads=tuple(_plan_workload(workload, team, pools, pause_image) for workload in team.workloads),
     )
 
 
@@ -252,13 +251,15 @@ def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
-def _plan_workload(workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan]) -> WorkloadPlan:
+def _plan_workload(
+    workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan], pause_image: str
+) -> WorkloadPlan:
     pool = next(pool for pool in pools if pool.name == workload.pool)
     return WorkloadPlan(
         name=workload.name,
         pool=pool.name,
         replicas=workload.replicas,
-        image=workload.image or PAUSE_IMAGE,
+        image=workload.image or pause_image,
         command=workload.command,
         resource=_resource(workload, pool),
         units=workload.gpus,
