@@ -28,6 +28,9 @@ _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell's background job ignores SIGINT, and all that it starts would: tests interrupt what they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist inherits its parent's environment
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="gpu-platform-test-sandboxes-")
 
