@@ -9,6 +9,7 @@ Tests that use it are run by one worker (`--dist loadgroup`), for they share the
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
