@@ -20,7 +20,12 @@ def show_capacity(stack: str, *, as_json: bool) -> ExitCode:
     """Print the capacity of an environment at its desired size."""
     plan = load_stack(stack).plan
     if plan.kind != "environment":
-        problem = Problem("kind", "'team'", "environment: pools belong to it", f"ask for {plan.environment_stack}")
+        problem = Problem(
+            "kind",
+            "'team'",
+            "environment: pools belong to it",
+            f"run `gpu-platform capacity {plan.environment_stack}`",
+        )
         raise BadInput(stack, [problem])
     document = capacity_document(plan)
     if as_json:

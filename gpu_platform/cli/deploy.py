@@ -11,6 +11,8 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.choice import EngineName
+from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import ExitCode, Finding, GpuPlatformError
 from gpu_platform.judgement import judge
 from gpu_platform.planning import EnvironmentPlan
@@ -36,13 +38,13 @@ class _Prepared:
 def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _Prepared:
     """Judge a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `judged` a broken mandatory policy is raised as a Finding.
+    With `judged` the policies are asked; a broken mandatory one is raised as a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
-    judgement = judge(recorded, loaded.plan)
-    if judged and verdict(judgement) is not ExitCode.GOOD:
+    judgement = judge(recorded, loaded.plan) if judged else Judgement((), (), ())
+    if verdict(judgement) is not ExitCode.GOOD:
         if not quiet:
             show_judgement(console(), judgement)
         raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
@@ -78,7 +80,9 @@ def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     except Finding as error:
         failure = error
     plan = prepared.loaded.plan
-    if plan.kind == "environment":
+    # Where nothing could be applied there is nothing of this stack to look at.
+    applied = failure is None or isinstance(failure, NotReady) or summary.engine == EngineName.PULUMI
+    if plan.kind == "environment" and applied:
         _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
     if as_json:
         print(json.dumps(summary.as_json(plan, failure), indent=2))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_platform.cli.console import console
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.errors import BadInput, CouldNotTell, ExitCode, Problem
 from gpu_platform.stacks import load_stack
 from gpu_platform.validation import collect_report
 from validators.render import as_junit, print_report
@@ -17,9 +17,22 @@ def validate_stack(stack: str, *, as_json: bool, junit: Path | None) -> ExitCode
     """Print one report over all nodes, and write it as JUnit XML where asked."""
     plan = load_stack(stack).plan
     if plan.kind != "environment":
-        problem = Problem("kind", "'team'", "environment: nodes belong to it", f"ask for {plan.environment_stack}")
+        problem = Problem(
+            "kind",
+            "'team'",
+            "environment: nodes belong to it",
+            f"run `gpu-platform validate {plan.environment_stack}`",
+        )
         raise BadInput(stack, [problem])
-    report = collect_report(client_of(plan), plan)
+    if junit is not None and not junit.parent.is_dir():
+        problem = Problem("--junit", str(junit), "a file in a folder that exists", f"make {junit.parent} first")
+        raise BadInput("validate", [problem])
+    client = client_of(plan)
+    if client.get("v1", "Namespace", plan.validation.namespace) is None:
+        raise CouldNotTell(
+            f"stack {plan.stack} is not deployed on this cluster: run `gpu-platform up {stack}` first"
+        )
+    report = collect_report(client, plan)
     if junit is not None:
         junit.write_text(as_junit(report), "utf-8")
     if as_json:

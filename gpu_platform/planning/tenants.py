@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
@@ -145,6 +146,15 @@ def _check_workload(workload: WorkloadSpec, pools: Sequence[PoolPlan], here: Pro
             f"one of {', '.join(profiles)}: pool {pool.name} offers several",
             f"add profile: {profiles[0]}",
         )
+    fixed = pool.nodes.ownership in {"created", "labelled"}
+    needed, there = workload.gpus * workload.replicas, sum(pool.units_desired.values())
+    if fixed and needed > there:
+        here.at("replicas").add(
+            f"{workload.replicas} x {workload.gpus}",
+            f"at most {there} in all: what the {pool.nodes.desired} nodes of pool {pool.name} offer, and no "
+            "autoscaler adds any",
+            "lower replicas, or raise the pool's count.desired",
+        )
     if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
         here.at("cpu").add(
             workload.cpu,
@@ -167,6 +177,14 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
         if pool is not None:
             resource = _resource(workload, pool)
             wanted[resource] = wanted.get(resource, 0) + workload.gpus * workload.replicas
+    for resource, said in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
+        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in team.workloads), Decimal(0))
+        if said is not None and asked > parse_quantity(said):
+            problems.at("workloads").add(
+                f"{asked:f} of {resource} in all",
+                f"at most {said}: the team's quota.{resource}",
+                f"raise quota.{resource} or lower what the workloads ask for",
+            )
     for resource, count in wanted.items():
         if count > allowed.get(resource, 0):
             problems.at("workloads").add(

@@ -82,9 +82,7 @@ def _mig_profile(value: str) -> str:
 
 def _release(value: str) -> str:
     if not _VERSION.fullmatch(value):
-        raise wrong(
-            "a GPU Operator release such as v26.7.0", f"write it with the leading v: 'v{value.lstrip('v')}'"
-        )
+        raise wrong("a GPU Operator release such as v26.7.0", "write it with the leading v and three numbers")
     return value
 
 

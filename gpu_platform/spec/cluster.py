@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, KubeconfigPath, OperatorVersion, SpecModel
 
-KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$")]
+KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
 class SandboxCluster(SpecModel):
@@ -59,7 +59,7 @@ class Driver(SpecModel):
 
     owner: Literal["operator", "host"] = "operator"
     """`operator`: a driver container on every GPU node; `host`: the node image brings it."""
-    version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$")
+    version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
     """Driver version; unset: the default of the operator release."""
 
 

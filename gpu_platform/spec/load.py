@@ -35,10 +35,13 @@ class _StrictLoader(yaml.CSafeLoader):
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     loader.flatten_mapping(node)
-    construct: Callable[..., Hashable] = loader.construct_object  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+    construct: Callable[..., object] = loader.construct_object  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
     seen: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = construct(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            problem = "a list or a mapping stands where a key belongs; quote the key if it is meant as text"
+            raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key!r} is written twice", key_node.start_mark
@@ -87,8 +90,10 @@ def read_stack_file(path: Path) -> StackFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
-        found = error.problem or "something that is not YAML"
+        found = (error.problem or "something that is not YAML").removeprefix("found ")
         raise BadInput(str(path), [Problem(place, found, "valid YAML, each key once", "mend that line")]) from None
+    except RecursionError:
+        raise BadInput(str(path), [Problem("(the whole file)", "a nesting without end", "valid YAML")]) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
@@ -121,10 +126,11 @@ def read_stack_file(path: Path) -> StackFile:
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
     """Validate a platform object; raises BadInput with every problem, its places as the file has them."""
+    text = as_json(platform)
     try:
-        return stack_adapter().validate_json(as_json(platform))
+        return stack_adapter().validate_json(text)
     except ValidationError as error:
-        raise BadInput(source, problems_of(error, platform, stack_adapter())) from None
+        raise BadInput(source, problems_of(error, json.loads(text), stack_adapter())) from None
 
 
 def as_json(platform: object) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import Duration, SpecModel
+from gpu_platform.spec._types import Duration, LabelKey, LabelValue, SpecModel
 
 
 class Monitoring(SpecModel):
@@ -19,7 +19,7 @@ class Monitoring(SpecModel):
     """Scrape interval."""
     temperature_celsius: int = Field(default=85, ge=50, le=110)
     """Alert above this GPU temperature, °C."""
-    labels: dict[str, str] = {}
+    labels: dict[LabelKey, LabelValue] = {}
     """Labels by which the Prometheus selects monitors and rules, such as release: prometheus."""
 
 

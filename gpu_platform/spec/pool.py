@@ -62,7 +62,7 @@ class CapacityBlock(SpecModel):
     """An EC2 Capacity Block for ML: reserved for a fixed time."""
 
     type: Literal["capacity-block"]
-    reservation: str = Field(pattern=r"^cr-[0-9a-f]+$")
+    reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
     zone: str
 
 

@@ -67,7 +67,7 @@ def _schema(adapter: TypeAdapter[Any]) -> Schema:
 
 
 def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
-    parts, value = _locate(details, data)
+    parts, value = _locate(details, data, root)
     path = path_text(parts)
     kind = details["type"]
     context: Mapping[str, Any] = details.get("ctx", {})
@@ -99,40 +99,74 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         return Problem(path, found_text(value), "one of " + ", ".join(options), fix)
     if kind == "invalid_key":
         return Problem(path, found_text(value), "text keys", "quote the key")
-    return Problem(path, found_text(value), described or details["msg"], _fix(value, described))
+    return Problem(path, found_text(value), described or details["msg"], _fix(parts, value, described))
 
 
-def _fix(value: object, described: str) -> str:
+# What people write where a mapping or a list belongs, and what they mean.
+_SHAPES: Mapping[str, str] = {
+    "count": "write count: {desired: 2}",
+    "cluster": "write cluster: {provider: sandbox}",
+    "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
+    "capacity": "write for example capacity: {type: spot}",
+    "topology": "write for example topology: {policy: restricted}",
+    "placement": "write for example placement: {type: cluster}",
+    "quota": "write for example quota: {gpus: 8}",
+    "nodes": "write nodes: {names: [gpu-0, gpu-1]}",
+    "members": 'write members: ["group:vision"]; the quotes keep the colon in the text',
+    "pools": "write a list: each pool begins with a dash",
+    "teams": "write a list: each team begins with a dash",
+    "operator": "write operator: {release: v26.7.0}",
+    "environment": "write environment: {stack: prod}",
+}
+
+
+def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
-    if isinstance(value, int | float) and described.startswith("a text"):
-        return f'write it in quotes: "{value}"'
+    if isinstance(value, bool | int | float) and described.startswith("a text"):
+        return "put it in quotes, as you mean it: YAML reads it as another kind of value"
     if value is None:
         return "give it a value, or remove the key"
+    names = [part for part in parts if isinstance(part, str)]
+    if names and not described.startswith(("a whole number", "a number", "a text", "true")):
+        return _SHAPES.get(names[-1], "change it to what is allowed")
     return "change it to what is allowed"
 
 
-def _locate(details: ErrorDetails, data: object) -> tuple[list[str | int], object]:
-    """Return the place in the file and the value there; pydantic's union tags are no part of a place."""
+def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str | int], object]:
+    """Return the place in the file and the value there; the tags of pydantic's unions are no part of a place."""
     parts: list[str | int] = []
     here = data
+    schema = _nullable(root, root)
     loc = details["loc"]
     for index, part in enumerate(loc):
+        tagged: Mapping[str, str] = schema.get("discriminator", {}).get("mapping", {})
+        if part in tagged:
+            schema = _resolve({"$ref": tagged[str(part)]}, root)
+            continue
         if isinstance(here, Mapping):
             mapping = cast("Mapping[Any, object]", here)
-            if part in mapping:
-                here = mapping[part]
-            elif index == len(loc) - 1 and details["type"] == "missing":
-                here = None
-            else:
+            if part not in mapping and not (index == len(loc) - 1 and details["type"] == "missing"):
                 continue
+            here = mapping.get(part)
+            schema = _nullable(_property(schema, str(part), root), root)
         elif isinstance(here, list | tuple) and isinstance(part, int):
             sequence = cast("Sequence[object]", here)
             here = sequence[part] if part < len(sequence) else None
+            schema = _nullable(cast("Schema", schema.get("items", {})), root)
         else:
             continue
         parts.append(part)
     return parts, cast("object", here)
+
+
+def _nullable(schema: Schema, root: Schema) -> Schema:
+    """Return what a schema allows beside null, without choosing among the branches of a tagged union."""
+    schema = _resolve(schema, root)
+    branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
+    if "discriminator" not in schema and len(branches) == 1 and branches[0] is not schema:
+        return _nullable(branches[0], root)
+    return schema
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:
@@ -217,7 +251,9 @@ def _described(schema: Schema, root: Schema) -> str:
         text += f" of {high} or less"
     if schema.get("minItems") or schema.get("minProperties"):
         text += " with at least one entry"
-    if pattern := schema.get("pattern"):
+    if examples := schema.get("examples"):
+        text += f" like {examples[0]!r}"
+    elif pattern := schema.get("pattern"):
         text += f" like {pattern}"
     if schema.get("type") == "object" and schema.get("properties"):
         text += " with " + ", ".join(schema["properties"])

@@ -25,7 +25,7 @@ class Environment(SpecModel):
     priorities: dict[DnsLabel, PriorityValue] = {}
     """Priority classes beside, or instead of, the defaults training: 100 and inference: 1000."""
     teams: tuple[Team, ...] = ()
-    overcommit: float = Field(default=1.0, ge=1.0, le=10.0, strict=False)
+    overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """How many times the teams' quotas may sum to what the pools offer."""
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
@@ -35,7 +35,7 @@ class Environment(SpecModel):
 class EnvironmentReference(SpecModel):
     """The environment that a team stack stands on."""
 
-    stack: str = Field(pattern=r"^([^/\s]+/[^/\s]+/)?[A-Za-z0-9_.-]+$")
+    stack: str = Field(pattern=r"^([^/\s]+/[^/\s]+/)?[A-Za-z0-9_.-]+$", examples=["prod"])
     """The environment's stack: `prod`, or `organization/project/prod`."""
     file: str | None = None
     """Its stack file, relative to this one; unset: `Pulumi.<stack>.yaml` beside it."""

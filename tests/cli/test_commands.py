@@ -86,7 +86,7 @@ def test_capacity_shows_physical_and_logical_gpus_grants_cost_and_waste(run: Any
 def test_capacity_of_a_team_stack_points_at_its_environment(run: Any) -> None:
     code, _, err = run("capacity", "speech")
     assert code == 2
-    assert "ask for local" in err
+    assert "run `gpu-platform capacity local`" in err
 
 
 def test_render_writes_resources_manifests_state_and_plan(run: Any, tmp_path: Path) -> None:
