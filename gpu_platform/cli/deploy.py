@@ -104,7 +104,8 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
         with progress.step("validating nodes"):
             seconds = min(_SETTLE_SECONDS, plan.validation.timeout_seconds)
             summary.report = wait_for_report(client, plan, seconds)
-    summary.usage = gpu_usage(client.objects("v1", "Pod"))
+    pools = {node.node: node.pool for node in summary.report.nodes if node.node}
+    summary.usage = gpu_usage(client.objects("v1", "Pod"), pools)
 
 
 def destroy_stack(stack: str, engine: str) -> ExitCode:

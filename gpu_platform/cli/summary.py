@@ -12,7 +12,7 @@ from rich.markup import escape
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.cost import used_shares
+from gpu_platform.planning.cost import held_shares
 from gpu_platform.usage import Usage
 from validators.render import print_report
 from validators.report import ValidationReport
@@ -49,7 +49,7 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    shares = used_shares(plan.pools, usage.units if usage else {})
+    shares = held_shares(plan.pools, usage.units if usage else {})
     idle = sum((line.usd_per_hour or 0.0) * (1 - shares[line.pool]) for line in plan.cost.pools)
     return {
         "usd_per_hour": round(plan.cost.usd_per_hour, 4),

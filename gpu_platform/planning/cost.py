@@ -9,31 +9,40 @@ from gpu_platform.planning.plan import CostPlan, PoolCost, PoolPlan
 HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 
 
-def used_shares(pools: Sequence[PoolPlan], used: Mapping[str, int]) -> dict[str, float]:
-    """Return by pool the share of its GPU capacity that `used` units by resource take.
+def granted_shares(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> dict[str, float]:
+    """Return by pool the share of its GPU capacity that `granted` units by resource cover.
 
-    Units of a resource that several pools offer count for them in proportion to what they offer.
+    A grant names no pool: units of a resource that several pools offer count for each in proportion.
     """
     totals: dict[str, int] = {}
     for pool in pools:
         for name, count in pool.units_desired.items():
             totals[name] = totals.get(name, 0) + count
+    shares = {name: min(1.0, granted.get(name, 0) / total) for name, total in totals.items() if total}
+    return {pool.name: _weighed(pool, shares) for pool in pools}
+
+
+def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return by pool the share of its GPU capacity that pods hold. `held`: units by pool and resource."""
     shares: dict[str, float] = {}
     for pool in pools:
-        # Each physical GPU weighs the same, in however many units it is offered.
-        weights = {offer.name: offer.gpus for offer in pool.resources}
-        whole = sum(weights.values())
-        shares[pool.name] = sum(
-            weight / whole * min(1.0, used.get(name, 0) / totals[name])
-            for name, weight in weights.items()
-            if totals[name]
-        )
+        units = held.get(pool.name, {})
+        of_resource = {
+            name: min(1.0, units.get(name, 0) / total) for name, total in pool.units_desired.items() if total
+        }
+        shares[pool.name] = _weighed(pool, of_resource)
     return shares
+
+
+def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
+    """Weigh the shares of a pool's resources by the physical GPUs that they are cut of."""
+    whole = sum(offer.gpus for offer in pool.resources)
+    return sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources)
 
 
 def plan_cost(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> CostPlan:
     """Return the cost of the desired nodes. `granted`: units by extended resource over all teams."""
-    shares = used_shares(pools, granted)
+    shares = granted_shares(pools, granted)
     lines: list[PoolCost] = []
     for pool in pools:
         price = pool.price_usd_per_hour

@@ -19,6 +19,9 @@ def test_only_pods_that_hold_or_want_gpus_count() -> None:
         pod(None, {"nvidia.com/gpu": "8"}, "Pending"),
         pod("a", {"cpu": "2"}),
         pod("a", {"nvidia.com/gpu": "8"}, "Succeeded"),
+        pod("somebody-elses", {"nvidia.com/gpu": "8"}),
         {"spec": {"containers": [{}]}, "status": {}},
     ]
-    assert gpu_usage(pods) == Usage(2, 1, {"nvidia.com/gpu": 4, "nvidia.com/gpu.shared": 1})
+    assert gpu_usage(pods, {"a": "train"}) == Usage(
+        2, 1, {"train": {"nvidia.com/gpu": 4, "nvidia.com/gpu.shared": 1}}
+    )

@@ -11,6 +11,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import plan_as_json
+from gpu_platform.planning.cost import held_shares
 from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
 
@@ -70,6 +71,11 @@ def test_each_gpu_weighs_the_same_in_the_waste_however_it_is_cut(make_plan: Plan
     cut = pool(workload="development", sharing={"mode": "mig", "layouts": layouts})
     cost = make_plan(cut, teams=[team(quota={"gpus": 7})]).cost
     assert cost.pools[0].granted_share == pytest.approx(7 / 8)
+
+
+def test_what_pods_hold_counts_for_the_pool_that_they_run_on(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("a"), pool("b"))
+    assert held_shares(plan.pools, {"a": {"nvidia.com/gpu": 2}}) == {"a": 0.25, "b": 0.0}
 
 
 def test_feature_discovery_tolerates_the_pools_taints_or_the_operator_would_not_see_their_nodes(
