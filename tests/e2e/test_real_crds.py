@@ -15,6 +15,7 @@ import yaml
 from gpu_platform.cli.render import render_to
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
+from gpu_platform.stacks import load_stack
 from sandbox import control_plane
 
 CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
@@ -58,3 +59,11 @@ def test_a_misspelt_field_of_a_cluster_policy_is_refused(client: KubernetesClien
     policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "typo"}, "spec": spec}
     with pytest.raises(Refused, match="nmae"):
         client.apply(policy, dry_run=True)
+
+
+def test_what_a_helm_release_hands_to_the_operator_is_a_valid_cluster_policy(client: KubernetesClient) -> None:
+    plan = load_stack("dev").plan
+    assert plan.kind == "environment"
+    spec = dict(plan.operator.cluster_policy)
+    policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "dev"}, "spec": spec}
+    client.apply(policy, dry_run=True)
