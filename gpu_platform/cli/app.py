@@ -5,6 +5,7 @@ Exit codes everywhere: 0 good, 1 a finding, 2 bad input, 3 could not tell.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -59,6 +60,7 @@ NameOption = Annotated[str, typer.Option("--name", help="Sandboxes of different 
 @app.command()
 def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
     """Write what a stack registers: resources.json, manifests, state.json, plan.json."""
+    gc.disable()  # what a render makes lives until it ends; collecting takes a fifteenth of its time
     from gpu_platform.cli.render import render_to
 
     render_to(stack, out)
