@@ -11,9 +11,10 @@ import pulumi
 def inside(
     component: pulumi.Resource, opts: pulumi.ResourceOptions | None, *after: pulumi.Resource
 ) -> pulumi.ResourceOptions:
-    """Return the options of a child: below its component, after `after` and after all the component waits for.
+    """Return the options of a component's first child: after `after` and after all that the component waits for.
 
-    Pulumi does not hand a component's `depends_on` down to its children.
+    Pulumi does not hand a component's `depends_on` down. The other children wait for the first one:
+    if each waited for everything, the dependencies would grow with the square of pools and teams.
     """
     waits = opts.depends_on if opts is not None else None
     if waits is None:

@@ -35,7 +35,7 @@ def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
         NodeValidationArgs(validation=plan.validation, pools=plan.pools),
         pulumi.ResourceOptions(providers=[cluster.provider], depends_on=platform),
     )
-    proven = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[validation])
+    proven = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[validation.proof])
     tenants = [Tenant(tenant.namespace, tenant, proven) for tenant in plan.tenants]
     return {
         "kubeconfig": cluster.kubeconfig,

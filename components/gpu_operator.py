@@ -29,8 +29,8 @@ class GpuOperator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
         namespace = self._create_namespace(args, inside(self, opts))
-        configs = self._create_configs(args, inside(self, opts, namespace))
-        ready = inside(self, opts, *configs)
+        configs = self._create_configs(args, pulumi.ResourceOptions(parent=self, depends_on=[namespace]))
+        ready = pulumi.ResourceOptions(parent=self, depends_on=configs)
         if args.install == "helm":
             self._install_chart(args, ready)
         else:

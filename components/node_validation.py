@@ -38,10 +38,11 @@ class NodeValidation(pulumi.ComponentResource):
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
     digest: there is no image to build. With `gate` an update waits until every pod is Ready, and so for proof.
 
-    Outputs: `namespace`, where the reports are.
+    Outputs: `namespace`, where the reports are. `proof` is the resource to wait for: it comes after all gates.
     """
 
     namespace: pulumi.Output[str]
+    proof: pulumi.Resource
 
     def __init__(self, name: str, args: NodeValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:NodeValidation", name, None, opts)
@@ -53,14 +54,13 @@ class NodeValidation(pulumi.ComponentResource):
             ),
             opts=inside(self, opts),
         )
-        self._inside = inside(self, opts, namespace)
-        self._waits = opts
+        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         account = self._create_account()
         self._agent = self._create_config(
             "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
         )
-        for pool in args.pools:
-            self._create_daemon_set(pool, account)
+        gates = [self._create_daemon_set(pool, account) for pool in args.pools]
+        self.proof = self._create_proof(args, gates)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
 
@@ -100,14 +100,14 @@ class NodeValidation(pulumi.ComponentResource):
         )
         return name, made
 
-    def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> None:
+    def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> pulumi.Resource:
         name = f"validate-{pool.name}"
         document = json.dumps(pool.expectations.as_json(), indent=2)
         expectations, expected = self._create_config(f"{name}-expectations", text={_EXPECTATIONS: document})
         agent, program = self._agent
         labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}
         timeout = f"{self._validation.timeout_seconds}s"
-        k8s.apps.v1.DaemonSet(
+        return k8s.apps.v1.DaemonSet(
             name,
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=name,
@@ -127,10 +127,20 @@ class NodeValidation(pulumi.ComponentResource):
                     spec=self._pod(pool, agent, expectations),
                 ),
             ),
-            opts=pulumi.ResourceOptions.merge(
-                inside(self, self._waits, program, expected, *access),
-                pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout)),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[program, expected, *access],
+                custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
             ),
+        )
+
+    def _create_proof(self, args: NodeValidationArgs, gates: list[pulumi.Resource]) -> pulumi.Resource:
+        """Write down what has been proven, once it has: whoever needs proven nodes waits for this one object."""
+        return k8s.core.v1.ConfigMap(
+            "proven-pools",
+            metadata=self._meta("proven-pools"),
+            data={pool.name: pool.expectations.hash for pool in args.pools},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=gates),
         )
 
     def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:

@@ -30,11 +30,11 @@ class Tenant(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
             opts=inside(self, opts),
         )
-        self._inside = inside(self, opts, namespace)
+        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         guards = [*self._create_quotas(), self._create_limits()]
-        self._create_access(opts)
+        self._create_access()
         self._create_network_policies()
-        guarded = inside(self, opts, *guards)
+        guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
             self._create_workload(workload, guarded)
         self.namespace = namespace.metadata.name
@@ -91,7 +91,7 @@ class Tenant(pulumi.ComponentResource):
             opts=self._inside,
         )
 
-    def _create_access(self, opts: pulumi.ResourceOptions | None) -> None:
+    def _create_access(self) -> None:
         rules = [
             (
                 [""],
@@ -122,7 +122,7 @@ class Tenant(pulumi.ComponentResource):
                 api_group="rbac.authorization.k8s.io", kind="Role", name="team-member"
             ),
             subjects=[_subject(member) for member in self._args.members],
-            opts=inside(self, opts, role),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
 
     def _create_network_policies(self) -> None:

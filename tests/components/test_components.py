@@ -7,11 +7,14 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 
+from gpu_platform.paths import STACKS_DIR
 from gpu_platform.program import record_stack
+from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 from tests.components.conftest import Recorded
 
@@ -140,11 +143,38 @@ def test_the_expectations_of_a_pool_are_the_plans(stack: Stack) -> None:
 
 def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:
     local = stack("local")
+    known = {r.urn: set(r.dependencies) for r in local.resources}
+
+    def all_before(urn: str) -> set[str]:
+        direct = known.get(urn, set())
+        return direct.union(*(all_before(one) for one in direct))
+
     proofs = {r.urn for r in local.of("DaemonSet")}
-    for kind in ("Namespace", "Deployment"):
+    for kind in ("Namespace", "Deployment", "RoleBinding"):
         for record in local.of(kind):
             if "gpu-platform:index:Tenant" in record.parent:
-                assert proofs <= set(record.dependencies), record.urn
+                assert proofs <= all_before(record.urn), record.urn
+
+
+def test_nodes_are_proven_only_after_the_operator_is_there(stack: Stack) -> None:
+    local = stack("local")
+    namespace = local.one("Namespace", "gpu-platform-validation")
+    assert local.of("ClusterPolicy")[0].urn in namespace.dependencies
+    assert local.one("Node", "train-0").urn in namespace.dependencies
+
+
+def test_dependencies_grow_with_pools_and_teams_and_not_with_their_square(tmp_path: Path) -> None:
+    def dependencies(size: int) -> int:
+        platform = yaml.safe_load((STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8"))["config"][CONFIG_KEY]
+        pools = [{**p, "name": f"{p['name']}-{i}"} for i in range(size) for p in platform["pools"]]
+        teams = [
+            {**t, "name": f"{t['name']}-{i}", "workloads": []} for i in range(size) for t in platform["teams"]
+        ]
+        platform |= {"pools": pools, "teams": teams}
+        loaded = LoadedStack("big", tmp_path / "Pulumi.big.yaml", platform, plan_platform(platform, "big"))
+        return sum(len(record.dependencies) for record in record_stack(loaded).resources)
+
+    assert dependencies(8) < 2.2 * dependencies(4)
 
 
 def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(stack: Stack) -> None:
