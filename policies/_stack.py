@@ -89,5 +89,22 @@ class Stack:
         return cast("ViewT", self._views[build])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectSubject:
+    """One object that a rule judges by itself."""
+
+    resource: Resource
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return self.resource.object_name
+
+    @property
+    def group(self) -> str:
+        """Each object stands for itself."""
+        return self.resource.urn
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""

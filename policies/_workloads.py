@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_platform import names
 from policies._inputs import Value
 from policies._pools import Pool, Taint, pools
-from policies._stack import Resource, Stack
+from policies._stack import ObjectSubject, Stack
 
 _POD_SPEC: Mapping[str, tuple[str, ...]] = {
     "core/Pod": ("spec",),
@@ -46,20 +46,8 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Workload:
+class Workload(ObjectSubject):
     """One resource that makes pods."""
-
-    resource: Resource
-
-    @property
-    def name(self) -> str:
-        """The object's name."""
-        return self.resource.object_name
-
-    @property
-    def group(self) -> str:
-        """Each workload stands for itself."""
-        return self.resource.urn
 
     @property
     def pod_spec(self) -> Value:

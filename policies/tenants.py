@@ -10,27 +10,15 @@ from policies._gpu_operator import device_plugin_config_of, mig_instances_of, mi
 from policies._inputs import NotVisible, Value
 from policies._pools import Pool, pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
-from policies._stack import Resource, Stack
+from policies._stack import ObjectSubject, Stack
 from policies._workloads import is_gpu_resource
 
 _QUOTA_PREFIX = "requests."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Namespace:
+class Namespace(ObjectSubject):
     """One namespace."""
-
-    resource: Resource
-
-    @property
-    def name(self) -> str:
-        """The namespace's name."""
-        return self.resource.object_name
-
-    @property
-    def group(self) -> str:
-        """Each namespace stands for itself."""
-        return self.resource.urn
 
     @property
     def team(self) -> Value:

@@ -12,7 +12,7 @@ from pulumi import automation
 
 from gpu_platform.engine.changes import Action, Change, Changes, FieldChange
 from gpu_platform.engine.objects import ObjectKey, object_key
-from gpu_platform.engine.properties import REDACTED, Json
+from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK_REFERENCE_TYPE
 from gpu_platform.errors import CouldNotTell, Finding
@@ -42,19 +42,17 @@ class PulumiEngine:
         stack: str,
         *,
         project: Path = PROJECT_ROOT,
-        config_file: Path | None = None,
         policy_packs: Sequence[Path] = (),
         policy_configs: Sequence[Path] = (),
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> None:
-        """Take the stack's name; `config_file` only where it is not the project's own file of that stack.
+        """Take the stack's name and the project whose `stackConfigDir` has its file.
 
         `policy_configs`: a JSON file of settings for each of the packs, or none at all.
         """
         self._stack_name = stack
         self._common: dict[str, Any] = {
-            "config_file": str(config_file) if config_file else None,
             "color": "never",
             "on_output": on_output,
             "on_error": on_output,
@@ -93,13 +91,6 @@ class PulumiEngine:
         with _clean_errors("destroy", self._stack_name):
             stack.destroy(on_event=steps, show_secrets=False, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
-
-    def outputs(self) -> dict[str, Any]:
-        """Return the stack's outputs, the secret ones hidden."""
-        stack = self._stack()
-        with _clean_errors("stack output", self._stack_name):
-            found = stack.outputs()
-        return {name: REDACTED if output.secret else output.value for name, output in found.items()}
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
