@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import pulumi
+import pulumi_kubernetes as k8s
 
 from components.cluster import Cluster
 from components.gpu_operator import GpuOperator
@@ -13,7 +15,35 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
+from gpu_platform.planning.eks.plan import EksClusterPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
+
+PoolsMaker = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
+
+
+class _Reached(Protocol):
+    """Any component that reaches a cluster."""
+
+    provider: k8s.Provider
+    kubeconfig: Any
+    context: Any
+
+
+def _cluster_and_pools(plan: EnvironmentPlan) -> tuple[_Reached, PoolsMaker]:
+    """Register the cluster; return it with what registers its pools. A cloud's SDK is imported for it alone."""
+    match plan.cluster.cloud:
+        case EksClusterPlan() as cloud:
+            from components.eks import build_eks
+
+            return build_eks(cloud, plan.pools)
+        case GkeClusterPlan() as cloud:
+            from components.gke import build_gke
+
+            return build_gke(cloud, plan.pools)
+        case None:
+            cluster = Cluster(plan.cluster.name, plan.cluster)
+            return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in plan.pools]
 
 
 def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
@@ -21,10 +51,10 @@ def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
 
     Teams come last: their workloads start on nodes that are proven.
     """
-    cluster = Cluster(plan.cluster.name, plan.cluster)
+    cluster, make_pools = _cluster_and_pools(plan)
     on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])
     priorities = PriorityClasses("priority-classes", plan.priority_classes, on_cluster)
-    pools = [NodePool(pool.name, pool, on_cluster) for pool in plan.pools]
+    pools = make_pools(on_cluster)
     operator = GpuOperator("gpu-operator", plan.operator, on_cluster)
     platform: list[pulumi.Resource] = [priorities, *pools, operator]
     after_operator = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[operator])

@@ -1,15 +1,33 @@
 """Facts about GPUs, machine types and operator releases, each with source and date."""
 
 from gpu_platform.catalog._load import Catalog, load_catalog
-from gpu_platform.catalog.models import Gpu, Image, MachineType, Mig, MigProfile, OperatorRelease, Source
+from gpu_platform.catalog.models import (
+    AwsFamily,
+    Chart,
+    EksAddon,
+    GcpFamily,
+    Gpu,
+    Image,
+    MachineType,
+    Mig,
+    MigProfile,
+    NodeImage,
+    OperatorRelease,
+    Source,
+)
 
 __all__ = [
+    "AwsFamily",
     "Catalog",
+    "Chart",
+    "EksAddon",
+    "GcpFamily",
     "Gpu",
     "Image",
     "MachineType",
     "Mig",
     "MigProfile",
+    "NodeImage",
     "OperatorRelease",
     "Source",
     "load_catalog",

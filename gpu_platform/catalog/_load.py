@@ -11,7 +11,18 @@ from types import MappingProxyType
 
 import yaml
 
-from gpu_platform.catalog.models import CatalogFile, Gpu, Image, MachineType, OperatorRelease
+from gpu_platform.catalog.models import (
+    AwsFamily,
+    CatalogFile,
+    Chart,
+    EksAddon,
+    GcpFamily,
+    Gpu,
+    Image,
+    MachineType,
+    NodeImage,
+    OperatorRelease,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +33,23 @@ class Catalog:
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
     images: Mapping[str, Image]
+    aws_families: Mapping[str, AwsFamily]
+    gcp_families: Mapping[str, GcpFamily]
+    node_images: Mapping[tuple[str, str], NodeImage]  # by provider (aws, gcp) and family
+    eks_addons: Mapping[str, EksAddon]
+    charts: Mapping[str, Chart]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type."""
         return self.gpus[machine.gpu]
+
+    def aws_family(self, machine: MachineType) -> AwsFamily:
+        """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
+        return self.aws_families[machine.name.partition(".")[0]]
+
+    def gcp_family(self, machine: MachineType) -> GcpFamily:
+        """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
+        return self.gcp_families[machine.name.rpartition("-")[0]]
 
     def find_gpu(self, spelling: str) -> Gpu | None:
         """Return the GPU that `spelling` names, as NVML, feature discovery or common use spell it.
@@ -46,19 +70,22 @@ def _fold(name: str) -> str:
 @cache
 def load_catalog() -> Catalog:
     """Read `facts/*.yaml`. The result is shared and immutable."""
-    gpus: dict[str, Gpu] = {}
-    machines: dict[str, MachineType] = {}
-    releases: dict[str, OperatorRelease] = {}
-    images: dict[str, Image] = {}
     folder = resources.files("gpu_platform.catalog") / "facts"
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if not file.name.endswith(".yaml"):
-            continue
-        facts = CatalogFile.model_validate(yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader))
-        gpus.update((gpu.model, gpu) for gpu in facts.gpus)
-        machines.update((machine.name, machine) for machine in facts.machine_types)
-        releases.update((release.version, release) for release in facts.operator_releases)
-        images.update((image.name, image) for image in facts.images)
+    files = [
+        CatalogFile.model_validate(yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader))
+        for file in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if file.name.endswith(".yaml")
+    ]
     return Catalog(
-        MappingProxyType(gpus), MappingProxyType(machines), MappingProxyType(releases), MappingProxyType(images)
+        gpus=MappingProxyType({each.model: each for file in files for each in file.gpus}),
+        machine_types=MappingProxyType({each.name: each for file in files for each in file.machine_types}),
+        operator_releases=MappingProxyType({one.version: one for file in files for one in file.operator_releases}),
+        images=MappingProxyType({each.name: each for file in files for each in file.images}),
+        aws_families=MappingProxyType({each.name: each for file in files for each in file.aws_families}),
+        gcp_families=MappingProxyType({each.name: each for file in files for each in file.gcp_families}),
+        node_images=MappingProxyType(
+            {(each.provider, each.family): each for file in files for each in file.node_images}
+        ),
+        eks_addons=MappingProxyType({each.name: each for file in files for each in file.eks_addons}),
+        charts=MappingProxyType({each.name: each for file in files for each in file.charts}),
     )

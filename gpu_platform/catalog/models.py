@@ -111,6 +111,65 @@ class MachineType(Fact):
     source: Source
 
 
+class AwsFamily(Fact):
+    """What all instance types of one EC2 family share: `p5`, `g6e`."""
+
+    name: str
+    first_efa_card: int = Field(default=0, description="index of the first network card that carries EFA")
+    efa_only: bool = Field(default=True, description="EFA-only interfaces on cards after the first")
+    efa_only_beside_primary: bool = Field(
+        default=True, description="card 0 takes an EFA-only interface (device 1) beside the plain one (device 0)"
+    )
+    secondary_device_index: int = Field(default=1, description="device index of EFA interfaces on cards above 0")
+    cluster_placement: bool = Field(default=True, description="cluster placement groups")
+    capacity_blocks: bool = Field(default=False, description="EC2 Capacity Blocks for ML")
+    minimum_driver_branch: int | None = Field(
+        default=None, description="where AWS asks for more than the GPU does"
+    )
+    source: Source
+
+
+class GcpFamily(Fact):
+    """What all machine types of one Compute Engine GPU family share: `a3-megagpu`, `g2-standard`."""
+
+    name: str
+    fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
+    compact_placement: bool = Field(default=True, description="COMPACT placement policies")
+    compact_with_flex_start: bool = False
+    boot_disk_types: tuple[str, ...] = Field(description="the default first")
+    minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
+    source: Source
+
+
+class NodeImage(Fact):
+    """A family of node images of one cloud, and what it brings of NVIDIA's stack."""
+
+    family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
+    provider: Literal["aws", "gcp"]
+    image_types: dict[Literal["amd64", "arm64"], str] = Field(description="EKS ami_type or GKE image_type")
+    brings: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
+    driver_branch: int | None = Field(default=None, description="branch of the driver that it brings")
+    data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
+    source: Source
+
+
+class EksAddon(Fact):
+    """An EKS add-on, pinned."""
+
+    name: str
+    version: str = Field(description="with the build: v1.20.4-eksbuild.2")
+    source: Source
+
+
+class Chart(Fact):
+    """A Helm chart, pinned."""
+
+    name: str
+    repository: str = Field(description="https://... or oci://...")
+    version: str
+    source: Source
+
+
 class OperatorRelease(Fact):
     """One release of the NVIDIA GPU Operator and what it supports."""
 
@@ -142,3 +201,8 @@ class CatalogFile(Fact):
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
     images: tuple[Image, ...] = ()
+    aws_families: tuple[AwsFamily, ...] = ()
+    gcp_families: tuple[GcpFamily, ...] = ()
+    node_images: tuple[NodeImage, ...] = ()
+    eks_addons: tuple[EksAddon, ...] = ()
+    charts: tuple[Chart, ...] = ()

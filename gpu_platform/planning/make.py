@@ -8,6 +8,8 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning.cost import plan_cost
+from gpu_platform.planning.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.monitoring import metrics_config_map, plan_monitoring
 from gpu_platform.planning.operator import check_operator, cluster_version, plan_operator
 from gpu_platform.planning.plan import (
@@ -15,6 +17,7 @@ from gpu_platform.planning.plan import (
     Decision,
     EnvironmentPlan,
     PolicyPlan,
+    PoolPlan,
     TeamPlan,
     ValidationPlan,
 )
@@ -31,7 +34,7 @@ from gpu_platform.planning.tenants import (
     priority_values,
 )
 from gpu_platform.quantity import parse_duration
-from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster, Operator
 from gpu_platform.spec.operations import Policy
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.stack import Environment, TeamStack
@@ -51,12 +54,10 @@ def check_parts(
     `pools`: index in the file, pool.
     """
     problems = Problems()
-    if cluster is not None and cluster.provider in {"eks", "gke"}:
-        problems.at("cluster").at("provider").add(
-            f"{cluster.provider!r}",
-            "sandbox or existing in this release: it makes no cloud node pools yet",
-            "write provider: existing with the kubeconfig of a cluster that has GPU nodes",
-        )
+    if isinstance(cluster, EksCluster):
+        check_eks_cluster(cluster, [pool for _, pool in pools], catalog, problems.at("cluster"))
+    elif isinstance(cluster, GkeCluster):
+        check_gke_cluster(cluster, [pool for _, pool in pools], catalog, problems.at("cluster"))
     if operator is not None:
         check_operator(operator, cluster, catalog, problems.at("operator"))
     check_unique("pool", [(f"pools[{index}]", pool.name) for index, pool in pools], problems)
@@ -69,7 +70,7 @@ def check_parts(
     check_unique("node", named, problems, field="")
     for index, pool in pools:
         here = problems.at(f"pools[{index}]")
-        check_pool(pool, cluster, catalog, here)
+        check_pool(pool, cluster, operator, catalog, here)
         if operator is not None:
             check_driver(pool, operator, catalog, here)
     return problems.found
@@ -104,7 +105,7 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
-        cluster=plan_cluster(spec.cluster),
+        cluster=plan_cluster(spec.cluster, stack, pools, catalog, decisions),
         operator=plan_operator(spec, pools, metrics, catalog, decisions),
         pools=pools,
         priority_classes=plan_priority_classes(spec.priorities),
@@ -171,8 +172,15 @@ def _team_policy(policy: Policy, environment: EnvironmentPlan) -> PolicyPlan:
     return PolicyPlan(level=plan.level, config={**plan.config, "gpu-namespace-quota": rule})
 
 
-def plan_cluster(cluster: Cluster) -> ClusterPlan:
-    """Return how the cluster is reached."""
+def plan_cluster(
+    cluster: Cluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog, decisions: list[Decision]
+) -> ClusterPlan:
+    """Return how the cluster is reached, and what the cloud's part of it is."""
+    cloud = None
+    if isinstance(cluster, EksCluster):
+        cloud = plan_eks_cluster(cluster, stack, pools, catalog, decisions)
+    elif isinstance(cluster, GkeCluster):
+        cloud = plan_gke_cluster(cluster, stack, pools, catalog, decisions)
     existing = cluster if cluster.provider == "existing" else None
     return ClusterPlan(
         provider=cluster.provider,
@@ -180,6 +188,7 @@ def plan_cluster(cluster: Cluster) -> ClusterPlan:
         kubeconfig=existing.kubeconfig if existing else None,
         context=existing.context if existing else None,
         kubernetes=cluster_version(cluster),
+        cloud=cloud,
     )
 
 

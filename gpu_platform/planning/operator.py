@@ -134,7 +134,7 @@ def check_operator(spec_operator: Operator, cluster: Cluster | None, catalog: Ca
             "take the newest; upgrade one major at a time",
         )
     version = spec_operator.driver.version
-    if spec_operator.driver.owner == "operator" and version is not None and version not in release.drivers:
+    if spec_operator.driver.owner != "host" and version is not None and version not in release.drivers:
         problems.at("driver").at("version").add(
             f"{version!r}",
             f"a driver of {release.version}: " + ", ".join(release.drivers),
@@ -176,20 +176,20 @@ def plan_operator(
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, device_plugin_data(pools))
     mig_data = mig_parted_data(pools)
     mig = hashed_config_map("mig-parted-config", names.OPERATOR_NAMESPACE, mig_data) if mig_data else None
-    owned = spec.operator.driver.owner == "operator"
+    owned = any(pool.software.driver == "operator" for pool in pools)
     version = driver_version(spec.operator, release)
     decisions.append(
         Decision(
             subject="operator",
             what="driver",
-            chosen=f"{version or 'as the node image has it'}, installed by the {spec.operator.driver.owner}",
+            chosen=f"{version or 'as the node image has it'}, installed by the {'operator' if owned else 'host'}",
             why="the stack says so" if spec.operator.driver.version else f"default of {release.version}",
         )
     )
     values = OperatorValues(
         daemonsets=Daemonsets(tolerations=_tolerations(pools)),
         driver=Driver(enabled=owned, version=version if owned else None),
-        toolkit=Toggle(enabled=spec.operator.toolkit == "operator"),
+        toolkit=Toggle(enabled=any(pool.software.toolkit == "operator" for pool in pools)),
         device_plugin=Configured(
             enabled=True, config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY)
         ),

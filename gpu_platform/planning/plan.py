@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, cast
 
+from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.software import NodeSoftware
 from validators.expectations import Expectations, NodeExpectation
 
 Labels = Mapping[str, str]
@@ -62,6 +65,7 @@ class Kubelet:
     topology_policy: str
     topology_scope: str
     cpu_manager_policy: str
+    memory_manager_policy: Literal["None", "Static"] = "None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,9 @@ class PoolPlan:
     node_selector: Labels
     kubelet: Kubelet | None
     driver_version: str | None
+    software: NodeSoftware
+    cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan | None
+    """How the cloud makes the nodes; None where the program or somebody else does."""
     price_usd_per_hour: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
@@ -147,6 +154,8 @@ class ClusterPlan:
     kubeconfig: str | None
     context: str | None
     kubernetes: str | None
+    cloud: EksClusterPlan | GkeClusterPlan | None = None
+    """The cloud's part of a cluster of provider eks or gke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,21 +8,38 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.expectations import hardware_expectations, node_expectation
+from gpu_platform.planning.gke.pools import check_gke_pool, plan_gke_pool
 from gpu_platform.planning.node_resources import allocatable
 from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing import DEFAULT_KEY, check_sharing, offered_resources, plan_sharing
-from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.planning.software import check_software, node_software
+from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
 
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
+CLOUD_FIELDS = (
+    "zones",
+    "provisioner",
+    "karpenter",
+    "device_plugin",
+    "image",
+    "network",
+    "disk",
+    "local_nvme",
+    "upgrade",
+    "repair",
+)
 _CLOUDS: Mapping[str, str] = {"eks": "aws", "gke": "gcp"}
 
 
-def check_pool(pool: Pool, cluster: Cluster | None, catalog: Catalog, problems: Problems) -> None:
+def check_pool(
+    pool: Pool, cluster: Cluster | None, operator: Operator | None, catalog: Catalog, problems: Problems
+) -> None:
     """Record everything that is wrong with one pool by itself."""
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name == DEFAULT_KEY:
@@ -59,8 +76,17 @@ def check_pool(pool: Pool, cluster: Cluster | None, catalog: Catalog, problems: 
                 "remove it",
             )
         taken.add((taint.key, taint.effect))
-    if cluster is not None:
-        _check_cluster(pool, machine, cluster, problems)
+    if cluster is None:
+        return
+    _check_cluster(pool, machine, cluster, problems)
+    if machine is None or machine.provider != _CLOUDS.get(cluster.provider, machine.provider):
+        return
+    if operator is not None:
+        check_software(pool, cluster, operator, catalog, problems)
+    if isinstance(cluster, EksCluster):
+        check_eks_pool(pool, machine, cluster, catalog, problems)
+    elif isinstance(cluster, GkeCluster):
+        check_gke_pool(pool, machine, cluster, catalog, problems)
 
 
 def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> None:
@@ -102,7 +128,15 @@ def _check_cluster(pool: Pool, machine: MachineType | None, cluster: Cluster, pr
             "nodes only on provider existing; elsewhere the program makes them",
             "remove nodes",
         )
-    if cluster.provider in {"sandbox", "existing"} and pool.capacity.type != "on-demand":
+    if cloud is None:
+        for field in CLOUD_FIELDS:
+            if field in pool.model_fields_set:
+                problems.at(field).add(
+                    f"{field} on provider {cluster.provider}",
+                    f"{field} only where the program makes cloud nodes: eks or gke",
+                    f"remove {field}",
+                )
+    if cloud is None and pool.capacity.type != "on-demand":
         problems.at("capacity").at("type").add(
             f"{pool.capacity.type!r} on provider {cluster.provider}",
             "on-demand: capacity is bought only where the program makes cloud nodes",
@@ -133,7 +167,7 @@ def driver_version(operator: Operator, release: OperatorRelease | None) -> str |
     """Return the driver version that nodes will have, or None where the host decides and does not say."""
     if operator.driver.version is not None:
         return operator.driver.version
-    if operator.driver.owner == "operator" and release is not None:
+    if operator.driver.owner != "host" and release is not None:
         return release.default_driver
     return None
 
@@ -175,6 +209,12 @@ def plan_pool(
             why="pods without GPUs stay off GPU nodes",
         )
     )
+    software = node_software(pool, cluster, operator, catalog)
+    cloud = None
+    if isinstance(cluster, EksCluster):
+        cloud = plan_eks_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
+    elif isinstance(cluster, GkeCluster):
+        cloud = plan_gke_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
     resources = offered_resources(sharing, gpu, machine.gpu_count)
     selected = pool.nodes.selector if pool.nodes is not None else None
     return PoolPlan(
@@ -199,6 +239,8 @@ def plan_pool(
         node_selector=dict(selected) if selected else {names.POOL_LABEL: pool.name},
         kubelet=kubelet,
         driver_version=version,
+        software=software,
+        cloud=cloud,
         price_usd_per_hour=machine.price_usd_per_hour,
         expectations=hardware_expectations(pool.name, path, machine, sharing, operator, version, catalog),
         node_expectation=node_expectation(
@@ -228,8 +270,10 @@ def _nodes(pool: Pool, cluster: Cluster) -> NodesPlan:
 
 
 def _kubelet(pool: Pool, machine: MachineType, cluster: Cluster, decisions: list[Decision]) -> Kubelet | None:
+    memory: Literal["none", "static"] = "none"
     if pool.topology is not None:
         policy, scope, why = pool.topology.policy, pool.topology.scope, "the stack says so"
+        memory = pool.topology.memory
     elif cluster.provider == "existing":
         # The kubelets are not ours: claiming a policy that nobody set would be a lie on a label.
         return None
@@ -249,4 +293,5 @@ def _kubelet(pool: Pool, machine: MachineType, cluster: Cluster, decisions: list
         topology_scope=scope,
         # A topology policy without static CPUs aligns nothing.
         cpu_manager_policy="static" if policy != "none" else "none",
+        memory_manager_policy="Static" if memory == "static" else "None",
     )

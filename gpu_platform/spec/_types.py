@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
+_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 
@@ -107,6 +109,21 @@ def _node_name(value: str) -> str:
     return value
 
 
+def _zone(value: str) -> str:
+    if not _ZONE.fullmatch(value):
+        raise wrong("a zone, not a region", "for example us-east-2a or us-central1-a")
+    return value
+
+
+def _cidr(value: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(value))
+    except ValueError:
+        raise wrong("an IPv4 CIDR block whose host bits are zero", "for example 10.0.0.0/16") from None
+
+
+Zone = Annotated[str, AfterValidator(_zone)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
-from gpu_platform.spec._types import DnsLabel, LabelKey, LabelValue, MigProfileName, NodeName, SpecModel, wrong
+from gpu_platform.spec._types import (
+    DnsLabel,
+    Duration,
+    LabelKey,
+    LabelValue,
+    MigProfileName,
+    NodeName,
+    SpecModel,
+    Zone,
+    wrong,
+)
+from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 
 Workload = Literal["training", "inference", "development"]
 SharingMode = Literal["none", "time-slicing", "mps", "mig", "dra"]
@@ -51,11 +62,18 @@ class Spot(SpecModel):
 
 
 class Reservation(SpecModel):
-    """A capacity reservation of the cloud."""
+    """A capacity reservation of the cloud; its terms, its zone among them, were agreed when it was made."""
 
     type: Literal["reservation"]
-    reservation: str
-    zone: str | None = None
+    reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
+    zone: Zone
+    placement_group: str | None = None
+    """EKS: name of the cluster placement group that the reservation was made in, if any."""
+    project: str | None = None
+    """GKE: the project that shares the reservation; unset: the cluster's."""
+    block: str | None = None
+    """GKE: one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
@@ -63,14 +81,21 @@ class CapacityBlock(SpecModel):
 
     type: Literal["capacity-block"]
     reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
-    zone: str
+    zone: Zone
+    ends: AwareDatetime | None = None
+    """When the block ends, such as 2026-12-14T11:30:00Z; EKS drains its nodes some 40 minutes before."""
+    needed_until: AwareDatetime | None = None
+    """Until when the pool is needed; a block that ends before is refused."""
 
 
 class FlexStart(SpecModel):
-    """GKE flex-start: queued until capacity is there."""
+    """GKE flex-start: nodes come when there is capacity, for at most seven days."""
 
     type: Literal["flex-start"]
-    max_run_duration: str | None = None
+    max_run_duration: Duration | None = None
+    """At most 7 days; unset: 7 days."""
+    queued: bool = False
+    """Queued provisioning: all nodes of a request at once, by a ProvisioningRequest."""
 
 
 Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, Field(discriminator="type")]
@@ -81,6 +106,8 @@ class Placement(SpecModel):
 
     type: Literal["none", "cluster", "compact"] = "none"
     """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
+    group: str | None = None
+    """Name of a placement group or resource policy that is there; unset: the program makes one."""
 
 
 class NoSharing(SpecModel):
@@ -155,6 +182,8 @@ class Topology(SpecModel):
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
     scope: Literal["container", "pod"] = "container"
+    memory: Literal["none", "static"] = "none"
+    """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
 
 
 class Taint(SpecModel):
@@ -189,6 +218,10 @@ class Pool(SpecModel):
     count: Count
     capacity: Capacity = OnDemand()
     placement: Placement | None = None
+    """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
+    reservation."""
+    zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
+    """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster."""
     workload: Workload
     """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
     sharing: Sharing = NoSharing()
@@ -198,3 +231,18 @@ class Pool(SpecModel):
     """Taints beside `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
     nodes: ExistingNodes | None = None
     """Only on an existing cluster: which nodes are the pool."""
+    provisioner: Literal["managed", "karpenter"] = "managed"
+    """EKS: a managed node group, or Karpenter, which makes nodes for pods that wait."""
+    karpenter: Karpenter | None = None
+    """Only with provisioner karpenter."""
+    device_plugin: Literal["operator", "provider"] | None = None
+    """Who runs the device plugin: the GPU Operator, or the node image (Bottlerocket) or GKE, which then shares
+    GPUs in its own way. Unset: operator, but provider on Bottlerocket."""
+    image: Image = Image()
+    network: Network = Network()
+    disk: Disk = Disk()
+    local_nvme: bool = True
+    """Use the machine's local NVMe disks for pods' ephemeral storage, where it has any."""
+    upgrade: Upgrade = Upgrade()
+    repair: bool | None = None
+    """Let the cloud replace nodes that it finds broken; unset: yes, where the capacity allows it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from importlib import resources
 
@@ -17,15 +18,22 @@ def catalog() -> Catalog:
 
 
 def test_no_entry_is_written_twice(catalog: Catalog):
-    written: Counter[tuple[str, str]] = Counter()
-    keys = {"gpus": "model", "machine_types": "name", "operator_releases": "version", "images": "name"}
+    written: Counter[tuple[str, ...]] = Counter()
+    keys = {"gpus": ("model",), "operator_releases": ("version",), "node_images": ("provider", "family")}
     for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
         for kind, entries in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader).items():
-            written.update((kind, entry[keys[kind]]) for entry in entries)
+            of_kind = keys.get(kind, ("name",))
+            written.update((kind, *(entry[key] for key in of_kind)) for entry in entries)
     assert [entry for entry, count in written.items() if count > 1] == []
-    assert len(written) == sum(
-        map(len, (catalog.gpus, catalog.machine_types, catalog.operator_releases, catalog.images))
-    )
+    assert len(written) == sum(len(getattr(catalog, field.name)) for field in dataclasses.fields(catalog))
+
+
+def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):
+    for machine in catalog.machine_types.values():
+        if machine.provider == "aws":
+            assert catalog.aws_family(machine)
+        elif machine.provider == "gcp":
+            assert catalog.gcp_family(machine)
 
 
 def test_every_machine_type_names_a_gpu_of_the_catalogue(catalog: Catalog):

@@ -1,0 +1,200 @@
+"""What is decided about EKS pools and clusters, in the words of EC2, EKS and Karpenter; nothing decides here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkInterface:
+    """One network interface of a launch template."""
+
+    network_card_index: int
+    device_index: int
+    interface_type: Literal["interface", "efa", "efa-only"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDevice:
+    """One encrypted EBS volume of a launch template. Size in GiB."""
+
+    device_name: str
+    size_gib: int
+    volume_type: str
+    iops: int | None
+    throughput_mibps: int | None
+    kms_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementGroup:
+    """A `cluster` placement group: made by the program (`create`), or one that is there."""
+
+    name: str
+    create: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksTaint:
+    """A taint as the EKS API spells it: NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksPoolPlan:
+    """A managed node group with its launch template."""
+
+    kind: Literal["eks"] = "eks"
+    node_group: str
+    instance_type: str
+    ami_type: str
+    ami: str | None
+    capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
+    market_type: Literal["capacity-block"] | None
+    capacity_reservation: str | None
+    interfaces: tuple[NetworkInterface, ...]
+    efa: bool
+    placement_group: PlacementGroup | None
+    zones: tuple[str, ...]
+    """Exactly one where a placement group, a reservation or EFA asks for it; empty: all of the cluster's."""
+    block_devices: tuple[BlockDevice, ...]
+    user_data: str
+    """Plain text: MIME with a NodeConfig on AL2023, TOML on Bottlerocket."""
+    metadata_hop_limit: int
+    labels: Mapping[str, str]
+    taints: tuple[EksTaint, ...]
+    min_size: int
+    desired_size: int
+    max_size: int
+    max_unavailable: int
+    node_repair: bool
+    tags: Mapping[str, str]
+    delete_before_replace: bool
+    """Reserved capacity holds no second pool beside the first."""
+    protect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KarpenterPoolPlan:
+    """A Karpenter NodePool and its EC2NodeClass: the specs as the v1 APIs have them, but for what only EKS knows.
+
+    The component fills in subnets, security groups and the node role.
+    """
+
+    kind: Literal["karpenter"] = "karpenter"
+    name: str
+    efa: bool
+    placement_group: PlacementGroup | None
+    zones: tuple[str, ...]
+    node_class: Mapping[str, Any]
+    node_pool: Mapping[str, Any]
+    protect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneSubnets:
+    """The two subnets that a new VPC has in a zone."""
+
+    zone: str
+    private_cidr: str
+    public_cidr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VpcPlan:
+    """A new VPC: private nodes, NAT, gateway endpoint for S3, flow of nothing to the internet but by NAT."""
+
+    cidr: str
+    zones: tuple[ZoneSubnets, ...]
+    nat: Literal["one", "per-zone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addon:
+    """An EKS add-on, with the service account that gets an IAM role by EKS Pod Identity, where it needs one."""
+
+    name: str
+    version: str
+    configuration: Mapping[str, Any]
+    service_account: str | None = None
+    managed_policies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPool:
+    """Nodes without GPUs for what must run before any GPU node is there."""
+
+    instance_types: tuple[str, ...]
+    ami_type: str
+    min_size: int
+    desired_size: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KarpenterControllerPlan:
+    """Karpenter itself: chart, version and namespace."""
+
+    chart: str
+    repository: str
+    version: str
+    namespace: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelmChartPlan:
+    """A pinned Helm release."""
+
+    name: str
+    chart: str
+    repository: str
+    version: str
+    namespace: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateEksPlan:
+    """What a new cluster is made of."""
+
+    vpc: VpcPlan
+    api_access: tuple[str, ...]
+    admins: tuple[str, ...]
+    logs: tuple[str, ...]
+    logs_retention_days: int
+    addons: tuple[Addon, ...]
+    system_pool: SystemPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksClusterPlan:
+    """An EKS cluster: made (`create`) or looked up, and what all its GPU pools share."""
+
+    kind: Literal["eks"] = "eks"
+    name: str
+    region: str
+    account: str | None
+    kubernetes: str | None
+    create: CreateEksPlan | None
+    subnets: Mapping[str, str]
+    """Of a cluster that is there: subnet by zone, as the stack says; a zone that is not here is looked up."""
+    zones: tuple[str, ...]
+    """Every zone that some pool names, sorted."""
+    efa: bool
+    """Whether some pool has EFA: then the EFA security group and the EFA device plugin are needed."""
+    node_policies: tuple[str, ...]
+    """Managed policies of the nodes' IAM role."""
+    karpenter: KarpenterControllerPlan | None
+    efa_plugin: HelmChartPlan | None
+    minimum_vpc_cni: str | None
+    """Of a cluster that is there: the VPC CNI version that the pools need, where it can be known."""
+    tags: Mapping[str, str]
+    protect: bool
+    retained: tuple[str, ...]
+    """What `destroy` leaves behind, for a reader."""

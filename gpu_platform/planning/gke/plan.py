@@ -1,0 +1,172 @@
+"""What is decided about GKE pools and clusters, in the words of the GKE and Compute APIs. Nothing decides here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """`guest_accelerators` of a node pool."""
+
+    type: str
+    count: int
+    driver_version: Literal["DEFAULT", "LATEST", "INSTALLATION_DISABLED"]
+    sharing_strategy: Literal["TIME_SHARING", "MPS"] | None
+    max_shared_clients: int | None
+    partition_size: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationAffinity:
+    """`reservation_affinity` of a node pool."""
+
+    type: Literal["SPECIFIC_RESERVATION", "NO_RESERVATION"]
+    key: str | None = None
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactPlacement:
+    """A resource policy of collocated placement: made by the program (`create`), or one that is there."""
+
+    policy: str
+    create: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeSettings:
+    """`upgrade_settings` of a node pool."""
+
+    strategy: Literal["SURGE", "BLUE_GREEN"]
+    max_surge: int | None
+    max_unavailable: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeKubelet:
+    """`kubelet_config` of a node pool."""
+
+    cpu_manager_policy: str
+    topology_policy: str
+    topology_scope: str
+    memory_policy: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeTaint:
+    """A taint as the GKE API spells it: NO_SCHEDULE."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSetPlan:
+    """A pinned DaemonSet of the platform's own: name, namespace and pod template as Kubernetes has it."""
+
+    name: str
+    namespace: str
+    pod_spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkePoolPlan:
+    """A GKE node pool."""
+
+    kind: Literal["gke"] = "gke"
+    node_pool: str
+    node_locations: tuple[str, ...]
+    """Exactly one where placement or a reservation asks for it; empty: the cluster's."""
+    machine_type: str
+    accelerator: Accelerator
+    image_type: str
+    spot: bool
+    flex_start: bool
+    queued_provisioning: bool
+    max_run_duration_seconds: int | None
+    reservation: ReservationAffinity
+    placement: CompactPlacement | None
+    upgrade: UpgradeSettings
+    local_ssd_count: int
+    disk_type: str
+    disk_size_gb: int
+    kms_key: str | None
+    gvnic: bool
+    secure_boot: bool
+    kubelet: GkeKubelet | None
+    network: Literal["none", "networks", "profile"]
+    """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
+    fabric: Literal["none", "tcpx", "tcpxo", "rdma"]
+    labels: Mapping[str, str]
+    taints: tuple[GkeTaint, ...]
+    resource_labels: Mapping[str, str]
+    autoscaled: bool
+    min_nodes: int
+    desired_nodes: int | None
+    """None: no fixed count (flex-start)."""
+    max_nodes: int
+    location_policy: Literal["ANY", "BALANCED"]
+    auto_repair: bool
+    auto_upgrade: bool
+    delete_before_replace: bool
+    protect: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNetwork:
+    """One extra VPC with one subnet for one GPU NIC, and the Kubernetes objects that let pods join it."""
+
+    vpc: str
+    subnet: str
+    cidr: str
+    mtu: int
+    kubernetes_network: str
+    device_mode: Literal["NetDevice", "RDMA"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateGkePlan:
+    """What a new cluster is made of."""
+
+    network: str
+    nodes_cidr: str
+    pods_cidr: str
+    services_cidr: str
+    control_plane_cidr: str
+    api_access: tuple[str, ...]
+    release_channel: str
+    maintenance_start: str
+    maintenance_end: str
+    maintenance_recurrence: str
+    exclusions: tuple[Mapping[str, str], ...]
+    system_machine_type: str
+    system_nodes: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeClusterPlan:
+    """A GKE cluster: made (`create`) or looked up, and what all its GPU pools share."""
+
+    kind: Literal["gke"] = "gke"
+    name: str
+    project: str
+    location: str
+    region: str
+    kubernetes: str | None
+    create: CreateGkePlan | None
+    multi_networking: bool
+    networks: tuple[GpuNetwork, ...]
+    node_roles: tuple[str, ...]
+    """IAM roles of the nodes' service account."""
+    installers: tuple[DaemonSetPlan, ...]
+    """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
+    minimum_version: str | None
+    """Of a cluster that is there: the GKE version that the pools need."""
+    resource_labels: Mapping[str, str]
+    protect: bool
+    retained: tuple[str, ...]
+    """What `destroy` leaves behind, for a reader."""
