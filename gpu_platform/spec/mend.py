@@ -56,6 +56,8 @@ def mend(platform: object, wrong: Iterable[str]) -> Mended | None:
             filled.append(part)
             _fill(mended, part, _TOP_FILLER)
             continue
+        if part in filled:  # the whole list is filler already
+            continue
         entry: dict[str, Any] = mended[part][int(index)]
         filler = _POOL_FILLER if part == "pools" else _TEAM_FILLER
         for name in [field] if field else [*filler, "name"]:
