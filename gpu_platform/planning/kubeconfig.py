@@ -1,0 +1,69 @@
+"""Kubeconfigs as data: how a client reaches a cloud's cluster, with credentials made when they are needed.
+
+No token is ever inside: the client runs the cloud's own command, with the credentials of whoever runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+EXEC_API = "client.authentication.k8s.io/v1beta1"
+
+
+def eks_kubeconfig(name: str, region: str, endpoint: str, certificate_authority: str) -> str:
+    """Return the kubeconfig of an EKS cluster as JSON text; its context is called `name`.
+
+    `endpoint`: https://...; `certificate_authority`: base64 PEM, both as EKS describes the cluster.
+    """
+    arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
+    return _kubeconfig(
+        name,
+        {"server": endpoint, "certificate-authority-data": certificate_authority},
+        {
+            "apiVersion": EXEC_API,
+            "command": "aws",
+            "args": arguments,
+            "interactiveMode": "Never",
+            "provideClusterInfo": False,
+            "installHint": "install the AWS CLI: https://docs.aws.amazon.com/cli/",
+        },
+    )
+
+
+def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) -> str:
+    """Return the kubeconfig of a GKE cluster as JSON text; its context is called `name`.
+
+    `endpoint`: host name or address; `certificate_authority`: base64 PEM, or None for the DNS endpoint, which has
+    a certificate that every client knows.
+    """
+    server = {"server": f"https://{endpoint}"}
+    if certificate_authority is not None:
+        server["certificate-authority-data"] = certificate_authority
+    return _kubeconfig(
+        name,
+        server,
+        {
+            "apiVersion": EXEC_API,
+            "command": "gke-gcloud-auth-plugin",
+            "interactiveMode": "Never",
+            "provideClusterInfo": True,
+            "installHint": "install it: gcloud components install gke-gcloud-auth-plugin",
+        },
+    )
+
+
+def _kubeconfig(name: str, cluster: Mapping[str, str], credentials: Mapping[str, Any]) -> str:
+    # JSON is YAML, too: every client of Kubernetes reads it.
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": dict(cluster)}],
+            "users": [{"name": name, "user": {"exec": dict(credentials)}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "current-context": name,
+        },
+        indent=2,
+    )
