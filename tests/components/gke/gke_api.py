@@ -1,0 +1,189 @@
+"""Holds the inputs of a gcp:container resource against the protos of the GKE API (google-cloud-container).
+
+The provider spells the API's fields in its own way here and there; a table says where, and only there. What is left
+goes, name by name, into a message of the API: an unknown field, an unknown enum value or a value of the wrong type
+is an error. So a field that the SDK takes and the API does not have cannot hide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud import container_v1
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from gpu_platform.engine.properties import UNKNOWN
+
+LEFT_OUT = object()
+PLAIN_MESSAGES = ("google.protobuf.",)  # durations, timestamps and wrappers are written as one value
+
+
+class NotInTheApi(AssertionError):
+    """An input that the GKE API does not have; the message says where it stands."""
+
+
+@dataclass(frozen=True)
+class ProvidersOwn:
+    """An input that never reaches the API as a field: part of the URL, or the provider's own behaviour."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Spelt:
+    """An input whose field is called otherwise. `api`: dotted path from the message that the input stands in."""
+
+    api: str
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+Table = Mapping[tuple[str, str], ProvidersOwn | Spelt]
+"""By message of the API and input key: `("NodeConfig", "guestAccelerators")`."""
+
+NODE_POOL: Table = {
+    ("NodePool", "cluster"): ProvidersOwn("parent in the URL"),
+    ("NodePool", "location"): ProvidersOwn("part of the URL"),
+    ("NodePool", "project"): ProvidersOwn("part of the URL"),
+    ("NodePool", "namePrefix"): ProvidersOwn("the provider makes `name` of it"),
+    ("NodePool", "deletionPolicy"): ProvidersOwn("what the provider does on delete"),
+    ("NodePool", "ignoreNodeCountChanges"): ProvidersOwn("what the provider reads"),
+    ("NodePool", "nodeCount"): Spelt("initialNodeCount"),
+    ("NodePool", "nodeLocations"): Spelt("locations"),
+    ("NodePool", "nodeConfig"): Spelt("config"),
+    ("NodePool", "maxPodsPerNode"): Spelt("maxPodsConstraint.maxPodsPerNode"),
+    # The block is there or not; the API has a switch of its own beside it.
+    ("NodePool", "autoscaling"): Spelt("autoscaling", lambda block: {**block, "enabled": True}),
+    ("NodeConfig", "guestAccelerators"): Spelt("accelerators"),
+    ("NodeConfig", "gpudirectStrategy"): Spelt("gpuDirectConfig.gpuDirectStrategy"),
+    ("AcceleratorConfig", "type"): Spelt("acceleratorType"),
+    ("AcceleratorConfig", "count"): Spelt("acceleratorCount"),
+}
+
+
+def node_pool(inputs: Mapping[str, Any]) -> container_v1.NodePool:
+    """Return the API's NodePool of the recorded inputs of a gcp:container/nodePool:NodePool."""
+    return as_message(container_v1.NodePool, inputs, NODE_POOL)
+
+
+def as_message(message: Any, inputs: Mapping[str, Any], table: Table) -> Any:
+    """Return `message`, a class of google.cloud.container_v1, filled with `inputs` as the provider spells them.
+
+    A value that is not known before the deploy keeps its name checked: texts stay, others are left out.
+    Raises NotInTheApi for what the API has no field, no enum value or no type for.
+    """
+    descriptor = message.pb(message()).DESCRIPTOR
+    fields = _spell(descriptor, inputs, table, descriptor.name)
+    filled = message()
+    try:
+        json_format.ParseDict(fields, message.pb(filled))
+    except json_format.ParseError as error:
+        raise NotInTheApi(f"{descriptor.name}: {error}") from error
+    return filled
+
+
+def _spell(descriptor: Descriptor, inputs: Mapping[str, Any], table: Table, path: str) -> dict[str, Any]:
+    """Return the inputs of one message under the API's names."""
+    if not isinstance(inputs, Mapping):
+        raise NotInTheApi(f"{path}: {inputs!r}, where the API has a message {descriptor.name}")
+    spelt: dict[str, Any] = {}
+    for key, value in inputs.items():
+        entry = table.get((descriptor.name, key), Spelt(key))
+        if isinstance(entry, ProvidersOwn) or value is None:
+            continue
+        *above, last = entry.api.split(".")
+        holder, within = descriptor, spelt
+        for name in above:
+            holder = _field(holder, name, f"{path}.{key}").message_type
+            within = within.setdefault(name, {})
+        field = _field(holder, last, f"{path}.{key}")
+        value = _value(field, entry.convert(value), table, f"{path}.{key}")
+        if value is LEFT_OUT:
+            continue
+        if isinstance(within.get(last), dict) and isinstance(value, dict):
+            within[last].update(value)
+        else:
+            within[last] = value
+    return spelt
+
+
+def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
+    # Its own index by camelCase name answers to snake_case names too.
+    return {field.camelcase_name: field for field in descriptor.fields}
+
+
+def _field(descriptor: Descriptor, name: str, path: str) -> FieldDescriptor:
+    fields = _fields(descriptor)
+    field = fields.get(name)
+    if field is None:
+        known = ", ".join(sorted(fields))
+        raise NotInTheApi(f"{path}: {descriptor.name} has no field {name!r}; it has {known}")
+    return field
+
+
+def _value(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
+    if _is_map(field):
+        return LEFT_OUT if value == UNKNOWN else dict(value)
+    if field.label == FieldDescriptor.LABEL_REPEATED:
+        if value == UNKNOWN:
+            return LEFT_OUT
+        if not isinstance(value, list):
+            raise NotInTheApi(f"{path}: {value!r}, where the API has a list")
+        items = [_one(field, item, table, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [item for item in items if item is not LEFT_OUT]
+    return _one(field, value, table, path)
+
+
+def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
+    text = field.type == FieldDescriptor.TYPE_STRING
+    if value == UNKNOWN:
+        return value if text else LEFT_OUT
+    if field.type == FieldDescriptor.TYPE_MESSAGE and not _is_plain(field):
+        return _spell(field.message_type, value, table, path)
+    if field.type == FieldDescriptor.TYPE_ENUM:
+        names = [each.name for each in field.enum_type.values]
+        # The zero of an enum says nothing; the provider would send it, and GKE would take its own default.
+        if value not in names or re.search(r"(^|_)UNSPECIFIED$", str(value)):
+            raise NotInTheApi(f"{path}: {value!r}; {field.enum_type.name} has {', '.join(names)}")
+    elif isinstance(value, str) != text and not _is_plain(field) and field.type != FieldDescriptor.TYPE_BYTES:
+        raise NotInTheApi(f"{path}: {value!r} is {type(value).__name__}, which {field.name} is not")
+    return value
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry
+
+
+def _is_plain(field: FieldDescriptor) -> bool:
+    return field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.full_name.startswith(PLAIN_MESSAGES)
+
+
+def unspelt(table: Table, *messages: Any) -> Iterator[str]:
+    """Yield the entries of a table that name a message or a field that the API does not have."""
+    descriptors = {}
+    for message in messages:
+        _collect(message.pb(message()).DESCRIPTOR, descriptors)
+    for (name, key), entry in table.items():
+        if name not in descriptors:
+            yield f"{name}.{key}: no such message"
+        elif isinstance(entry, Spelt):
+            holder: Descriptor | None = descriptors[name]
+            for part in entry.api.split("."):
+                field = _fields(holder).get(part) if holder is not None else None
+                if field is None:
+                    yield f"{name}.{key}: no field {entry.api}"
+                    break
+                holder = field.message_type
+        elif key in _fields(descriptors[name]):
+            yield f"{name}.{key}: said to be the provider's own, but the API has it"
+
+
+def _collect(descriptor: Descriptor, found: dict[str, Descriptor]) -> None:
+    if descriptor.name not in found:
+        found[descriptor.name] = descriptor
+        for field in descriptor.fields:
+            if field.message_type is not None:
+                _collect(field.message_type, found)
