@@ -52,7 +52,8 @@ class EksPoolPlan:
     kind: Literal["eks"] = "eks"
     node_group: str
     instance_type: str
-    ami_type: str
+    ami_type: str | None
+    """None with an own `ami`: EKS refuses a type beside an image of the launch template."""
     ami: str | None
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
@@ -72,6 +73,8 @@ class EksPoolPlan:
     desired_size: int
     max_size: int
     max_unavailable: int
+    update_strategy: Literal["DEFAULT", "MINIMAL"]
+    """MINIMAL: a node goes before its successor comes, where no capacity is left for both."""
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
