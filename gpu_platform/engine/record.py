@@ -66,6 +66,9 @@ class ResourceRecord:
     external: bool = False  # read, not managed
     timeouts: Mapping[str, str] = field(default_factory=dict[str, str])  # by operation: Go durations
     ignore_changes: tuple[str, ...] = ()
+    replace_on_changes: tuple[str, ...] = ()
+    delete_before_replace: bool = False
+    retain_on_delete: bool = False  # forgotten by Pulumi, left in place
     revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # only where a secret is inside
 
     @property
@@ -299,10 +302,16 @@ class _Recorder(MockMonitor):
                 for key, value in sorted(request.propertyDependencies.items())
                 if value.urns
             },
+        )
+        record = replace(
+            record,
+            id=self._identity(record, request.importId),
             protect=request.protect,
             ignore_changes=tuple(request.ignoreChanges),
+            replace_on_changes=tuple(request.replaceOnChanges),
+            delete_before_replace=request.deleteBeforeReplace,
+            retain_on_delete=request.retainOnDelete,
         )
-        record = replace(record, id=self._identity(record, request.importId))
         self._records[record.urn] = record
         return resource_pb2.RegisterResourceResponse(
             urn=record.urn, id=record.id, object=request.object, unknown=record.custom and not record.id
@@ -357,8 +366,6 @@ class _Recorder(MockMonitor):
         external: bool = False,
         timeouts: Mapping[str, str] | None = None,
         property_dependencies: Mapping[str, tuple[str, ...]] | None = None,
-        protect: bool = False,
-        ignore_changes: tuple[str, ...] = (),
     ) -> ResourceRecord:
         urn = self._urn(request.parent, request.type, request.name)
         if urn in self._records:
@@ -384,10 +391,8 @@ class _Recorder(MockMonitor):
             property_dependencies=property_dependencies or {},
             provider=request.provider,
             package_version=request.version,
-            protect=protect,
             external=external,
             timeouts=timeouts or {},
-            ignore_changes=ignore_changes,
             revealed_inputs=revealed,
         )
 

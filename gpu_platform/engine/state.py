@@ -63,7 +63,10 @@ def _resource(record: ResourceRecord, provider: str) -> dict[str, Any]:
         "dependencies": list(record.dependencies),
         "provider": provider,
         "propertyDependencies": {key: list(urns) for key, urns in record.property_dependencies.items()},
+        # A deployment has no field for delete-before-replace: the engine asks the program each time.
+        "retainOnDelete": record.retain_on_delete,
         "ignoreChanges": list(record.ignore_changes),
+        "replaceOnChanges": list(record.replace_on_changes),
     }
     entry.update({key: value for key, value in optional.items() if value})
     return entry

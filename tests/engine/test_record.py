@@ -87,6 +87,16 @@ def test_protection_and_timeouts_are_recorded(record: Record) -> None:
     assert by_name(recorded, "token").timeouts == {"create": "3m"}
 
 
+def test_what_a_replacement_and_a_deletion_must_respect_is_recorded(record: Record) -> None:
+    recorded = record("cloud")
+    cluster, facts = by_name(recorded, "ml"), by_name(recorded, "facts")
+
+    assert (cluster.delete_before_replace, cluster.retain_on_delete) == (True, True)
+    assert (cluster.replace_on_changes, cluster.ignore_changes) == (("version",), ("tags",))
+    assert (facts.delete_before_replace, facts.retain_on_delete) == (False, False)
+    assert (facts.replace_on_changes, facts.ignore_changes) == ((), ())
+
+
 def test_secrets_are_redacted_everywhere_but_in_what_a_provider_gets(record: Record) -> None:
     recorded = record("small")
     secret = by_name(recorded, "token")

@@ -193,6 +193,18 @@ def test_a_default_provider_stands_in_where_the_program_names_none(record: Recor
     ]
 
 
+def test_the_state_says_what_is_left_in_place_and_what_forces_a_replacement(
+    record: Record, tmp_path: Path
+) -> None:
+    write_render(tmp_path, record("cloud"), {})
+
+    resources = {item["urn"].rsplit("::", 1)[-1]: item for item in state_resources(tmp_path)}
+    assert resources["ml"]["retainOnDelete"] is True
+    assert resources["ml"]["replaceOnChanges"] == ["version"]
+    assert resources["ml"]["ignoreChanges"] == ["tags"]
+    assert not {"retainOnDelete", "replaceOnChanges", "ignoreChanges"} & resources["facts"].keys()
+
+
 def test_two_renders_of_one_program_are_equal_byte_for_byte(record: Record, tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_render(tmp_path / name, record("small"), {})

@@ -8,11 +8,16 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 class Cluster(pulumi.CustomResource):
     endpoint: pulumi.Output[str]
 
-    def __init__(self, name: str) -> None:
-        super().__init__("aws:eks/cluster:Cluster", name, {"version": "1.34", "endpoint": None})
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("aws:eks/cluster:Cluster", name, {"version": "1.34", "endpoint": None}, opts)
 
 
-cluster = Cluster("ml")
+cluster = Cluster(
+    "ml",
+    pulumi.ResourceOptions(
+        delete_before_replace=True, retain_on_delete=True, replace_on_changes=["version"], ignore_changes=["tags"]
+    ),
+)
 zones = invoke_output("aws:index/getAvailabilityZones:getAvailabilityZones", {})
 ConfigMap(
     "facts",
