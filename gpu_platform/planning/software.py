@@ -34,7 +34,7 @@ def check_software(pool: Pool, cluster: Cluster, operator: Operator, catalog: Ca
 
 
 def node_image(pool: Pool, cluster: Cluster, catalog: Catalog) -> NodeImage | None:
-    """Return the image that the program gives a pool's nodes; None where it gives none, or knows none of that name."""
+    """Return the image that the program gives the nodes; None where it gives none, or the family is wrong."""
     if isinstance(cluster, EksCluster):
         return catalog.node_images.get(("aws", pool.image.family or "al2023"))
     if isinstance(cluster, GkeCluster):
