@@ -1,0 +1,178 @@
+"""`EksNodePool`: the nodes of one pool as an EKS managed node group with its launch template."""
+
+from __future__ import annotations
+
+import base64
+
+import pulumi
+import pulumi_aws as aws
+
+from components._cloud import EksOutputs
+from components._options import inside
+from gpu_platform.planning.eks.plan import BlockDevice, EksPoolPlan, NetworkInterface
+from gpu_platform.planning.plan import PoolPlan
+
+# EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
+_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
+_TAGGED = ("instance", "volume", "network-interface")
+
+
+class EksNodePool(pulumi.ComponentResource):
+    """The nodes of one pool: a launch template, a managed node group, and the placement group that the plan makes.
+
+    The template says what a node is, the node group how many there are and what they carry in Kubernetes.
+
+    Outputs: `node_group_name`, `launch_template_id`.
+    """
+
+    node_group_name: pulumi.Output[str]
+    launch_template_id: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, pool: PoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
+        plan = pool.cloud
+        assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
+        first = inside(self, opts, *cluster.ready)
+        first.provider = cluster.provider
+        group = self._create_placement_group(plan, first)
+        template = self._create_launch_template(name, plan, cluster, first)
+        node_group = self._create_node_group(name, plan, cluster, template, group)
+        self.node_group_name = node_group.node_group_name
+        self.launch_template_id = template.id
+        self.register_outputs(
+            {"node_group_name": self.node_group_name, "launch_template_id": self.launch_template_id}
+        )
+
+    def _create_placement_group(self, plan: EksPoolPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        group = plan.placement_group
+        if group is None or not group.create:
+            return []
+        return [aws.ec2.PlacementGroup(group.name, name=group.name, strategy="cluster", tags=plan.tags, opts=opts)]
+
+    def _create_launch_template(
+        self, name: str, plan: EksPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
+    ) -> aws.ec2.LaunchTemplate:
+        groups = [cluster.cluster_security_group_id]
+        if plan.efa and cluster.efa_security_group_id is not None:
+            groups.append(cluster.efa_security_group_id)
+        return aws.ec2.LaunchTemplate(
+            name,
+            image_id=plan.ami,
+            instance_type=plan.instance_type,
+            # Security groups of the template itself would exclude interfaces with their own; a template with
+            # neither gets the cluster's group from EKS.
+            network_interfaces=[_network_interface(one, groups) for one in plan.interfaces] or None,
+            block_device_mappings=[_block_device(one) for one in plan.block_devices],
+            placement=_placement(plan),
+            instance_market_options=_market(plan),
+            capacity_reservation_specification=_reservation(plan),
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+                http_endpoint="enabled",
+                http_tokens="required",
+                http_put_response_hop_limit=plan.metadata_hop_limit,
+            ),
+            user_data=base64.b64encode(plan.user_data.encode()).decode(),
+            tag_specifications=[
+                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=plan.tags) for kind in _TAGGED
+            ],
+            tags=plan.tags,
+            update_default_version=True,
+            opts=opts,
+        )
+
+    def _create_node_group(
+        self,
+        name: str,
+        plan: EksPoolPlan,
+        cluster: EksOutputs,
+        template: aws.ec2.LaunchTemplate,
+        group: list[pulumi.Resource],
+    ) -> aws.eks.NodeGroup:
+        subnets = [cluster.subnet_ids[zone] for zone in plan.zones] if plan.zones else cluster.all_subnet_ids
+        return aws.eks.NodeGroup(
+            name,
+            cluster_name=cluster.name,
+            # Two node groups of one name cannot be: only what goes first may keep its name, Pulumi varies others.
+            node_group_name=plan.node_group if plan.delete_before_replace else None,
+            node_role_arn=cluster.node_role_arn,
+            subnet_ids=subnets,
+            ami_type=plan.ami_type,
+            capacity_type=plan.capacity_type,
+            launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
+                id=template.id, version=template.latest_version.apply(str)
+            ),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+                min_size=plan.min_size, desired_size=plan.desired_size, max_size=plan.max_size
+            ),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(
+                max_unavailable=plan.max_unavailable, update_strategy=plan.update_strategy
+            ),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=plan.node_repair),
+            labels=plan.labels,
+            taints=[
+                aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=taint.effect)
+                for taint in plan.taints
+            ],
+            tags=plan.tags,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                provider=cluster.provider,
+                depends_on=[template, *group],
+                # Autoscalers, and EKS at the end of a capacity block, set it.
+                ignore_changes=["scalingConfig.desiredSize"],
+                delete_before_replace=plan.delete_before_replace,
+                protect=plan.protect,
+                custom_timeouts=_TIMEOUTS,
+            ),
+        )
+
+
+def _network_interface(
+    interface: NetworkInterface, security_groups: list[pulumi.Output[str]]
+) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
+    """No subnet: EKS and the Auto Scaling group choose among the node group's."""
+    return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+        network_card_index=interface.network_card_index,
+        device_index=interface.device_index,
+        interface_type=interface.interface_type,
+        security_groups=security_groups,
+        associate_public_ip_address="false",
+        delete_on_termination="true",
+    )
+
+
+def _block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
+    return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+        device_name=device.device_name,
+        ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+            volume_size=device.size_gib,
+            volume_type=device.volume_type,
+            iops=device.iops,
+            throughput=device.throughput_mibps,
+            encrypted="true",
+            kms_key_id=device.kms_key,
+            delete_on_termination="true",
+        ),
+    )
+
+
+def _placement(plan: EksPoolPlan) -> aws.ec2.LaunchTemplatePlacementArgs | None:
+    group = plan.placement_group
+    return None if group is None else aws.ec2.LaunchTemplatePlacementArgs(group_name=group.name)
+
+
+def _market(plan: EksPoolPlan) -> aws.ec2.LaunchTemplateInstanceMarketOptionsArgs | None:
+    if plan.market_type is None:
+        return None
+    return aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type=plan.market_type)
+
+
+def _reservation(plan: EksPoolPlan) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if plan.capacity_reservation is None:
+        return None
+    target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+        capacity_reservation_id=plan.capacity_reservation
+    )
+    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)

@@ -1,0 +1,66 @@
+"""Plans and records EKS environments as `pulumi preview` would: every cloud output unknown."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.components.conftest import Recorded
+
+ADMIN = "arn:aws:iam::123456789012:role/platform-admin"
+CREATED: dict[str, Any] = {
+    "provider": "eks",
+    "name": "ml",
+    "region": "us-east-2",
+    "account": "123456789012",
+    "kubernetes": "1.34",
+    "create": {"admins": [ADMIN]},
+}
+"""A cluster that the program makes."""
+EXISTING: dict[str, Any] = {
+    "provider": "eks",
+    "name": "ml",
+    "region": "us-east-2",
+    "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
+}
+"""A cluster that is there."""
+
+
+def eks_environment(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+    """Return a platform object; a pool says what differs from one training node in it."""
+    filled = [
+        {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"} | pool
+        for pool in pools
+    ]
+    return {"kind": "environment", "cluster": cluster or CREATED, "pools": filled, **rest}
+
+
+def load_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> LoadedStack:
+    """Plan an environment of these pools."""
+    platform = eks_environment(*pools, cluster=cluster, **rest)
+    return LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+
+
+def plan_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> EnvironmentPlan:
+    """Return the plan of an environment of these pools."""
+    plan = load_eks(*pools, cluster=cluster, **rest).plan
+    assert plan.kind == "environment"
+    return plan
+
+
+def record_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Recorded:
+    """Return what the program registers for an environment of these pools."""
+    return _record(json.dumps(eks_environment(*pools, cluster=cluster, **rest), default=str))
+
+
+@cache
+def _record(platform: str) -> Recorded:
+    parsed = json.loads(platform)
+    return Recorded(
+        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test")))
+    )
