@@ -32,6 +32,8 @@ sandbox_app = typer.Typer(
     help="The control plane on this machine, with simulated GPU nodes.", no_args_is_help=True
 )
 app.add_typer(sandbox_app, name="sandbox")
+mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, the fewest GPUs.", no_args_is_help=True)
+app.add_typer(mig_app, name="mig")
 
 
 class Format(StrEnum):
@@ -148,6 +150,49 @@ def node_check(
     from gpu_platform.cli.node_check import check_node
 
     _leave(check_node(expect, machine, as_json=output is Format.JSON))
+
+
+GpuOption = Annotated[
+    str, typer.Option("--gpu", metavar="MODEL", help="As NVML or common use spell it: A100-80GB.")
+]
+
+
+@mig_app.command("list")
+def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
+    """Show the MIG profiles of a GPU model, and every maximal layout."""
+    from gpu_platform.cli.mig import list_profiles
+
+    _leave(list_profiles(gpu, as_json=output is Format.JSON))
+
+
+@mig_app.command("check")
+def mig_check(
+    gpu: GpuOption,
+    instances: Annotated[list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4")],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Say whether one GPU can hold the instances; exit code 1 where it cannot, with what is in the way."""
+    from gpu_platform.cli.mig import check_instances
+
+    _leave(check_instances(gpu, instances, as_json=output is Format.JSON))
+
+
+@mig_app.command("solve")
+def mig_solve(
+    gpu: Annotated[
+        list[str], typer.Option("--gpu", metavar="MODEL", help="Repeat it with a --demand of its own.")
+    ],
+    demand: Annotated[
+        list[str], typer.Option("--demand", metavar="PROFILE=COUNT,...", help="1g.10gb=14,3g.40gb=3")
+    ],
+    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16)] = 8,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long a search may take.")] = 10.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Find the fewest GPUs for a demand; print every start, the proof, and a mig-parted config."""
+    from gpu_platform.cli.mig import solve_demands
+
+    _leave(solve_demands(gpu, demand, gpus_per_node=gpus_per_node, seconds=seconds, as_json=output is Format.JSON))
 
 
 @sandbox_app.command("up")

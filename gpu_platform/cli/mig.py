@@ -1,0 +1,189 @@
+"""`gpu-platform mig`: the profiles of a GPU model, whether a layout is legal, the fewest GPUs for a demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from gpu_platform.catalog import Gpu, Mig, load_catalog
+from gpu_platform.cli.console import console
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.planning.mig import GpuInstance, check_layout, layout_text, place
+from gpu_platform.planning.mig_layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
+from gpu_platform.planning.mig_solve import MigSolution, mig_parted_document, solve_mig
+
+
+def list_profiles(model: str, *, as_json: bool) -> ExitCode:
+    """Print the profiles of a GPU model, and its maximal layouts."""
+    gpu, mig = _mig_gpu(model)
+    placements, multisets = maximal_placements(mig), maximal_multisets(mig)
+    if as_json:
+        document = {
+            "version": 1,
+            "gpu": gpu.product,
+            "memory_slices": mig.memory_slices,
+            "compute_slices": mig.compute_slices,
+            "profiles": [profile.model_dump(mode="json") for profile in mig.profiles],
+            "maximal_placements": len(placements),
+            "maximal_layouts": [dict(layout) for layout in multisets],
+            "source": str(mig.source),
+        }
+        print(json.dumps(document, indent=2))
+        return ExitCode.GOOD
+    table = Table(title=f"{gpu.product}: MIG profiles", title_justify="left", box=None)
+    for column in ("profile", "compute slices", "memory slices", "memory MiB", "most on a GPU", "starts"):
+        table.add_column(column, justify="left" if column in ("profile", "starts") else "right")
+    for profile in mig.profiles:
+        starts = ", ".join(map(str, profile.starts))
+        numbers = (profile.compute_slices, profile.memory_slices, profile.memory_mib, profile.max_instances)
+        table.add_row(profile.name, *map(str, numbers), starts)
+    out = console()
+    out.print(table)
+    out.print(
+        f"{mig.compute_slices} compute slices, {mig.memory_slices} memory slices; {len(multisets)} maximal "
+        f"layouts without media engines, in {len(placements)} placements ({mig.source}):"
+    )
+    for layout in multisets:
+        out.print("  " + layout_text(dict(layout)))
+    return ExitCode.GOOD
+
+
+def check_instances(model: str, instances: Sequence[str], *, as_json: bool) -> ExitCode:
+    """Say whether one GPU can hold the instances, and where each goes or what is in the way."""
+    gpu, mig = _mig_gpu(model)
+    layout = _counts(instances, ":", "PROFILE:COUNT", gpu, mig)
+    illegal = check_layout(gpu, layout)
+    blocked = blocked_by(mig, layout)
+    placed = blocked[0] if blocked else place(mig, layout) or ()
+    reasons = _reasons(mig, blocked[1]) if blocked else []
+    if as_json:
+        document: dict[str, Any] = {
+            "version": 1,
+            "gpu": gpu.product,
+            "layout": layout,
+            "legal": illegal is None,
+            "placed": [asdict(instance) for instance in placed],
+            "reasons": reasons,
+            "fix": illegal.fix if illegal else "",
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        out = console()
+        out.print(f"{'legal' if illegal is None else 'illegal'} on {gpu.product}: {layout_text(layout)}")
+        _show_placed(out, placed, mig)
+        for reason in reasons:
+            out.print(reason)
+        if illegal:
+            out.print(illegal.fix)
+    return ExitCode.GOOD if illegal is None else ExitCode.FINDING
+
+
+def solve_demands(
+    models: Sequence[str], demands: Sequence[str], *, gpus_per_node: int, seconds: float, as_json: bool
+) -> ExitCode:
+    """Print the fewest GPUs of each model that hold its demand, as a mig-parted config with every start."""
+    if len(models) != len(demands):
+        problem = Problem(
+            "--demand",
+            f"{len(demands)} demands for {len(models)} GPU models",
+            "one --demand after each --gpu",
+            "write --gpu A --demand ... --gpu B --demand ...",
+        )
+        raise BadInput("mig solve", [problem])
+    solved: list[tuple[Gpu, Mig, dict[str, int], MigSolution]] = []
+    for model, demand in zip(models, demands, strict=True):
+        gpu, mig = _mig_gpu(model)
+        wanted = _counts(demand.split(","), "=", "PROFILE=COUNT", gpu, mig)
+        solved.append((gpu, mig, wanted, solve_mig(mig, wanted, seconds=seconds)))
+    if as_json:
+        print(json.dumps({"version": 1, "solutions": [_document(one, gpus_per_node) for one in solved]}, indent=2))
+        return ExitCode.GOOD
+    out = console()
+    for gpu, mig, wanted, solution in solved:
+        proof = "which is optimal" if solution.optimal else "not proven optimal: give it more --seconds"
+        out.print(
+            f"{gpu.product}: {len(solution.gpus)} GPUs for {layout_text(wanted)}; "
+            f"no fewer than {solution.bound} can do, {proof}"
+        )
+        for number, instances in enumerate(solution.gpus):
+            out.print(f"GPU {number}:")
+            _show_placed(out, instances, mig)
+        config = mig_parted_document(solution.gpus, gpus_per_node, gpu.model)
+        print(yaml.safe_dump(config, sort_keys=False), end="")
+    return ExitCode.GOOD
+
+
+def _document(one: tuple[Gpu, Mig, dict[str, int], MigSolution], gpus_per_node: int) -> dict[str, Any]:
+    gpu, _, wanted, solution = one
+    return {
+        "gpu": gpu.product,
+        "demand": wanted,
+        "gpus": len(solution.gpus),
+        "bound": solution.bound,
+        "optimal": solution.optimal,
+        "placements": [[asdict(instance) for instance in instances] for instances in solution.gpus],
+        "mig_parted": mig_parted_document(solution.gpus, gpus_per_node, gpu.model),
+    }
+
+
+def _show_placed(out: Console, placed: Sequence[GpuInstance], mig: Mig) -> None:
+    for instance in placed:
+        out.print(f"  {instance.profile:<12} memory slices {_slices(instance)} of 0-{mig.memory_slices - 1}")
+
+
+def _slices(instance: GpuInstance) -> str:
+    last = instance.start + instance.size - 1
+    return f"{instance.start}" if last == instance.start else f"{instance.start}-{last}"
+
+
+def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
+    """Return why the next instance finds no room: a limit, or who holds the slices at each of its starts."""
+    if blocked.why:
+        return [f"no room for another {blocked.profile}: {blocked.why}"]
+    return [f"no room for another {blocked.profile}:"] + [
+        f"  at {start} it collides with " + ", ".join(f"{one.profile} ({_slices(one)})" for one in held)
+        for start, held in blocked.by_start
+    ]
+
+
+def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
+    """Return a GPU model that has MIG, however it is spelled; raises BadInput."""
+    catalog = load_catalog()
+    gpu = catalog.find_gpu(model)
+    known = [one.model for one in catalog.gpus.values() if one.mig]
+    if gpu is not None and gpu.mig is not None:
+        return gpu, gpu.mig
+    if gpu is not None:
+        problem = Problem(
+            "--gpu", f"{model!r}, which has no MIG", "one of " + ", ".join(known), "share it otherwise"
+        )
+    else:
+        problem = Problem("--gpu", f"{model!r}", "one of " + ", ".join(known), did_you_mean(model, known))
+    raise BadInput("mig", [problem])
+
+
+def _counts(texts: Sequence[str], between: str, form: str, gpu: Gpu, mig: Mig) -> dict[str, int]:
+    """Read `3g.40gb:1` or `3g.40gb=1`, each profile once; raises BadInput with every mistake."""
+    names = [profile.name for profile in mig.profiles]
+    counts: dict[str, int] = {}
+    problems: list[Problem] = []
+    for text in (part.strip() for part in texts):
+        name, found, number = text.partition(between)
+        if not found or not number.isascii() or not number.isdigit() or int(number) < 1:
+            problems.append(Problem(text or "(nothing)", repr(text), form, f"for example {names[0]}{between}2"))
+        elif name not in names:
+            allowed = f"a profile of {gpu.product}: " + ", ".join(names)
+            problems.append(Problem(text, repr(name), allowed, did_you_mean(name, names)))
+        elif name in counts:
+            problems.append(Problem(text, f"{name} again", "each profile once", "add the counts up"))
+        else:
+            counts[name] = int(number)
+    if problems:
+        raise BadInput("mig", problems)
+    return counts

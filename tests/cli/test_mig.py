@@ -1,0 +1,88 @@
+"""`gpu-platform mig` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_platform.cli import main
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main(["mig", *arguments])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "spelling", ["a100-80gb", "A100-80GB", "NVIDIA A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB", "A100 SXM4 80GB"]
+)
+def test_a_legal_layout_ends_with_0_however_the_model_is_spelled(run: Any, spelling: str):
+    code, out, _ = run("check", "--gpu", spelling, "4g.40gb:1", "3g.40gb:1")
+    assert code == 0
+    assert "3g.40gb      memory slices 4-7 of 0-7" in out
+
+
+def test_an_illegal_layout_ends_with_1_and_names_the_slices_that_collide(run: Any):
+    code, out, _ = run("check", "--gpu", "A100-80GB", "3g.40gb:2", "1g.10gb:1")
+    assert code == 1
+    assert "no room for another 1g.10gb" in out
+    assert "at 0 it collides with 3g.40gb (0-3)" in out
+    assert "at 6 it collides with 3g.40gb (4-7)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--gpu", "A100-80GB", "3g.20gb:1"), "did you mean '3g.40gb'"),
+        (("--gpu", "A100-88GB", "3g.40gb:1"), "did you mean 'a100-80gb'"),
+        (("--gpu", "T4", "1g.5gb:1"), "which has no MIG"),
+        (("--gpu", "A100-80GB", "3g.40gb"), "PROFILE:COUNT"),
+        (("--gpu", "A100-80GB", "3g.40gb:0"), "PROFILE:COUNT"),
+        (("--gpu", "A100-80GB", "1g.10gb:1", "1g.10gb:2"), "1g.10gb again"),
+    ],
+)
+def test_an_unknown_name_ends_with_2_and_says_what_is_known(run: Any, arguments: tuple[str, ...], named: str):
+    code, out, err = run("check", *arguments)
+    assert (code, out) == (2, "")
+    assert named in err
+
+
+def test_the_list_shows_every_profile_with_its_starts_and_counts_the_maximal_layouts(run: Any):
+    code, out, _ = run("list", "--gpu", "A100-40GB", "--format", "json")
+    document = json.loads(out)
+    assert code == 0
+    assert {one["name"]: one["starts"] for one in document["profiles"]}["3g.20gb"] == [0, 4]
+    assert (document["maximal_placements"], len(document["maximal_layouts"])) == (78, 38)
+
+
+def test_each_model_gets_its_own_demand_and_the_answer_carries_its_proof(run: Any):
+    code, out, _ = run(
+        "solve", "--gpu", "A100-80GB", "--demand", "1g.10gb=14,3g.40gb=3", "--gpu", "A30", "--demand", "2g.12gb=3",
+        "--format", "json",
+    )  # fmt: skip
+    first, second = json.loads(out)["solutions"]
+    assert code == 0
+    assert (first["gpus"], first["bound"], first["optimal"]) == (4, 4, True)
+    assert (second["gpus"], second["bound"]) == (2, 2)
+    assert first["placements"][2] == [
+        {"profile": "3g.40gb", "start": 0, "size": 4},
+        {"profile": "3g.40gb", "start": 4, "size": 4},
+    ]
+
+
+def test_a_model_without_a_demand_is_refused(run: Any):
+    code, _, err = run("solve", "--gpu", "A100-80GB", "--gpu", "A30", "--demand", "2g.12gb=3")
+    assert code == 2
+    assert "one --demand after each --gpu" in err
