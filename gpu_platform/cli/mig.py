@@ -13,7 +13,7 @@ from rich.table import Table
 
 from gpu_platform.catalog import Gpu, Mig, load_catalog
 from gpu_platform.cli.console import console
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, did_you_mean
 from gpu_platform.planning.mig import GpuInstance, check_layout, layout_text, place
 from gpu_platform.planning.mig_layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig_solve import MigSolution, mig_parted_document, solve_mig
@@ -153,18 +153,15 @@ def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
 
 
 def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
-    """Return a GPU model that has MIG, however it is spelled; raises BadInput."""
+    """Return a GPU model that has MIG, however it is spelled; raises BadInput, or Finding where it has none."""
     catalog = load_catalog()
     gpu = catalog.find_gpu(model)
     known = [one.model for one in catalog.gpus.values() if one.mig]
     if gpu is not None and gpu.mig is not None:
         return gpu, gpu.mig
     if gpu is not None:
-        problem = Problem(
-            "--gpu", f"{model!r}, which has no MIG", "one of " + ", ".join(known), "share it otherwise"
-        )
-    else:
-        problem = Problem("--gpu", f"{model!r}", "one of " + ", ".join(known), did_you_mean(model, known))
+        raise Finding(f"no layout is legal on {gpu.product}: it has no MIG. GPUs with MIG: {', '.join(known)}")
+    problem = Problem("--gpu", f"{model!r}", "one of " + ", ".join(known), did_you_mean(model, known))
     raise BadInput("mig", [problem])
 
 

@@ -47,7 +47,6 @@ def test_an_illegal_layout_ends_with_1_and_names_the_slices_that_collide(run: An
     [
         (("--gpu", "A100-80GB", "3g.20gb:1"), "did you mean '3g.40gb'"),
         (("--gpu", "A100-88GB", "3g.40gb:1"), "did you mean 'a100-80gb'"),
-        (("--gpu", "T4", "1g.5gb:1"), "which has no MIG"),
         (("--gpu", "A100-80GB", "3g.40gb"), "PROFILE:COUNT"),
         (("--gpu", "A100-80GB", "3g.40gb:0"), "PROFILE:COUNT"),
         (("--gpu", "A100-80GB", "1g.10gb:1", "1g.10gb:2"), "1g.10gb again"),
@@ -57,6 +56,12 @@ def test_an_unknown_name_ends_with_2_and_says_what_is_known(run: Any, arguments:
     code, out, err = run("check", *arguments)
     assert (code, out) == (2, "")
     assert named in err
+
+
+def test_any_layout_is_illegal_on_a_gpu_without_mig(run: Any):
+    code, out, err = run("check", "--gpu", "Tesla T4", "1g.5gb:1")
+    assert (code, out) == (1, "")
+    assert "it has no MIG" in err
 
 
 def test_the_list_shows_every_profile_with_its_starts_and_counts_the_maximal_layouts(run: Any):
