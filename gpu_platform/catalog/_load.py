@@ -17,11 +17,14 @@ from gpu_platform.catalog.models import (
     Chart,
     EksAddon,
     GcpFamily,
+    GkeFeature,
     Gpu,
+    GpuQuota,
     Image,
     MachineType,
     NodeImage,
     OperatorRelease,
+    PoolProperty,
 )
 
 
@@ -38,6 +41,9 @@ class Catalog:
     node_images: Mapping[tuple[str, str], NodeImage]  # by provider (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
+    gke_features: Mapping[str, GkeFeature]
+    pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
+    gpu_quotas: Mapping[str, GpuQuota]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type."""
@@ -50,6 +56,20 @@ class Catalog:
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
         return self.gcp_families[machine.name.rpartition("-")[0]]
+
+    def gpu_quota(self, machine: MachineType, *, spot: bool) -> GpuQuota | None:
+        """Return the quota that machines of a type count against, or None where its name is not known."""
+        of_aws, of_gcp = machine.name.partition(".")[0], machine.name.rpartition("-")[0]
+        wanted = (machine.provider, "spot" if spot else "on-demand")
+        return next(
+            (
+                quota
+                for quota in self.gpu_quotas.values()
+                if (quota.provider, quota.capacity) == wanted
+                and (of_aws if machine.provider == "aws" else of_gcp) in quota.families
+            ),
+            None,
+        )
 
     def find_gpu(self, spelling: str) -> Gpu | None:
         """Return the GPU that `spelling` names, as NVML, feature discovery or common use spell it.
@@ -88,4 +108,9 @@ def load_catalog() -> Catalog:
         ),
         eks_addons=MappingProxyType({each.name: each for file in files for each in file.eks_addons}),
         charts=MappingProxyType({each.name: each for file in files for each in file.charts}),
+        gke_features=MappingProxyType({each.name: each for file in files for each in file.gke_features}),
+        pool_properties=MappingProxyType(
+            {(each.platform, each.name): each for file in files for each in file.pool_properties}
+        ),
+        gpu_quotas=MappingProxyType({each.name: each for file in files for each in file.gpu_quotas}),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Fact(BaseModel):
@@ -170,6 +170,30 @@ class Chart(Fact):
     source: Source
 
 
+class PoolProperty(Fact):
+    """What changing one property of a node pool does to its nodes."""
+
+    platform: Literal["eks", "karpenter", "gke", "sandbox"]
+    name: str = Field(description="as the API of the platform spells it: ami_type")
+    field: str = Field(description="what a stack file says it by: image.family")
+    effect: Literal["replace", "roll"] = Field(
+        description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time"
+    )
+    because: str
+    source: Source
+
+
+class GpuQuota(Fact):
+    """A cloud's quota on machines with GPUs, per account or project and region."""
+
+    provider: Literal["aws", "gcp"]
+    families: tuple[str, ...] = Field(description="machine families that count: p5, a3-megagpu")
+    capacity: Literal["on-demand", "spot"]
+    name: str = Field(description="as the cloud's console has it")
+    unit: Literal["vCPU", "GPU"]
+    source: Source
+
+
 class OperatorRelease(Fact):
     """One release of the NVIDIA GPU Operator and what it supports."""
 
@@ -187,10 +211,27 @@ class OperatorRelease(Fact):
 
 
 class Image(Fact):
-    """A container image, pinned by digest."""
+    """A container image, pinned by digest; by a tag that stays only where no digest can be known, and why."""
 
     name: str
-    reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?@sha256:[0-9a-f]{64}$")]
+    reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
+    undigested: str | None = Field(default=None, description="why there is no digest; None: there is one")
+    source: Source
+
+    @model_validator(mode="after")
+    def _pinned(self) -> Image:
+        if ("@sha256:" in self.reference) == (self.undigested is not None):
+            raise ValueError(f"{self.reference}: either a digest, or a reason why there is none")
+        if "@" not in self.reference and self.reference.rpartition(":")[2] in {self.reference, "", "latest"}:
+            raise ValueError(f"{self.reference}: a tag that stays")
+        return self
+
+
+class GkeFeature(Fact):
+    """Something that GKE has from a version on."""
+
+    name: str
+    minimum: Annotated[str, Field(pattern=r"^1\.\d+\.\d+-gke\.\d+$")]
     source: Source
 
 
@@ -206,3 +247,6 @@ class CatalogFile(Fact):
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
+    gke_features: tuple[GkeFeature, ...] = ()
+    pool_properties: tuple[PoolProperty, ...] = ()
+    gpu_quotas: tuple[GpuQuota, ...] = ()

@@ -19,7 +19,12 @@ def catalog() -> Catalog:
 
 def test_no_entry_is_written_twice(catalog: Catalog):
     written: Counter[tuple[str, ...]] = Counter()
-    keys = {"gpus": ("model",), "operator_releases": ("version",), "node_images": ("provider", "family")}
+    keys = {
+        "gpus": ("model",),
+        "operator_releases": ("version",),
+        "node_images": ("provider", "family"),
+        "pool_properties": ("platform", "name"),
+    }
     for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
         for kind, entries in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader).items():
             of_kind = keys.get(kind, ("name",))
@@ -34,6 +39,22 @@ def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):
             assert catalog.aws_family(machine)
         elif machine.provider == "gcp":
             assert catalog.gcp_family(machine)
+
+
+def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_is_known(catalog: Catalog):
+    unknown = {
+        (machine.provider, spot, machine.name)
+        for machine in catalog.machine_types.values()
+        for spot in (False, True)
+        if machine.provider != "on-prem" and catalog.gpu_quota(machine, spot=spot) is None
+    }
+    families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in unknown}
+    assert families == {
+        ("aws", True, "p6"),
+        ("gcp", False, "a4x-highgpu"),
+        ("gcp", True, "a4x-highgpu"),
+        ("gcp", True, "g4-standard"),
+    }
 
 
 def test_every_machine_type_names_a_gpu_of_the_catalogue(catalog: Catalog):
@@ -173,6 +194,7 @@ def test_the_node_agent_has_a_stock_python_image_pinned_by_digest(catalog: Catal
 def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):
     facts = (*catalog.gpus.values(), *catalog.machine_types.values(), *catalog.operator_releases.values())
     migs = (gpu.mig for gpu in catalog.gpus.values() if gpu.mig is not None)
-    for fact in (*facts, *migs, *catalog.images.values()):
+    pools = (*catalog.pool_properties.values(), *catalog.gpu_quotas.values())
+    for fact in (*facts, *migs, *pools, *catalog.images.values()):
         assert fact.source.title
         assert fact.source.date.year >= 2026
