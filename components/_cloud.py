@@ -13,6 +13,10 @@ class EksOutputs:
     """An EKS cluster as its pools need it. `ready`: what must be there before a node may join."""
 
     name: pulumi.Output[str]
+    endpoint: pulumi.Output[str]
+    certificate_authority: pulumi.Output[str]
+    """Base64 of the PEM, as EKS gives it."""
+    service_cidr: pulumi.Output[str]
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
     """Private subnet by zone: every zone that some pool names."""

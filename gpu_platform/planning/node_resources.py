@@ -17,7 +17,9 @@ from gpu_platform.catalog.models import MachineType
 PODS_PER_NODE: Final = 110
 """The kubelet's default `maxPods`."""
 
-_EVICTION_MIB: Final = 100
+EVICTION_MIB: Final = 100
+"""The kubelet evicts pods when less than this is free."""
+
 _GIB: Final = 1024
 
 
@@ -35,14 +37,19 @@ def capacity(machine: MachineType) -> NodeResources:
 
 def allocatable(machine: MachineType) -> NodeResources:
     """Return what pods can request on the machine."""
+    total, kept = capacity(machine), kube_reserved(machine)
+    return NodeResources(
+        total.cpu_millicores - kept.cpu_millicores, total.memory_mib - kept.memory_mib - EVICTION_MIB
+    )
+
+
+def kube_reserved(machine: MachineType) -> NodeResources:
+    """Return what the kubelet keeps back for itself and the container runtime."""
     total = capacity(machine)
     reserved_mib = (
         _reserved_memory_gke(total.memory_mib) if machine.provider == "gcp" else 255 + 11 * PODS_PER_NODE
     )
-    return NodeResources(
-        total.cpu_millicores - _reserved_cpu(total.cpu_millicores),
-        total.memory_mib - reserved_mib - _EVICTION_MIB,
-    )
+    return NodeResources(_reserved_cpu(total.cpu_millicores), reserved_mib)
 
 
 def _reserved_cpu(millicores: int) -> int:

@@ -46,6 +46,29 @@ class EksTaint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserData:
+    """What a node is told at its first boot; `user_data.write_user_data` writes it as text.
+
+    `joins`: nodes of an own image, which EKS tells nothing, so a ClusterAccess is written in as well.
+    """
+
+    format: Literal["nodeadm", "bottlerocket"]
+    settings: Mapping[str, Any]
+    joins: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """What a node must know of the cluster that it joins: outputs of the cloud."""
+
+    name: str
+    endpoint: str
+    certificate_authority: str
+    """Base64 of the PEM, as EKS gives it."""
+    service_cidr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EksPoolPlan:
     """A managed node group with its launch template."""
 
@@ -64,8 +87,8 @@ class EksPoolPlan:
     zones: tuple[str, ...]
     """Exactly one where a placement group, a reservation or EFA asks for it; empty: all of the cluster's."""
     block_devices: tuple[BlockDevice, ...]
-    user_data: str
-    """Plain text: MIME with a NodeConfig on AL2023, TOML on Bottlerocket."""
+    user_data: UserData | None
+    """Beside what EKS tells the nodes itself; None: nothing."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
