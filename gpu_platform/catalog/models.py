@@ -154,10 +154,15 @@ class NodeImage(Fact):
 
 
 class EksAddon(Fact):
-    """An EKS add-on, pinned."""
+    """An EKS add-on, pinned for each Kubernetes version that a new cluster may have."""
 
     name: str
-    version: str = Field(description="with the build: v1.20.4-eksbuild.2")
+    versions: dict[str, str] = Field(
+        description="by Kubernetes minor version, 1.36; with the build: v1.20.4-eksbuild.2"
+    )
+    first_with_efa_only: str | None = Field(
+        default=None, description="first version that leaves EFA-only interfaces alone: 1.18.5"
+    )
     source: Source
 
 
