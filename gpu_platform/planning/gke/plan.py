@@ -100,6 +100,8 @@ class GkePoolPlan:
     kubelet: GkeKubelet | None
     network: Literal["none", "networks", "profile"]
     """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
+    gpu_networks: int = 0
+    """With `networks`: how many of the cluster's GPU networks it joins, from the first on."""
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"]
     labels: Mapping[str, str]
     taints: tuple[GkeTaint, ...]
@@ -118,14 +120,29 @@ class GkePoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNetwork:
-    """One extra VPC with one subnet for one GPU NIC, and the Kubernetes objects that let pods join it."""
+    """One subnet for one GPU NIC, and the Kubernetes objects that let pods join it.
+
+    GPUDirect-TCPX and -TCPXO want a VPC for each; RDMA subnets share one, made by a zone's network profile.
+    """
 
     vpc: str
     subnet: str
     cidr: str
     mtu: int
+    network_profile: str | None
+    """Of the VPC: `<zone>-vpc-roce`; such a VPC takes no firewall rules."""
     kubernetes_network: str
     device_mode: Literal["NetDevice", "RDMA"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceExclusion:
+    """A time without upgrades of that scope. `end` None: until the version's end of support."""
+
+    name: str
+    start: str
+    end: str | None
+    scope: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +155,20 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    public_endpoint: bool
+    """Whether the API server has a public address: only where somebody outside private ranges may reach it."""
     release_channel: str
     maintenance_start: str
     maintenance_end: str
     maintenance_recurrence: str
-    exclusions: tuple[Mapping[str, str], ...]
+    exclusions: tuple[MaintenanceExclusion, ...]
+    autoscaling_profile: Literal["BALANCED", "OPTIMIZE_UTILIZATION"]
+    logs: tuple[str, ...]
+    metrics: tuple[str, ...]
+    """Components as the GKE API spells them: SYSTEM_COMPONENTS, DCGM."""
     system_machine_type: str
     system_nodes: tuple[int, int]
+    """Lowest and highest number of nodes over all zones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,12 +184,14 @@ class GkeClusterPlan:
     create: CreateGkePlan | None
     multi_networking: bool
     networks: tuple[GpuNetwork, ...]
+    node_account: str
+    """Id of the nodes' service account, which the program makes."""
     node_roles: tuple[str, ...]
-    """IAM roles of the nodes' service account."""
+    """Its IAM roles."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None
-    """Of a cluster that is there: the GKE version that the pools need."""
+    """The lowest GKE version that has all that the pools ask for, with the patch."""
     resource_labels: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]
