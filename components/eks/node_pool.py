@@ -9,7 +9,8 @@ import pulumi_aws as aws
 
 from components._cloud import EksOutputs
 from components._options import inside
-from gpu_platform.planning.eks.plan import BlockDevice, EksPoolPlan, NetworkInterface
+from gpu_platform.planning.eks.plan import BlockDevice, ClusterAccess, EksPoolPlan, NetworkInterface
+from gpu_platform.planning.eks.user_data import write_user_data
 from gpu_platform.planning.plan import PoolPlan
 
 # EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
@@ -73,7 +74,7 @@ class EksNodePool(pulumi.ComponentResource):
                 http_tokens="required",
                 http_put_response_hop_limit=plan.metadata_hop_limit,
             ),
-            user_data=base64.b64encode(plan.user_data.encode()).decode(),
+            user_data=_user_data(plan, cluster),
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=plan.tags) for kind in _TAGGED
             ],
@@ -127,6 +128,26 @@ class EksNodePool(pulumi.ComponentResource):
                 custom_timeouts=_TIMEOUTS,
             ),
         )
+
+
+def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:
+    """Known in a preview, but where nodes of an own image must be told of the cluster."""
+    told = plan.user_data
+    if told is None:
+        return None
+    if not told.joins:
+        return _encoded(write_user_data(told))
+    access = pulumi.Output.all(
+        name=cluster.name,
+        endpoint=cluster.endpoint,
+        certificate_authority=cluster.certificate_authority,
+        service_cidr=cluster.service_cidr,
+    )
+    return access.apply(lambda known: _encoded(write_user_data(told, ClusterAccess(**known))))
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def _network_interface(
