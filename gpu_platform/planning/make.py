@@ -55,7 +55,7 @@ def check_parts(
     """
     problems = Problems()
     if isinstance(cluster, EksCluster):
-        check_eks_cluster(cluster, [pool for _, pool in pools], catalog, problems.at("cluster"))
+        check_eks_cluster(cluster, [pool for _, pool in pools], operator, catalog, problems.at("cluster"))
     elif isinstance(cluster, GkeCluster):
         check_gke_cluster(cluster, [pool for _, pool in pools], catalog, problems.at("cluster"))
     if operator is not None:
@@ -105,7 +105,7 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
-        cluster=plan_cluster(spec.cluster, stack, pools, catalog, decisions),
+        cluster=plan_cluster(spec.cluster, stack, pools, spec.operator, catalog, decisions),
         operator=plan_operator(spec, pools, metrics, catalog, decisions),
         pools=pools,
         priority_classes=plan_priority_classes(spec.priorities),
@@ -173,12 +173,17 @@ def _team_policy(policy: Policy, environment: EnvironmentPlan) -> PolicyPlan:
 
 
 def plan_cluster(
-    cluster: Cluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog, decisions: list[Decision]
+    cluster: Cluster,
+    stack: str,
+    pools: Sequence[PoolPlan],
+    operator: Operator,
+    catalog: Catalog,
+    decisions: list[Decision],
 ) -> ClusterPlan:
     """Return how the cluster is reached, and what the cloud's part of it is."""
     cloud = None
     if isinstance(cluster, EksCluster):
-        cloud = plan_eks_cluster(cluster, stack, pools, catalog, decisions)
+        cloud = plan_eks_cluster(cluster, stack, pools, operator, catalog, decisions)
     elif isinstance(cluster, GkeCluster):
         cloud = plan_gke_cluster(cluster, stack, pools, catalog, decisions)
     existing = cluster if cluster.provider == "existing" else None
@@ -187,7 +192,7 @@ def plan_cluster(
         name=cluster.name,
         kubeconfig=existing.kubeconfig if existing else None,
         context=existing.context if existing else None,
-        kubernetes=cluster_version(cluster),
+        kubernetes=cloud.kubernetes if cloud is not None else cluster_version(cluster),
         cloud=cloud,
     )
 

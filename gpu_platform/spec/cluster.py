@@ -45,6 +45,8 @@ class CreateEks(SpecModel):
 
     cidr: Cidr = "10.0.0.0/16"
     """Of the VPC; /16 to /18 leaves room for an address per pod."""
+    zones: tuple[Zone, ...] = ()
+    """Zones of the VPC beside those that pools name; unset: as many more as EKS asks for, which is two in all."""
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: tuple[Cidr, ...] = ()
@@ -137,4 +139,5 @@ class Operator(SpecModel):
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()
     toolkit: Literal["operator", "host"] | None = None
-    """Who installs the NVIDIA container toolkit; `host`: the node image brings it. Unset: as for the driver."""
+    """Who installs the NVIDIA container toolkit; `host`: the node image brings it. Unset: operator, but host where
+    the pool's image has it."""

@@ -147,8 +147,11 @@ class Addon:
     name: str
     version: str
     configuration: Mapping[str, Any]
+    before_nodes: bool
+    """What a node needs to become ready; the rest are Deployments, which need nodes to become active."""
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
+    """ARNs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,10 @@ class SystemPool:
     """Nodes without GPUs for what must run before any GPU node is there."""
 
     instance_types: tuple[str, ...]
+    """The first that there is capacity of."""
     ami_type: str
+    disk: BlockDevice
+    metadata_hop_limit: int
     min_size: int
     desired_size: int
     max_size: int
@@ -194,6 +200,8 @@ class CreateEksPlan:
     admins: tuple[str, ...]
     logs: tuple[str, ...]
     logs_retention_days: int
+    retain_data: bool
+    """`destroy` leaves the logs, and the key that the secrets were encrypted with."""
     addons: tuple[Addon, ...]
     system_pool: SystemPool
 
@@ -207,6 +215,12 @@ class EksClusterPlan:
     region: str
     account: str | None
     kubernetes: str | None
+    """Minor version; of a cluster that is there: what the stack says that it is."""
+    operator: str
+    operator_kubernetes: tuple[str, str]
+    """Lowest and highest minor version that the GPU Operator's release supports."""
+    role_prefix: str
+    """What the names of IAM roles begin with: IAM takes 64 characters, EKS 100."""
     create: CreateEksPlan | None
     subnets: Mapping[str, str]
     """Of a cluster that is there: subnet by zone, as the stack says; a zone that is not here is looked up."""
@@ -215,7 +229,7 @@ class EksClusterPlan:
     efa: bool
     """Whether some pool has EFA: then the EFA security group and the EFA device plugin are needed."""
     node_policies: tuple[str, ...]
-    """Managed policies of the nodes' IAM role."""
+    """ARNs of the managed policies of the nodes' IAM roles."""
     karpenter: KarpenterControllerPlan | None
     efa_plugin: HelmChartPlan | None
     minimum_vpc_cni: str | None
