@@ -123,9 +123,6 @@ class AwsFamily(Fact):
     secondary_device_index: int = Field(default=1, description="device index of EFA interfaces on cards above 0")
     cluster_placement: bool = Field(default=True, description="cluster placement groups")
     capacity_blocks: bool = Field(default=False, description="EC2 Capacity Blocks for ML")
-    minimum_driver_branch: int | None = Field(
-        default=None, description="where AWS asks for more than the GPU does"
-    )
     source: Source
 
 
@@ -150,6 +147,9 @@ class NodeImage(Fact):
     brings: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
     driver_branch: int | None = Field(default=None, description="branch of the driver that it brings")
     data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
+    release: str | None = Field(
+        default=None, description="pinned release, where a program must name one: v20260714"
+    )
     source: Source
 
 
@@ -181,8 +181,9 @@ class PoolProperty(Fact):
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
     name: str = Field(description="as the API of the platform spells it: ami_type")
     field: str = Field(description="what a stack file says it by: image.family")
-    effect: Literal["replace", "roll"] = Field(
-        description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time"
+    effect: Literal["replace", "roll", "shrink"] = Field(
+        description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time; "
+        "shrink: it loses some of them"
     )
     because: str
     source: Source
