@@ -170,13 +170,23 @@ class SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerPlan:
-    """Karpenter itself: chart, version and namespace."""
+    """Karpenter itself: charts, version and namespace, and what it needs of AWS."""
 
+    cluster: str
+    region: str
     chart: str
+    crd_chart: str
+    """The CRDs' own chart, of the same repository and version."""
     repository: str
     version: str
     namespace: str
+    service_account: str
     values: Mapping[str, Any]
+    queue: str
+    """Name of the SQS queue on which EC2 says what it is about to take away."""
+    events: Mapping[str, Mapping[str, Any]]
+    """EventBridge patterns by name: what goes to the queue."""
+    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
