@@ -1,0 +1,72 @@
+"""Plans of clouds for tests that are not about how these are decided: what a test does not name is filler."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan, PoolPlan
+from gpu_platform.stacks import plan_platform
+
+_Plan = TypeVar("_Plan")
+
+
+def filled(kind: type[_Plan], **given: Any) -> _Plan:
+    """Return a dataclass with filler of the right type in every field that is not given and has no default."""
+    hints = get_type_hints(kind)
+    values = {
+        field.name: _filler(hints[field.name])
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.name not in given and field.default is dataclasses.MISSING
+    }
+    return kind(**values, **given)
+
+
+def _filler(hint: Any) -> Any:
+    origin = get_origin(hint)
+    if origin in (types.UnionType, Union):
+        return None if type(None) in get_args(hint) else _filler(get_args(hint)[0])
+    if origin is Literal:
+        return get_args(hint)[0]
+    if origin is tuple:
+        return () if Ellipsis in get_args(hint) else tuple(_filler(inner) for inner in get_args(hint))
+    if origin is Mapping:
+        return {}
+    if dataclasses.is_dataclass(hint):
+        return filled(hint)  # type: ignore[arg-type]
+    return hint()
+
+
+def environment(pools: Mapping[str, int], **rest: Any) -> EnvironmentPlan:
+    """Return the plan of a sandbox with pools of p4de.24xlarge, eight GPUs a node: name to desired nodes."""
+    entries = [
+        {"name": name, "machine_type": "p4de.24xlarge", "count": {"desired": count}, "workload": "training"}
+        for name, count in pools.items()
+    ]
+    plan = plan_platform(
+        {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": entries, **rest}, "test"
+    )
+    assert plan.kind == "environment"
+    return plan
+
+
+def on_cloud(
+    plan: EnvironmentPlan,
+    cluster: EksClusterPlan | GkeClusterPlan,
+    **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
+) -> EnvironmentPlan:
+    """Return the plan on a cloud's cluster; `clouds`: what the cloud makes of each pool."""
+    return dataclasses.replace(
+        plan,
+        cluster=dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, cloud=cluster),
+        pools=tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools),
+    )
+
+
+def _cloud_pool(pool: PoolPlan, cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> PoolPlan:
+    nodes = dataclasses.replace(pool.nodes, ownership="cloud", names=())
+    return dataclasses.replace(pool, cloud=cloud, nodes=nodes)

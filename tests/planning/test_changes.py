@@ -1,0 +1,359 @@
+"""What an edit of the stack file does to pools that are deployed: which go, with how many GPUs, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import PoolChange, pool_changes
+from gpu_platform.planning.eks.plan import (
+    EksClusterPlan,
+    EksPoolPlan,
+    KarpenterPoolPlan,
+    NetworkInterface,
+    PlacementGroup,
+)
+from gpu_platform.planning.gke.plan import (
+    Accelerator,
+    CompactPlacement,
+    GkeClusterPlan,
+    GkeKubelet,
+    GkePoolPlan,
+    ReservationAffinity,
+    UpgradeSettings,
+)
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pool_facts import pool_facts
+from gpu_platform.stacks import plan_platform
+from tests.cloud_plans import environment, filled, on_cloud
+
+EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
+GKE = filled(GkeClusterPlan, name="ml", project="my-project", location="us-central1")
+GROUP = filled(
+    EksPoolPlan,
+    node_group="train",
+    instance_type="p4de.24xlarge",
+    ami_type="AL2023_x86_64_NVIDIA",
+    capacity_type="ON_DEMAND",
+    zones=("us-east-2a",),
+)
+KARPENTER = filled(
+    KarpenterPoolPlan,
+    name="train",
+    node_class={"spec": {"amiSelectorTerms": [{"alias": "al2023@v1"}]}},
+    node_pool={
+        "spec": {
+            "template": {
+                "spec": {"requirements": [{"key": "instance", "values": ["p4de.24xlarge"]}], "taints": []}
+            },
+            "disruption": {"consolidateAfter": "1h"},
+        }
+    },
+)
+NODE_POOL = filled(
+    GkePoolPlan,
+    node_pool="train",
+    machine_type="a2-highgpu-8g",
+    accelerator=filled(Accelerator, type="nvidia-tesla-a100", count=8, driver_version="DEFAULT"),
+    node_locations=("us-central1-a",),
+    upgrade=UpgradeSettings(strategy="SURGE", max_surge=1, max_unavailable=0),
+    reservation=ReservationAffinity(type="NO_RESERVATION"),
+)
+
+
+def deployed(plan: EnvironmentPlan) -> Any:
+    """Return the output `pools` as it comes back from an engine's state."""
+    return json.loads(json.dumps(pool_facts(plan)))
+
+
+def changes(before: EnvironmentPlan, after: EnvironmentPlan) -> tuple[PoolChange, ...]:
+    return pool_changes(deployed(before), after, load_catalog())
+
+
+def eks(cluster: EksClusterPlan = EKS, nodes: int = 4, **fields: Any) -> EnvironmentPlan:
+    return on_cloud(environment({"train": nodes}), cluster, train=dataclasses.replace(GROUP, **fields))
+
+
+def karpenter(**fields: Any) -> EnvironmentPlan:
+    return on_cloud(environment({"train": 4}), EKS, train=dataclasses.replace(KARPENTER, **fields))
+
+
+def gke(cluster: GkeClusterPlan = GKE, **fields: Any) -> EnvironmentPlan:
+    return on_cloud(environment({"train": 4}), cluster, train=dataclasses.replace(NODE_POOL, **fields))
+
+
+def accelerator(**fields: Any) -> Mapping[str, Any]:
+    return {"accelerator": dataclasses.replace(NODE_POOL.accelerator, **fields)}
+
+
+def what(before: EnvironmentPlan, after: EnvironmentPlan) -> tuple[str, list[str]]:
+    (change,) = changes(before, after)
+    return change.effect, [cause.field for cause in change.causes]
+
+
+def test_a_plan_that_is_deployed_already_takes_nothing_away() -> None:
+    for plan in (eks(), karpenter(), gke(), environment({"train": 2})):
+        assert changes(plan, plan) == ()
+
+
+def test_nothing_is_said_of_a_stack_that_is_new_or_deployed_by_an_older_release() -> None:
+    for previous in (None, {}, {"train": {"nodes": 4}}, "text"):
+        assert pool_changes(previous, eks(), load_catalog()) == ()
+
+
+def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
+    (change,) = changes(eks(nodes=4), eks(nodes=2, capacity_type="SPOT"))
+
+    assert (change.pool, change.effect, change.gpus) == ("train", "replaced", 4 * 8)
+    (cause,) = change.causes
+    assert (cause.field, cause.old, cause.new) == ("pools[0].capacity.type", "ON_DEMAND", "SPOT")
+    assert cause.because == "a node group keeps its capacity type"
+    assert "terraform-provider-aws" in cause.source
+    text = str(change)
+    assert text.splitlines()[0] == "pool train is replaced: 32 GPUs go away; the new pool is made first"
+    assert "pools[0].capacity.type: ON_DEMAND → SPOT: a node group keeps its capacity type (terraform" in text
+    assert change.to_json()["causes"][0]["field"] == "pools[0].capacity.type"
+
+
+@pytest.mark.parametrize(
+    ("fields", "effect", "field"),
+    [
+        ({"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, "replaced", "pools[0].image.family"),
+        ({"ami_type": None, "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family"),
+        ({"capacity_type": "CAPACITY_BLOCK"}, "replaced", "pools[0].capacity.type"),
+        ({"zones": ("us-east-2b",)}, "replaced", "pools[0].zones"),
+        ({"zones": ()}, "replaced", "pools[0].zones"),
+        ({"instance_type": "p5.48xlarge"}, "rolled", "pools[0].machine_type"),
+        ({"capacity_reservation": "cr-0a1b2c3d"}, "rolled", "pools[0].capacity.reservation"),
+        ({"placement_group": PlacementGroup(name="train", create=True)}, "rolled", "pools[0].placement"),
+        (
+            {"interfaces": (NetworkInterface(network_card_index=0, device_index=0, interface_type="efa"),)},
+            "rolled",
+            "pools[0].network",
+        ),
+    ],
+)
+def test_eks_replaces_a_node_group_for_what_is_its_own_and_rolls_it_for_its_launch_template(
+    fields: Mapping[str, Any], effect: str, field: str
+) -> None:
+    assert what(eks(), eks(**fields)) == (effect, [field])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"labels": {"a": "b"}},
+        {"min_size": 2, "desired_size": 9, "max_size": 9},
+        {"max_unavailable": 3},
+        {"node_repair": True},
+        {"tags": {"cost-centre": "7"}},
+        {"update_strategy": "MINIMAL"},
+    ],
+)
+def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[str, Any]) -> None:
+    assert changes(eks(), eks(**fields)) == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "effect", "field"),
+    [
+        (accelerator(driver_version="INSTALLATION_DISABLED"), "replaced", "device_plugin or operator.driver"),
+        (accelerator(sharing_strategy="TIME_SHARING", max_shared_clients=4), "replaced", "sharing"),
+        (accelerator(partition_size="1g.5gb"), "replaced", "sharing.layout"),
+        (accelerator(count=4) | {"machine_type": "a2-highgpu-4g"}, "replaced", "machine_type"),
+        ({"spot": True}, "replaced", "capacity.type"),
+        ({"flex_start": True}, "replaced", "capacity.type"),
+        ({"queued_provisioning": True}, "replaced", "capacity.queued"),
+        ({"max_run_duration_seconds": 3600}, "replaced", "capacity.max_run_duration"),
+        ({"placement": CompactPlacement(policy="train", create=True)}, "replaced", "placement"),
+        ({"network": "profile"}, "replaced", "network"),
+        ({"local_ssd_count": 8}, "replaced", "local_nvme"),
+        ({"kms_key": "key"}, "replaced", "disk.kms_key"),
+        ({"machine_type": "a2-ultragpu-8g"}, "rolled", "machine_type"),
+        ({"image_type": "UBUNTU_CONTAINERD"}, "rolled", "image.family"),
+        ({"disk_size_gb": 500}, "rolled", "disk"),
+        ({"kubelet": filled(GkeKubelet, cpu_manager_policy="static")}, "rolled", "topology"),
+        ({"node_locations": ("us-central1-b",)}, "rolled", "zones"),
+    ],
+)
+def test_gke_8_changing_the_driver_config_or_the_sharing_config_replaces_the_pool_as_most_else_does(
+    fields: Mapping[str, Any], effect: str, field: str
+) -> None:
+    assert what(gke(), gke(**fields)) == (effect, [f"pools[0].{field}"])
+
+
+def test_gke_8_the_preview_must_warn_and_names_the_issue_as_its_source() -> None:
+    (change,) = changes(gke(), gke(**accelerator(driver_version="LATEST")))
+
+    assert "hashicorp/terraform-provider-google#23248" in str(change)
+    assert change.gpus == 32
+
+
+def test_more_zones_cost_no_node() -> None:
+    more = {"node_locations": ("us-central1-a", "us-central1-c")}
+    assert changes(gke(), gke(**more)) == ()
+    assert changes(gke(), gke(node_locations=())) == ()
+    assert what(gke(node_locations=()), gke()) == ("rolled", ["pools[0].zones"])
+
+
+def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class() -> None:
+    template = KARPENTER.node_pool["spec"]["template"]["spec"]
+    other_types = {**template, "requirements": [{"key": "instance", "values": ["p5.48xlarge"]}]}
+    tainted = {**template, "taints": [{"key": "a"}]}
+
+    assert what(karpenter(), karpenter(node_class={"spec": {"amiSelectorTerms": [{"alias": "al2023@v2"}]}})) == (
+        "rolled",
+        ["pools[0].image, disk, network, topology or placement"],
+    )
+    assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (
+        "rolled",
+        ["pools[0].machine_type, capacity or zones"],
+    )
+    assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": tainted}}})) == (
+        "rolled",
+        ["pools[0].labels, taints or karpenter"],
+    )
+
+
+def test_karpenter_keeps_nodes_where_only_limits_and_consolidation_change() -> None:
+    spec = {**KARPENTER.node_pool["spec"], "disruption": {"consolidateAfter": "5m"}, "limits": {"cpu": "9"}}
+    assert changes(karpenter(), karpenter(node_pool={"spec": spec})) == ()
+
+
+def test_another_provisioner_makes_another_pool() -> None:
+    assert what(eks(), karpenter()) == ("replaced", ["pools[0].provisioner"])
+
+
+def test_a_cluster_that_is_replaced_takes_every_pool_with_it() -> None:
+    for field in ("name", "region"):
+        assert what(eks(), eks(dataclasses.replace(EKS, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
+    for field in ("name", "project", "location"):
+        assert what(gke(), gke(dataclasses.replace(GKE, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
+
+
+def test_reserved_capacity_is_deleted_first_and_other_capacity_after_the_new_pool_is_there() -> None:
+    reserved = {"capacity_type": "CAPACITY_BLOCK", "delete_before_replace": True}
+    (first,) = changes(eks(**reserved), eks(**reserved, zones=("us-east-2b",)))
+    (later,) = changes(eks(), eks(zones=("us-east-2b",)))
+
+    assert (first.order, later.order) == ("delete-first", "create-first")
+    assert "the old pool is deleted first: its capacity holds no second one" in str(first)
+
+
+def test_a_roll_says_whether_a_node_goes_before_its_successor_comes() -> None:
+    (minimal,) = changes(eks(), eks(instance_type="p5.48xlarge", update_strategy="MINIMAL"))
+    (default,) = changes(eks(), eks(instance_type="p5.48xlarge"))
+    no_surge = UpgradeSettings(strategy="SURGE", max_surge=0, max_unavailable=1)
+    (reserved,) = changes(gke(), gke(disk_size_gb=500, upgrade=no_surge))
+    (surge,) = changes(gke(), gke(disk_size_gb=500))
+
+    assert [one.order for one in (minimal, default, reserved, surge)] == [
+        "delete-first",
+        "create-first",
+        "delete-first",
+        "create-first",
+    ]
+    assert "32 GPUs go away, node by node, each before its successor comes" in str(minimal)
+
+
+def test_fields_that_replace_a_pool_hide_those_that_only_roll_it() -> None:
+    (change,) = changes(eks(), eks(instance_type="p5.48xlarge", zones=("us-east-2b",), capacity_type="SPOT"))
+
+    assert change.effect == "replaced"
+    assert [cause.field for cause in change.causes] == ["pools[0].capacity.type", "pools[0].zones"]
+
+
+def test_a_protected_pool_is_said_to_stop_up_where_it_would_be_deleted_and_only_there() -> None:
+    (replaced,) = changes(eks(protect=True), eks(protect=False, zones=("us-east-2b",)))
+    (rolled,) = changes(eks(protect=True), eks(protect=True, instance_type="p5.48xlarge"))
+
+    assert replaced.protected
+    assert "`up` refuses: set cluster.production: false" in str(replaced)
+    assert not rolled.protected
+
+
+def test_a_removed_pool_is_reported_with_its_gpus() -> None:
+    before = environment({"train": 2, "serve": 1})
+    (change,) = changes(before, environment({"serve": 1}))
+
+    assert (change.pool, change.effect, change.gpus) == ("train", "removed", 16)
+    assert "the stack file no longer has the pool" in str(change)
+
+
+def test_a_renamed_pool_is_one_change_and_not_a_removal() -> None:
+    before = environment({"train": 2, "serve": 1})
+    (change,) = changes(before, environment({"learn": 2, "serve": 1}))
+
+    assert (change.pool, change.effect, change.gpus) == ("train", "renamed", 16)
+    assert (change.causes[0].field, change.causes[0].new) == ("pools[0].name", "learn")
+
+
+def test_a_renamed_pool_on_reserved_capacity_is_said_to_wait_for_the_old_one() -> None:
+    group = dataclasses.replace(GROUP, delete_before_replace=True)
+    before = on_cloud(environment({"train": 4}), EKS, train=group)
+    named = dataclasses.replace(group, placement_group=PlacementGroup(name="learn", create=True))
+    (change,) = changes(before, on_cloud(environment({"learn": 4}), EKS, learn=named))
+
+    assert change.effect == "renamed"
+    assert "the new one gets no nodes before that" in str(change)
+
+
+def test_a_pool_of_other_machines_under_another_name_is_no_renaming() -> None:
+    before = environment({"train": 2})
+    after = environment({"learn": 3})
+    assert [change.effect for change in changes(before, after)] == ["removed"]
+
+
+def test_an_autoscaled_pool_shows_the_most_gpus_that_may_go() -> None:
+    plan = eks()
+    (pool,) = plan.pools
+    scaled = dataclasses.replace(
+        plan, pools=(dataclasses.replace(pool, nodes=dataclasses.replace(pool.nodes, max=10)),)
+    )
+    (change,) = changes(scaled, eks(zones=("us-east-2b",)))
+
+    assert (change.gpus, change.gpus_most) == (32, 80)
+    assert "32 GPUs go away (at most 80, as the autoscaler has it)" in str(change)
+
+
+def test_in_the_sandbox_another_machine_type_and_fewer_nodes_take_gpus_away() -> None:
+    other = {"name": "train", "machine_type": "g5.12xlarge", "count": {"desired": 2}, "workload": "inference"}
+    after = plan_platform({"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [other]}, "test")
+    assert after.kind == "environment"
+    (typed,) = changes(environment({"train": 2}), after)
+    (fewer,) = changes(environment({"train": 3}), environment({"train": 1}))
+
+    assert (typed.effect, typed.gpus, typed.causes[0].field) == ("replaced", 16, "pools[0].machine_type")
+    assert (fewer.effect, fewer.gpus, fewer.causes[0].field) == ("shrunk", 16, "pools[0].count.desired")
+    assert changes(environment({"train": 1}), environment({"train": 3})) == ()
+
+
+def test_nodes_of_an_existing_cluster_are_somebody_elses_and_stay() -> None:
+    def existing(name: str) -> EnvironmentPlan:
+        entry = {"name": name, "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"}
+        pool = {**entry, "nodes": {"names": ["gpu-0"]}}
+        plan = plan_platform({"kind": "environment", "cluster": {"provider": "existing"}, "pools": [pool]}, "test")
+        assert plan.kind == "environment"
+        return plan
+
+    assert changes(existing("train"), existing("learn")) == ()
+
+
+def test_every_property_of_a_pool_is_known_to_the_catalogue_and_the_other_way_round() -> None:
+    plans = {"eks": eks(), "karpenter": karpenter(), "gke": gke(), "sandbox": environment({"train": 1})}
+    exported = {
+        (platform, name) for platform, plan in plans.items() for name in pool_facts(plan)["train"]["properties"]
+    }
+    assert exported == set(load_catalog().pool_properties)
+
+
+def test_what_is_exported_is_texts_numbers_and_booleans_so_that_every_state_gives_it_back() -> None:
+    for plan in (eks(), karpenter(), gke()):
+        facts = pool_facts(plan)["train"]
+        assert deployed(plan)["train"] == facts
+        assert all(isinstance(value, str) for value in facts["properties"].values())
