@@ -8,7 +8,7 @@ import pulumi_kubernetes as k8s
 from components._options import inside
 from components.config_map import GpuSharing, MigLayout
 from gpu_platform import names
-from gpu_platform.planning.plan import OperatorPlan
+from gpu_platform.planning.plan import OperatorPlan, PriorityQuotaPlan
 
 CHART = "gpu-operator"
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
@@ -29,7 +29,10 @@ class GpuOperator(pulumi.ComponentResource):
     def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
         namespace = self._create_namespace(args, inside(self, opts))
-        configs = self._create_configs(args, pulumi.ResourceOptions(parent=self, depends_on=[namespace]))
+        in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        configs = self._create_configs(args, in_namespace)
+        if args.quota is not None:
+            configs.append(self._admit_priority_classes(args.namespace, args.quota, in_namespace))
         ready = pulumi.ResourceOptions(parent=self, depends_on=configs)
         if args.install == "helm":
             self._install_chart(args, ready)
@@ -65,6 +68,25 @@ class GpuOperator(pulumi.ComponentResource):
                 )
             )
         return configs
+
+    def _admit_priority_classes(
+        self, namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
+    ) -> pulumi.Resource:
+        return k8s.core.v1.ResourceQuota(
+            quota.name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=quota.name, namespace=namespace),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                hard={"pods": str(quota.pods)},
+                scope_selector=k8s.core.v1.ScopeSelectorArgs(
+                    match_expressions=[
+                        k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                            scope_name="PriorityClass", operator="In", values=list(quota.priority_classes)
+                        )
+                    ]
+                ),
+            ),
+            opts=opts,
+        )
 
     def _install_chart(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> None:
         k8s.helm.v3.Release(

@@ -21,6 +21,7 @@ _AGENT = "agent.pyz"
 _AGENT_DIR = "/opt/agent"
 _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
+_DRIVER_DIR = "/usr/local/nvidia"
 _PORT = 8080
 
 
@@ -50,7 +51,8 @@ class NodeValidation(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             args.validation.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.validation.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}
+                name=args.validation.namespace,
+                labels={"pod-security.kubernetes.io/enforce": args.validation.pod_security},
             ),
             opts=inside(self, opts),
         )
@@ -144,9 +146,11 @@ class NodeValidation(pulumi.ComponentResource):
         )
 
     def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:
+        access = pool.software.gpu_access
+        driver_volumes, driver_mounts, driver_env = _driver_of_host(access.driver_dir)
         return k8s.core.v1.PodSpecArgs(
             service_account_name=_ACCOUNT,
-            runtime_class_name="nvidia",
+            runtime_class_name=access.runtime_class,
             node_selector=pool.node_selector,
             # A node that is not well is the one to look at.
             tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
@@ -156,6 +160,7 @@ class NodeValidation(pulumi.ComponentResource):
                     name="expectations",
                     config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=expectations),
                 ),
+                *driver_volumes,
             ],
             containers=[
                 k8s.core.v1.ContainerArgs(
@@ -174,6 +179,7 @@ class NodeValidation(pulumi.ComponentResource):
                         # The driver's library and every GPU, without taking one from the scheduler.
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value="all"),
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value="utility"),
+                        *driver_env,
                         _from_field("NODE_NAME", "spec.nodeName"),
                         _from_field("POD_NAME", "metadata.name"),
                         _from_field("POD_UID", "metadata.uid"),
@@ -194,21 +200,42 @@ class NodeValidation(pulumi.ComponentResource):
                     resources=k8s.core.v1.ResourceRequirementsArgs(
                         requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}
                     ),
-                    security_context=k8s.core.v1.SecurityContextArgs(
-                        allow_privilege_escalation=False,
-                        read_only_root_filesystem=True,
-                        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-                        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-                    ),
+                    security_context=_security(privileged=access.privileged),
                     volume_mounts=[
                         k8s.core.v1.VolumeMountArgs(name="agent", mount_path=_AGENT_DIR, read_only=True),
                         k8s.core.v1.VolumeMountArgs(
                             name="expectations", mount_path=_EXPECTATIONS_DIR, read_only=True
                         ),
+                        *driver_mounts,
                     ],
                 )
             ],
         )
+
+
+def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:
+    if privileged:
+        return k8s.core.v1.SecurityContextArgs(privileged=True, read_only_root_filesystem=True)
+    return k8s.core.v1.SecurityContextArgs(
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+    )
+
+
+def _driver_of_host(
+    directory: str | None,
+) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
+    """Return what brings the driver's library from a directory of the host; nothing where a runtime does."""
+    if directory is None:
+        return [], [], []
+    source = k8s.core.v1.HostPathVolumeSourceArgs(path=directory, type="Directory")
+    return (
+        [k8s.core.v1.VolumeArgs(name="driver", host_path=source)],
+        [k8s.core.v1.VolumeMountArgs(name="driver", mount_path=_DRIVER_DIR, read_only=True)],
+        [k8s.core.v1.EnvVarArgs(name="LD_LIBRARY_PATH", value=f"{_DRIVER_DIR}/lib64")],
+    )
 
 
 def _from_field(name: str, path: str) -> k8s.core.v1.EnvVarArgs:

@@ -51,11 +51,18 @@ GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
+DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps every operand off a node
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
 MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that makes GPUs whole again
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
+
+# -- GKE --------------------------------------------------------------------------------------------------
+GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
+GKE_PARTITION_SIZE_LABEL: Final = "cloud.google.com/gke-gpu-partition-size"
+GKE_SHARING_STRATEGY_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
+GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
 
 
 def mig_resource(profile: str) -> str:

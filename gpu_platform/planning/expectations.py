@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.plan import ResourceOffer, SharingPlan, Taint
+from gpu_platform.planning.plan import PoolPlan, ResourceOffer, SharingPlan, Taint
 from gpu_platform.planning.sharing import layout_of_gpu
+from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import Operator
 from validators.expectations import Expectations, NodeExpectation, expectations_for_machine
 
@@ -18,12 +20,17 @@ def hardware_expectations(
     machine: MachineType,
     sharing: SharingPlan,
     operator: Operator,
+    image_driver: str | None,
     driver_version: str | None,
     catalog: Catalog,
 ) -> Expectations:
-    """Return what the node agent holds a pool's nodes against."""
-    said = operator.driver.version is not None
-    driver_source = "stack: operator.driver.version" if said else f"default driver of operator {operator.release}"
+    """Return what the node agent holds a pool's nodes against. `image_driver`: what the pool says of its image."""
+    if image_driver is not None:
+        driver_source = f"stack: {path}.image.driver"
+    elif operator.driver.version is not None:
+        driver_source = "stack: operator.driver.version"
+    else:
+        driver_source = f"default driver of operator {operator.release}"
     layouts = None
     if catalog.gpu_of(machine).mig is not None:
         layouts = [layout_of_gpu(sharing, index) for index in range(machine.gpu_count)]
@@ -45,16 +52,22 @@ def node_expectation(
     machine: MachineType,
     product_label: str,
     sharing: SharingPlan,
+    software: NodeSoftware,
     resources: tuple[ResourceOffer, ...],
     labels: Mapping[str, str],
     taints: tuple[Taint, ...],
 ) -> NodeExpectation:
-    """Return what a pool's `v1/Node` objects should say once the operator has done its work."""
+    """Return what a pool's `v1/Node` objects should say once whoever offers its GPUs has done the work."""
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {path}.sharing"
     expected = dict(labels)
     sources = dict.fromkeys(labels, f"stack: {path}")
-    if sharing.mig_strategy != "single":  # single renames the product and counts instances, not GPUs
+    if software.device_plugin == "gke":
+        of_gke = _labels_of_gke(machine, sharing)
+        expected |= of_gke
+        sources |= dict.fromkeys(of_gke, f"{of_sharing} on {of_machine}")
+    # Feature discovery is an operand. Single renames the product and counts instances, not GPUs.
+    if software.operands and sharing.mig_strategy != "single":
         unrenamed = sharing.replicas > 1 and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = product_label + ("-SHARED" if unrenamed else "")
         expected[names.GPU_COUNT_LABEL] = str(machine.gpu_count)
@@ -69,3 +82,19 @@ def node_expectation(
         taints=tuple({"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints),
         sources=sources | {offer.name: f"{of_sharing} on {machine.gpu_count} GPUs" for offer in resources},
     )
+
+
+def _labels_of_gke(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
+    """Return what GKE says of the GPUs on nodes whose device plugin is its own."""
+    labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
+    if sharing.replicas > 1:
+        labels[names.GKE_SHARING_STRATEGY_LABEL] = "mps" if sharing.mode == "mps" else "time-sharing"
+        labels[names.GKE_SHARED_CLIENTS_LABEL] = str(sharing.replicas)
+    if sharing.mig_layouts:
+        labels[names.GKE_PARTITION_SIZE_LABEL] = next(iter(sharing.mig_layouts[0].layout))
+    return labels
+
+
+def validation_pod_security(pools: Sequence[PoolPlan]) -> Literal["baseline", "privileged"]:
+    """Return the pod security level that the node agent needs: privileges only where no runtime brings NVML."""
+    return "privileged" if any(pool.software.gpu_access.privileged for pool in pools) else "baseline"

@@ -9,9 +9,10 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning.cost import plan_cost
 from gpu_platform.planning.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.expectations import validation_pod_security
 from gpu_platform.planning.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.monitoring import metrics_config_map, plan_monitoring
-from gpu_platform.planning.operator import check_operator, cluster_version, plan_operator
+from gpu_platform.planning.operator import check_host_paths, check_operator, cluster_version, plan_operator
 from gpu_platform.planning.plan import (
     ClusterPlan,
     Decision,
@@ -59,7 +60,8 @@ def check_parts(
     elif isinstance(cluster, GkeCluster):
         check_gke_cluster(cluster, [pool for _, pool in pools], catalog, problems.at("cluster"))
     if operator is not None:
-        check_operator(operator, cluster, catalog, problems.at("operator"))
+        check_operator(operator, cluster, [pool for _, pool in pools], catalog, problems.at("operator"))
+        check_host_paths(pools, cluster, operator, catalog, problems)
     check_unique("pool", [(f"pools[{index}]", pool.name) for index, pool in pools], problems)
     named = [
         (f"pools[{index}].nodes.names[{place}]", node)
@@ -72,7 +74,7 @@ def check_parts(
         here = problems.at(f"pools[{index}]")
         check_pool(pool, cluster, operator, catalog, here)
         if operator is not None:
-            check_driver(pool, operator, catalog, here)
+            check_driver(pool, cluster, operator, catalog, here)
     return problems.found
 
 
@@ -119,6 +121,7 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
             timeout_seconds=parse_duration(spec.validation.timeout),
             image=catalog.images[AGENT_IMAGE].reference,
             namespace=names.VALIDATION_NAMESPACE,
+            pod_security=validation_pod_security(pools),
         ),
         policy=plan_policy(spec.policy),
         cost=plan_cost(pools, units),

@@ -1,125 +1,58 @@
-"""The GPU Operator: typed values, and the ConfigMaps that they name.
-
-The Helm chart's values and the ClusterPolicy's spec share these names, so one typed value serves both: a Helm
-release on real clusters, the ClusterPolicy object itself in the sandbox.
-Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and the ClusterPolicy CRD; 2026-08-20.
-"""
+"""The GPU Operator: whether it fits, the values that it gets, and the ConfigMaps that they name."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, cast
+from typing import Any
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.content import as_yaml, hashed_config_map
-from gpu_platform.planning.plan import ConfigMapPlan, Decision, OperatorPlan, PoolPlan, Taint
-from gpu_platform.planning.pools import driver_version
+from gpu_platform.planning.operator_values import (
+    ConfigReference,
+    Configured,
+    Daemonsets,
+    DcgmExporter,
+    Driver,
+    EnvVar,
+    HostPaths,
+    Mig,
+    MigManager,
+    OperatorValues,
+    Toggle,
+    Toleration,
+    Toolkit,
+    camel_case,
+)
+from gpu_platform.planning.plan import (
+    ConfigMapPlan,
+    Decision,
+    OperatorPlan,
+    PoolPlan,
+    PriorityQuotaPlan,
+    Taint,
+)
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing import DEFAULT_KEY, WHOLE_GPU_CONFIG, mig_parted_entries
-from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.planning.software import GKE_NVIDIA_DIR, node_image, node_software
+from gpu_platform.spec.cluster import Cluster, GkeCluster, Operator
+from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.stack import Environment
 
 SANDBOX_KUBERNETES = "1.36"  # what sandbox/go.mod pins
+CLOUDS = ("eks", "gke")
+SYSTEM_PRIORITY_CLASSES = (
+    "system-node-critical",
+    "system-cluster-critical",
+)  # the operands' and the operator's own
+OPERANDS_PER_NODE = 12  # the operator's DaemonSets and feature discovery's, with the pods that validate
+PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toggle:
-    """A component of the operator that is on or off."""
-
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """The driver container."""
-
-    enabled: bool
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigReference:
-    """A ConfigMap by name, and the key that nodes without a label use."""
-
-    name: str
-    default: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
-    """A component with a ConfigMap of its own."""
-
-    enabled: bool
-    config: ConfigReference | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DcgmExporter:
-    """The metrics exporter. Our own ServiceMonitor selects it, so the operator's stays off."""
-
-    enabled: bool
-    config: ConfigReference | None
-    service_monitor: Toggle
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mig:
-    """The cluster's MIG strategy, left empty: it would win over what each pool's device-plugin config says.
-
-    The operator hands it to the plugins as MIG_STRATEGY, which counts before a config file's `migStrategy`
-    (k8s-device-plugin: flag, then variable, then file). The chart's own default is `single`.
-    """
-
-    strategy: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """A toleration of the operator's DaemonSets."""
-
-    key: str
-    operator: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Daemonsets:
-    """What all of the operator's DaemonSets share."""
-
-    tolerations: tuple[Toleration, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorValues:
-    """Every value that the operator gets from us; what is not here keeps the release's default."""
-
-    daemonsets: Daemonsets
-    driver: Driver
-    toolkit: Toggle
-    device_plugin: Configured
-    mig: Mig
-    mig_manager: Configured
-    gfd: Toggle
-    dcgm: Toggle
-    dcgm_exporter: DcgmExporter
-    node_status_exporter: Toggle
-
-
-def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a typed value as Helm and Kubernetes spell it: camelCase keys, unset fields left out."""
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
-        return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}
-    if isinstance(value, tuple):
-        return [camel_case(item) for item in cast("tuple[object, ...]", value)]
-    return value
-
-
-def check_operator(spec_operator: Operator, cluster: Cluster | None, catalog: Catalog, problems: Problems) -> None:
+def check_operator(
+    spec_operator: Operator, cluster: Cluster | None, pools: Sequence[Pool], catalog: Catalog, problems: Problems
+) -> None:
     """Record an operator release, driver or Kubernetes version outside the support matrix."""
     release = catalog.operator_releases.get(spec_operator.release)
     if release is None:
@@ -133,13 +66,7 @@ def check_operator(spec_operator: Operator, cluster: Cluster | None, catalog: Ca
             "a supported release (" + _supported(catalog) + f"; {release.source})",
             "take the newest; upgrade one major at a time",
         )
-    version = spec_operator.driver.version
-    if spec_operator.driver.owner != "host" and version is not None and version not in release.drivers:
-        problems.at("driver").at("version").add(
-            f"{version!r}",
-            f"a driver of {release.version}: " + ", ".join(release.drivers),
-            did_you_mean(version, release.drivers) or "leave it out to take the release's default",
-        )
+    _check_driver_version(spec_operator, cluster, pools, release, catalog, problems.at("driver").at("version"))
     kubernetes = cluster_version(cluster) if cluster is not None else None
     if kubernetes is not None and not _minor(release.kubernetes[0]) <= _minor(kubernetes) <= _minor(
         release.kubernetes[1]
@@ -149,6 +76,59 @@ def check_operator(spec_operator: Operator, cluster: Cluster | None, catalog: Ca
             f"Kubernetes {release.kubernetes[0]} to {release.kubernetes[1]} ({release.source})",
             "take another operator release, or upgrade the cluster",
         )
+
+
+def _check_driver_version(
+    operator: Operator,
+    cluster: Cluster | None,
+    pools: Sequence[Pool],
+    release: OperatorRelease,
+    catalog: Catalog,
+    here: Problems,
+) -> None:
+    version = operator.driver.version
+    if version is None:
+        return
+    owners = {node_software(pool, cluster, operator, catalog).driver for pool in pools}
+    on_cloud = cluster is not None and cluster.provider in CLOUDS
+    by_operator = "operator" in owners if on_cloud else operator.driver.owner != "host"
+    if by_operator and version not in release.drivers:
+        here.add(
+            f"{version!r}",
+            f"a driver of {release.version}: " + ", ".join(release.drivers),
+            did_you_mean(version, release.drivers) or "leave it out to take the release's default",
+        )
+    if owners == {"gke"}:
+        here.add(f"{version!r}", "nothing: on all pools GKE chooses the driver", "remove version")
+
+
+def check_host_paths(
+    pools: Sequence[tuple[int, Pool]],
+    cluster: Cluster | None,
+    operator: Operator,
+    catalog: Catalog,
+    problems: Problems,
+) -> None:
+    """Record GKE pools whose drivers lie in different places: the operator takes one place for the whole cluster.
+
+    `pools`: index in the file, pool; `problems` stands at the root.
+    """
+    if not isinstance(cluster, GkeCluster):
+        return
+    of_operator = [
+        (index, pool, node_software(pool, cluster, operator, catalog).driver)
+        for index, pool in pools
+        if pool.device_plugin != "provider" and node_image(pool, cluster, catalog) is not None
+    ]
+    for index, pool, driver in of_operator:
+        if driver != of_operator[0][2]:
+            first = of_operator[0][1]
+            problems.at(f"pools[{index}]").at("image").at("family").add(
+                f"{pool.image.family or 'cos'} beside {first.image.family or 'cos'} of pool {first.name}",
+                "one image family for all pools with the operator's device plugin: hostPaths.driverInstallDir and "
+                "toolkit.installDir are one value for the whole cluster",
+                f"write image: {{family: {first.image.family or 'cos'}}}, or device_plugin: provider",
+            )
 
 
 def cluster_version(cluster: Cluster) -> str | None:
@@ -176,26 +156,25 @@ def plan_operator(
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, device_plugin_data(pools))
     mig_data = mig_parted_data(pools)
     mig = hashed_config_map("mig-parted-config", names.OPERATOR_NAMESPACE, mig_data) if mig_data else None
+    on_cloud = spec.cluster.provider in CLOUDS
     owned = any(pool.software.driver == "operator" for pool in pools)
-    version = driver_version(spec.operator, release)
-    decisions.append(
-        Decision(
-            subject="operator",
-            what="driver",
-            chosen=f"{version or 'as the node image has it'}, installed by the {'operator' if owned else 'host'}",
-            why="the stack says so" if spec.operator.driver.version else f"default of {release.version}",
-        )
-    )
+    version = spec.operator.driver.version or (release.default_driver if owned else None)
+    _decide_driver(spec, pools, version, release, decisions)
     values = OperatorValues(
         daemonsets=Daemonsets(tolerations=_tolerations(pools)),
+        host_paths=HostPaths(driver_install_dir=GKE_NVIDIA_DIR) if _installs_on_cos(spec, pools) else None,
         driver=Driver(enabled=owned, version=version if owned else None),
-        toolkit=Toggle(enabled=any(pool.software.toolkit == "operator" for pool in pools)),
+        toolkit=_toolkit(spec, pools),
         device_plugin=Configured(
-            enabled=True, config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY)
+            enabled=any(pool.software.device_plugin == "operator" for pool in pools),
+            config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY),
         ),
         mig=Mig(),
-        mig_manager=Configured(
-            enabled=mig is not None, config=ConfigReference(name=mig.name) if mig is not None else None
+        mig_manager=MigManager(
+            enabled=mig is not None,
+            config=ConfigReference(name=mig.name) if mig is not None else None,
+            # A virtual machine cannot reset its GPUs alone, which some changes of MIG mode need.
+            env=(EnvVar(name="WITH_REBOOT", value="true"),) if mig is not None and on_cloud else None,
         ),
         gfd=Toggle(enabled=True),
         dcgm=Toggle(enabled=False),
@@ -217,22 +196,85 @@ def plan_operator(
         device_plugin_config=device_plugin,
         mig_config=mig,
         metrics_config=metrics,
+        quota=_quota(pools) if spec.cluster.provider == "gke" else None,
+    )
+
+
+def _decide_driver(
+    spec: Environment,
+    pools: Sequence[PoolPlan],
+    version: str | None,
+    release: OperatorRelease,
+    decisions: list[Decision],
+) -> None:
+    owners = {pool.software.driver for pool in pools}
+    owned = "operator" in owners
+    why = "the stack says so" if spec.operator.driver.version else f"default of {release.version}"
+    if spec.cluster.provider in CLOUDS and not owned:
+        why = "the pools' images or GKE bring it"
+    decisions.append(
+        Decision(
+            subject="operator",
+            what="driver",
+            chosen=f"{version or 'as the node image has it'}, installed by the {'operator' if owned else 'host'}",
+            why=why,
+        )
+    )
+    if _installs_on_cos(spec, pools):
+        decisions.append(
+            Decision(
+                subject="operator",
+                what="host paths",
+                chosen=GKE_NVIDIA_DIR,
+                why="the rest of Container-Optimized OS is read-only or not executable",
+            )
+        )
+
+
+def _installs_on_cos(spec: Environment, pools: Sequence[PoolPlan]) -> bool:
+    """Return whether the operator works on Container-Optimized OS, which has its driver in a place of its own."""
+    return spec.cluster.provider == "gke" and any(
+        pool.software.operands and pool.software.driver == "image" for pool in pools
+    )
+
+
+def _toolkit(spec: Environment, pools: Sequence[PoolPlan]) -> Toolkit:
+    enabled = any(pool.software.toolkit == "operator" for pool in pools)
+    if not enabled or spec.cluster.provider != "gke":
+        return Toolkit(enabled=enabled)
+    return Toolkit(
+        enabled=True,
+        install_dir=GKE_NVIDIA_DIR if _installs_on_cos(spec, pools) else None,
+        # From GKE 1.33 on, what containerd says of itself is not what its configuration file must say.
+        env=(EnvVar(name="RUNTIME_CONFIG_SOURCE", value="file"),),
+    )
+
+
+def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
+    """GKE admits system-critical priority classes outside kube-system only where a quota names them."""
+    return PriorityQuotaPlan(
+        name="gpu-operator-system-critical",
+        pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),
+        priority_classes=SYSTEM_PRIORITY_CLASSES,
     )
 
 
 def device_plugin_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
     """Return the device plugin's configs by key: one a pool, and the default for nodes of no pool."""
     configs = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
-    configs |= {pool.sharing.device_plugin_key: pool.sharing.device_plugin_config for pool in pools}
+    for pool in pools:
+        if pool.sharing.device_plugin_key is not None and pool.sharing.device_plugin_config is not None:
+            configs[pool.sharing.device_plugin_key] = pool.sharing.device_plugin_config
     return {key: as_yaml(config) for key, config in configs.items()}
 
 
 def mig_parted_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`; empty where no pool has a GPU with MIG."""
-    if all(pool.sharing.mig_config is None for pool in pools):
+    """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to cut."""
+    managed = [pool for pool in pools if pool.sharing.mig_config is not None]
+    if not managed:
         return {}
     configs: dict[str, Any] = {names.MIG_ALL_DISABLED: [{"devices": "all", "mig-enabled": False}]}
-    for pool in pools:
+    for pool in managed:
         if pool.sharing.mig_layouts:
             configs[pool.name] = mig_parted_entries(pool.sharing, pool.gpus_per_node)
     return {"config.yaml": as_yaml({"version": "v1", "mig-configs": configs})}

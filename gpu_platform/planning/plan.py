@@ -97,8 +97,9 @@ class SharingPlan:
     mig_strategy: Literal["none", "single", "mixed"]
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
-    device_plugin_key: str
-    device_plugin_config: Mapping[str, Any]
+    device_plugin_key: str | None
+    device_plugin_config: Mapping[str, Any] | None
+    """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""
     mig_config: str | None
 
 
@@ -159,6 +160,15 @@ class ClusterPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityQuotaPlan:
+    """A ResourceQuota that admits pods of these priority classes to the operator's namespace."""
+
+    name: str
+    pods: int
+    priority_classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
     """The GPU Operator: how it is installed and every value it gets."""
 
@@ -170,6 +180,8 @@ class OperatorPlan:
     device_plugin_config: ConfigMapPlan
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
+    quota: PriorityQuotaPlan | None
+    """Where the cluster keeps system-critical priority classes for kube-system (GKE)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +267,8 @@ class ValidationPlan:
     timeout_seconds: int
     image: str
     namespace: str
+    pod_security: Literal["baseline", "privileged"]
+    """Pod security level of the namespace: what the agent needs on some pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.expectations import hardware_expectations, node_expectation
@@ -14,8 +14,15 @@ from gpu_platform.planning.gke.pools import check_gke_pool, plan_gke_pool
 from gpu_platform.planning.node_resources import allocatable
 from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.provider_sharing import check_provider_sharing
 from gpu_platform.planning.sharing import DEFAULT_KEY, check_sharing, offered_resources, plan_sharing
-from gpu_platform.planning.software import check_software, node_software
+from gpu_platform.planning.software import (
+    branch_of,
+    check_software,
+    driver_version,
+    node_software,
+    why_software,
+)
 from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
 
@@ -83,6 +90,8 @@ def check_pool(
         return
     if operator is not None:
         check_software(pool, cluster, operator, catalog, problems)
+        plugin = node_software(pool, cluster, operator, catalog).device_plugin
+        check_provider_sharing(pool, plugin, machine, catalog.gpu_of(machine), problems)
     if isinstance(cluster, EksCluster):
         check_eks_pool(pool, machine, cluster, catalog, problems)
     elif isinstance(cluster, GkeCluster):
@@ -144,32 +153,31 @@ def _check_cluster(pool: Pool, machine: MachineType | None, cluster: Cluster, pr
         )
 
 
-def check_driver(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool whose GPU is not supported by the driver that the stack gives it."""
+def check_driver(
+    pool: Pool, cluster: Cluster | None, operator: Operator, catalog: Catalog, problems: Problems
+) -> None:
+    """Record a pool whose GPU is not supported by the driver that its nodes will have, as far as that is known."""
     machine = catalog.machine_types.get(pool.machine_type)
-    release = catalog.operator_releases.get(operator.release)
-    version = driver_version(operator, release)
-    if machine is None or version is None:
+    if machine is None:
+        return
+    software = node_software(pool, cluster, operator, catalog)
+    version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
+    branch = branch_of(version) if version is not None else software.driver_branch
+    if branch is None:
         return
     gpu = catalog.gpu_of(machine)
-    branch = int(version.split(".")[0])
     newest = gpu.maximum_driver_branch
     if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
+        of_image = version is None or pool.image.driver is not None
         problems.at("machine_type").add(
-            f"{machine.name!r} ({gpu.product}) with driver {version}",
+            f"{machine.name!r} ({gpu.product}) with driver "
+            + (f"{version}" if version is not None else f"branch {branch} of its image"),
             f"driver {allowed} for {gpu.product} ({gpu.source})",
-            "set operator.driver.version to one of that range",
+            "name an image with such a driver in image.ami and image.driver, or take another machine type"
+            if of_image
+            else "set operator.driver.version to one of that range",
         )
-
-
-def driver_version(operator: Operator, release: OperatorRelease | None) -> str | None:
-    """Return the driver version that nodes will have, or None where the host decides and does not say."""
-    if operator.driver.version is not None:
-        return operator.driver.version
-    if operator.driver.owner != "host" and release is not None:
-        return release.default_driver
-    return None
 
 
 def plan_pool(
@@ -178,8 +186,9 @@ def plan_pool(
     """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
     machine = catalog.machine_types[pool.machine_type]
     gpu = catalog.gpu_of(machine)
-    sharing = plan_sharing(pool, machine, gpu)
-    version = driver_version(operator, catalog.operator_releases.get(operator.release))
+    software = node_software(pool, cluster, operator, catalog)
+    sharing = plan_sharing(pool, gpu, software.device_plugin)
+    version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
     nodes = _nodes(pool, cluster)
     kubelet = _kubelet(pool, machine, cluster, decisions)
     cpu_millicores, memory_mib = allocatable(machine)
@@ -188,8 +197,10 @@ def plan_pool(
         names.MACHINE_TYPE_LABEL: machine.name,
         names.WORKLOAD_LABEL: pool.workload,
         names.SHARING_LABEL: sharing.mode,
-        names.DEVICE_PLUGIN_CONFIG_LABEL: sharing.device_plugin_key,
     }
+    if sharing.device_plugin_key is not None:
+        labels[names.DEVICE_PLUGIN_CONFIG_LABEL] = sharing.device_plugin_key
+    labels |= software.node_labels()
     if sharing.mig_config is not None:
         labels[names.MIG_CONFIG_LABEL] = sharing.mig_config
     if sharing.mig_change is not None:
@@ -209,7 +220,15 @@ def plan_pool(
             why="pods without GPUs stay off GPU nodes",
         )
     )
-    software = node_software(pool, cluster, operator, catalog)
+    if isinstance(cluster, EksCluster | GkeCluster):
+        decisions.append(
+            Decision(
+                subject=f"pool {pool.name}",
+                what="driver, toolkit, device plugin",
+                chosen=f"{software.driver}, {software.toolkit}, {software.device_plugin}",
+                why=why_software(pool, cluster, software, catalog),
+            )
+        )
     cloud = None
     if isinstance(cluster, EksCluster):
         cloud = plan_eks_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
@@ -242,9 +261,11 @@ def plan_pool(
         software=software,
         cloud=cloud,
         price_usd_per_hour=machine.price_usd_per_hour,
-        expectations=hardware_expectations(pool.name, path, machine, sharing, operator, version, catalog),
+        expectations=hardware_expectations(
+            pool.name, path, machine, sharing, operator, pool.image.driver, version, catalog
+        ),
         node_expectation=node_expectation(
-            pool.name, path, machine, gpu.product_label, sharing, resources, labels, taints
+            pool.name, path, machine, gpu.product_label, sharing, software, resources, labels, taints
         ),
     )
 

@@ -14,16 +14,19 @@ from gpu_platform.catalog import Gpu, MachineType
 from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.plan import MigDevicesPlan, ResourceOffer, SharingPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, TimeSlicing
+from gpu_platform.planning.software import Owner
+from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, Sharing, TimeSlicing
 
 DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 
 
-def plan_sharing(pool: Pool, machine: MachineType, gpu: Gpu) -> SharingPlan:
+def plan_sharing(pool: Pool, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
     """Return how a pool with legal sharing offers its GPUs."""
     sharing = pool.sharing
     layouts = tuple(_layouts(sharing)) if isinstance(sharing, Mig) else ()
+    if device_plugin != "operator":
+        return _shared_by_provider(sharing, layouts, device_plugin)
     strategy = sharing.strategy if isinstance(sharing, Mig) else "none"
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps) else None
     config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": strategy}}
@@ -47,6 +50,27 @@ def plan_sharing(pool: Pool, machine: MachineType, gpu: Gpu) -> SharingPlan:
         device_plugin_key=pool.name,
         device_plugin_config=config,
         mig_config=pool.name if layouts else whole,
+    )
+
+
+def _shared_by_provider(
+    sharing: Sharing, layouts: tuple[MigDevicesPlan, ...], device_plugin: Owner
+) -> SharingPlan:
+    """Return the plan of GPUs that the image's plugin or GKE's offers, set on the node pool, by no ConfigMap."""
+    replicated = sharing if isinstance(sharing, TimeSlicing | Mps) else None
+    return SharingPlan(
+        mode=sharing.mode,
+        replicas=replicated.replicas if replicated else 1,
+        # GKE has one name for whole and shared GPUs.
+        renamed=replicated.rename if replicated and device_plugin == "image" else False,
+        # Both know one profile on all GPUs, and offer its instances as nvidia.com/gpu.
+        mig_strategy="single" if layouts else "none",
+        mig_layouts=layouts,
+        # The layout is part of the node pool, so new nodes bring a new one.
+        mig_change="replace" if layouts else None,
+        device_plugin_key=None,
+        device_plugin_config=None,
+        mig_config=None,
     )
 
 

@@ -1,0 +1,139 @@
+"""The typed values that the GPU Operator gets, and how they are spelt.
+
+The Helm chart's values and the ClusterPolicy's spec share these names, so one typed value serves both: a Helm
+release on real clusters, the ClusterPolicy object itself in the sandbox.
+Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and the ClusterPolicy CRD; 2026-08-20.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toggle:
+    """A component of the operator that is on or off."""
+
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """The driver container."""
+
+    enabled: bool
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvVar:
+    """An environment variable of a component's container."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPaths:
+    """Where things are on every node of the cluster."""
+
+    driver_install_dir: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit:
+    """The container toolkit."""
+
+    enabled: bool
+    install_dir: str | None = None
+    env: tuple[EnvVar, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigReference:
+    """A ConfigMap by name, and the key that nodes without a label use."""
+
+    name: str
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """A component with a ConfigMap of its own."""
+
+    enabled: bool
+    config: ConfigReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigManager:
+    """The MIG manager, which cuts GPUs as a node's label says."""
+
+    enabled: bool
+    config: ConfigReference | None = None
+    env: tuple[EnvVar, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DcgmExporter:
+    """The metrics exporter. Our own ServiceMonitor selects it, so the operator's stays off."""
+
+    enabled: bool
+    config: ConfigReference | None
+    service_monitor: Toggle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mig:
+    """The cluster's MIG strategy, left empty: it would win over what each pool's device-plugin config says.
+
+    The operator hands it to the plugins as MIG_STRATEGY, which counts before a config file's `migStrategy`
+    (k8s-device-plugin: flag, then variable, then file). The chart's own default is `single`.
+    """
+
+    strategy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """A toleration of the operator's DaemonSets."""
+
+    key: str
+    operator: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemonsets:
+    """What all of the operator's DaemonSets share."""
+
+    tolerations: tuple[Toleration, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorValues:
+    """Every value that the operator gets from us; what is not here keeps the release's default."""
+
+    daemonsets: Daemonsets
+    host_paths: HostPaths | None
+    driver: Driver
+    toolkit: Toolkit
+    device_plugin: Configured
+    mig: Mig
+    mig_manager: MigManager
+    gfd: Toggle
+    dcgm: Toggle
+    dcgm_exporter: DcgmExporter
+    node_status_exporter: Toggle
+
+
+def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
+    """Return a typed value as Helm and Kubernetes spell it: camelCase keys, unset fields left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}
+    if isinstance(value, tuple):
+        return [camel_case(item) for item in cast("tuple[object, ...]", value)]
+    return value
