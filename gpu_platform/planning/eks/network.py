@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.eks.plan import NetworkInterface
+from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
 
 Layout = Literal["ena-and-efa", "efa-primary"]
@@ -53,3 +55,46 @@ def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple
 
 def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-only"]) -> NetworkInterface:
     return NetworkInterface(network_card_index=card, device_index=device, interface_type=kind)
+
+
+def check_network(
+    pool: Pool, machine: MachineType, family: AwsFamily, catalog: Catalog, problems: Problems
+) -> None:
+    """Record interfaces that the machine type has not, or a layout that does not fit its network cards."""
+    here, network = problems.at("network"), pool.network
+    if network.via is not None:
+        here.at("via").add(f"{network.via!r} on EKS", "no via on EKS: it is GKE's", "remove via")
+    if network.rdma and machine.rdma_interfaces == 0:
+        larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
+        here.at("rdma").add(
+            f"true on {machine.name}, which has no EFA",
+            "true only on types with EFA" + (f": {', '.join(larger)}" if larger else f"; {family.name} has none"),
+            f"take {larger[0]}, or remove rdma" if larger else "remove rdma, or take another machine type",
+        )
+        return
+    if network.layout is None:
+        return
+    layout = here.at("layout")
+    if not wants_efa(pool, machine):
+        layout.add(
+            f"{network.layout!r} without EFA interfaces",
+            "a layout only with EFA: it says where its interfaces are",
+            "remove layout, or write rdma: true on a type with EFA",
+        )
+    elif network.layout == "efa-primary" and family.first_efa_card > 0:
+        layout.add(
+            f"'efa-primary' on {machine.name}",
+            f"ena-and-efa: network card 0 of {family.name} carries no EFA ({family.source})",
+            "remove layout",
+        )
+    elif network.layout == "ena-and-efa" and not takes_plain_primary(family):
+        layout.add(
+            f"'ena-and-efa' on {machine.name}",
+            f"efa-primary: card 0 of {family.name} takes no EFA interface beside a plain one ({family.source})",
+            "remove layout",
+        )
+
+
+def _of_family(machine: MachineType, catalog: Catalog) -> list[MachineType]:
+    family = machine.name.partition(".")[0]
+    return [one for one in catalog.machine_types.values() if one.name.partition(".")[0] == family]

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from email.mime.multipart import MIMEMultipart
 from email.mime.nonmultipart import MIMENonMultipart
-from typing import Any
+from typing import Any, cast
 
 import tomli_w
 
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.content import as_yaml
+from gpu_platform.planning.eks.network import wants_efa
 from gpu_platform.planning.eks.plan import ClusterAccess, UserData
 from gpu_platform.planning.node_resources import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.plan import Kubelet, Taint
 from gpu_platform.planning.software import NodeSoftware
-from gpu_platform.spec.pool import Mps, Pool, TimeSlicing
+from gpu_platform.spec.pool import Mig, Mps, Pool, Sharing, TimeSlicing
 
 _BOUNDARY = "NODECONFIG"  # a drawn one would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_EFA_HUGE_PAGES = "5128"  # of 2 MiB: what EFA's installer, which AL2023 has and Bottlerocket has not, sets aside
 
 
 def user_data(
@@ -148,8 +150,10 @@ def _bottlerocket(
                 "mode": "always",
             }
         }
-    if software.device_plugin == "image" and isinstance(pool.sharing, TimeSlicing | Mps):
-        settings["kubelet-device-plugins"] = {"nvidia": _bottlerocket_sharing(pool.sharing)}
+    if software.device_plugin == "image" and (sharing := _bottlerocket_sharing(pool.sharing, machine)):
+        settings["kubelet-device-plugins"] = {"nvidia": sharing}
+    if wants_efa(pool, machine):
+        settings["kernel"] = {"sysctl": {"vm.nr_hugepages": _EFA_HUGE_PAGES}}
     return settings
 
 
@@ -169,7 +173,17 @@ def _bottlerocket_kubelet(machine: MachineType, kubelet: Kubelet) -> dict[str, A
     return settings
 
 
-def _bottlerocket_sharing(sharing: TimeSlicing | Mps) -> dict[str, Any]:
+def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, Any]:
+    """Return the settings of the image's own device plugin; it cuts every GPU into one profile, as many as fit."""
+    if isinstance(sharing, Mig):
+        profile = next(iter(sharing.layout or {}))
+        # Its names of GPU models are ours with a dot: a100.40gb.
+        return {
+            "device-partitioning-strategy": "mig",
+            "mig": {"profile": {machine.gpu.replace("-", "."): profile}},
+        }
+    if not isinstance(sharing, TimeSlicing | Mps):
+        return {}
     shares: dict[str, Any] = {"replicas": sharing.replicas, "rename-by-default": sharing.rename}
     if isinstance(sharing, TimeSlicing):
         shares["fail-requests-greater-than-one"] = sharing.fail_requests_greater_than_one
@@ -180,6 +194,8 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return both, with maps of the same key merged; otherwise `other` counts."""
     merged = dict(one)
     for key, value in other.items():
-        both_maps = isinstance(merged.get(key), Mapping) and isinstance(value, Mapping)
-        merged[key] = _merged(merged[key], value) if both_maps else value
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merged(merged[key], cast("Mapping[str, Any]", value))
+        else:
+            merged[key] = value
     return merged

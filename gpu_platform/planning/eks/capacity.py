@@ -1,0 +1,110 @@
+"""What EKS nodes are bought as: on demand, spot, a capacity reservation, or a capacity block.
+
+Sources: EKS user guide, "Create a managed node group with Capacity Blocks for ML"; EC2 user guide, Capacity Blocks
+and On-Demand Capacity Reservations; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Literal, NamedTuple
+
+from gpu_platform.catalog.models import AwsFamily, MachineType
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import Capacity, CapacityBlock, FlexStart, Pool, Reservation, Spot
+
+DRAIN_BEFORE_END = timedelta(minutes=40)
+"""How long before the end of a capacity block EKS scales its nodes to zero."""
+
+_RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
+
+
+class Purchase(NamedTuple):
+    """`capacity_type` of the node group; market type and reservation of the launch template."""
+
+    capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
+    market_type: Literal["capacity-block"] | None
+    reservation: str | None
+
+
+def purchase(capacity: Capacity) -> Purchase:
+    """Return how a pool without problems buys its nodes."""
+    match capacity:
+        case CapacityBlock():
+            return Purchase("CAPACITY_BLOCK", "capacity-block", capacity.reservation)
+        case Reservation():
+            return Purchase("ON_DEMAND", None, capacity.reservation)
+        case Spot():
+            return Purchase("SPOT", None, None)
+        case _:
+            return Purchase("ON_DEMAND", None, None)
+
+
+def reserved(capacity: Capacity) -> bool:
+    """Return whether capacity is a fixed number of instances, with no room for a second pool beside the first."""
+    return isinstance(capacity, Reservation | CapacityBlock)
+
+
+def check_capacity(
+    pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
+) -> None:
+    """Record capacity that EKS does not sell, or that does not fit the machine type, the region or the need."""
+    here, capacity = problems.at("capacity"), pool.capacity
+    if isinstance(capacity, FlexStart):
+        here.at("type").add(
+            "'flex-start' on EKS",
+            "on-demand, spot, reservation or capacity-block: flex-start is GKE's",
+            "take a capacity-block where GPUs are needed for days only",
+        )
+    if isinstance(capacity, Reservation | CapacityBlock):
+        if not _RESERVATION.fullmatch(capacity.reservation):
+            here.at("reservation").add(
+                f"{capacity.reservation!r}",
+                "the id of an EC2 Capacity Reservation: cr- and 17 hexadecimal digits",
+                "see aws ec2 describe-capacity-reservations",
+            )
+        check_region(capacity.zone, cluster, here.at("zone"))
+    if isinstance(capacity, Reservation):
+        for field, value in (("project", capacity.project), ("block", capacity.block)):
+            if value is not None:
+                here.at(field).add(
+                    f"{value!r}", f"no {field} on EKS: Compute Engine reservations have one", f"remove {field}"
+                )
+    if isinstance(capacity, CapacityBlock):
+        _check_block(capacity, machine, family, here)
+
+
+def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
+    """Record a zone of another region than the cluster's."""
+    if zone[:-1] != cluster.region:
+        problems.add(
+            f"{zone!r} with a cluster in {cluster.region}",
+            f"a zone of {cluster.region}",
+            f"for example {cluster.region}a",
+        )
+
+
+def _check_block(block: CapacityBlock, machine: MachineType, family: AwsFamily, here: Problems) -> None:
+    if not family.capacity_blocks:
+        here.at("type").add(
+            f"'capacity-block' for {machine.name}",
+            f"an instance type that EC2 Capacity Blocks are sold for; {family.name} is none ({family.source})",
+            "write type: on-demand, spot or reservation",
+        )
+    if block.needed_until is None:
+        return
+    if block.ends is None:
+        here.at("ends").add(
+            f"nothing, with needed_until {block.needed_until.isoformat()}",
+            "the end of the block, or no needed_until: one cannot be held against the other",
+            "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
+        )
+    elif block.ends - DRAIN_BEFORE_END < block.needed_until:
+        here.at("ends").add(
+            f"{block.ends.isoformat()}, so that nodes drain from {(block.ends - DRAIN_BEFORE_END).isoformat()}",
+            f"an end at least 40 minutes after needed_until ({block.needed_until.isoformat()}): "
+            "EKS scales a block's nodes to zero that long before",
+            "extend the block, or lower needed_until",
+        )
