@@ -1,7 +1,7 @@
 """Turns recorded inputs of aws: resources into the requests that the provider makes of them, as AWS spells them.
 
-Most inputs are called as in the API but for their case; where the provider has its own word, a table says so, and
-only there. An input that neither the API nor a table knows is an error, so nothing passes unseen. What is not known
+Most inputs are called as in the API but for their case; where the provider has its own word, a table says so and
+only there. An input that neither the API nor a table knows is an error, so nothing passes unseen. What is unknown
 before the deploy becomes a plausible value of the type that the API has there.
 """
 
@@ -18,6 +18,7 @@ from botocore.model import ServiceModel, Shape
 from gpu_platform.engine.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
+SUFFIX = "-1a2b3c4"  # Pulumi names what has no name after its logical name
 
 
 class NotInTheApi(AssertionError):
@@ -63,6 +64,11 @@ def call(service: str, operation: str, inputs: Mapping[str, Any], table: Table |
     shape = service_model(service).operation_model(operation).input_shape
     assert shape is not None
     return Call(service, operation, _structure(shape, inputs, table or {}, f"{service}.{operation}"))
+
+
+def without(inputs: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return the other inputs."""
+    return {key: value for key, value in inputs.items() if key not in keys}
 
 
 def tags(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_platform.engine.record import ResourceRecord
-from tests.components.eks.aws_api import OWN_ID, Call, NotInTheApi, ProvidersOwn, Spelt, Table, call, tags
+from tests.components.eks.aws_api import (
+    OWN_ID,
+    SUFFIX,
+    Call,
+    NotInTheApi,
+    ProvidersOwn,
+    Spelt,
+    Table,
+    call,
+    tags,
+    without,
+)
+from tests.components.eks.aws_cluster_requests import CLUSTER_MAKERS
 
 Inputs = Mapping[str, Any]
 
-_SUFFIX = "-1a2b3c4"  # Pulumi names what has no name after its logical name
 _ALL_TRAFFIC = {"ipProtocol": "-1", "cidrBlocks": ["0.0.0.0/0"]}
 
 
@@ -22,13 +33,9 @@ def requests_of(record: ResourceRecord) -> list[Call]:
     return maker(record.name, record.true_inputs)
 
 
-def _without(inputs: Inputs, *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in inputs.items() if key not in keys}
-
-
 def _placement_group(name: str, inputs: Inputs) -> list[Call]:
-    named = {"groupName": inputs.get("name", name + _SUFFIX), **tags("placement-group", inputs)}
-    return [call("ec2", "CreatePlacementGroup", {**named, **_without(inputs, "name", "tags")})]
+    named = {"groupName": inputs.get("name", name + SUFFIX), **tags("placement-group", inputs)}
+    return [call("ec2", "CreatePlacementGroup", {**named, **without(inputs, "name", "tags")})]
 
 
 _TEMPLATE: Table = {
@@ -40,8 +47,8 @@ _TEMPLATE: Table = {
 
 def _launch_template(name: str, inputs: Inputs) -> list[Call]:
     parameters = {
-        "launchTemplateName": inputs.get("name", name + _SUFFIX),
-        "launchTemplateData": _without(inputs, "name", "tags"),
+        "launchTemplateName": inputs.get("name", name + SUFFIX),
+        "launchTemplateData": without(inputs, "name", "tags"),
         **tags("launch-template", inputs),
     }
     return [call("ec2", "CreateLaunchTemplate", parameters, _TEMPLATE)]
@@ -55,13 +62,13 @@ _NODE_GROUP: Table = {
 
 
 def _node_group(name: str, inputs: Inputs) -> list[Call]:
-    return [call("eks", "CreateNodegroup", {"nodegroupName": name + _SUFFIX, **_named(inputs)}, _NODE_GROUP)]
+    return [call("eks", "CreateNodegroup", {"nodegroupName": name + SUFFIX, **_named(inputs)}, _NODE_GROUP)]
 
 
 def _named(inputs: Inputs) -> dict[str, Any]:
     """The node group's own name, where it has one, in the API's case."""
     own = {"nodegroupName": inputs["nodeGroupName"]} if "nodeGroupName" in inputs else {}
-    return {**own, **_without(inputs, "nodeGroupName")}
+    return {**own, **without(inputs, "nodeGroupName")}
 
 
 def _security_group(name: str, inputs: Inputs) -> list[Call]:
@@ -69,9 +76,9 @@ def _security_group(name: str, inputs: Inputs) -> list[Call]:
         "ec2",
         "CreateSecurityGroup",
         {
-            "groupName": inputs.get("name", name + _SUFFIX),
+            "groupName": inputs.get("name", name + SUFFIX),
             **tags("security-group", inputs),
-            **_without(inputs, "name", "tags", "ingress", "egress", "revokeRulesOnDelete"),
+            **without(inputs, "name", "tags", "ingress", "egress", "revokeRulesOnDelete"),
         },
     )
     # A new group may send anywhere: the provider takes that away.
@@ -136,6 +143,7 @@ def _rule(operation: str) -> Callable[[str, Inputs], list[Call]]:
 
 
 _MAKERS: Mapping[str, Callable[[str, Inputs], list[Call]]] = {
+    **CLUSTER_MAKERS,
     "aws:ec2/placementGroup:PlacementGroup": _placement_group,
     "aws:ec2/launchTemplate:LaunchTemplate": _launch_template,
     "aws:ec2/securityGroup:SecurityGroup": _security_group,

@@ -1,0 +1,173 @@
+"""The requests that the AWS provider makes of a cluster's own resources: VPC, roles, the cluster, its add-ons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.components.eks.aws_api import (
+    OWN_ID,
+    SUFFIX,
+    Call,
+    NotInTheApi,
+    ProvidersOwn,
+    Spelt,
+    Table,
+    call,
+    tags,
+    without,
+)
+
+Inputs = Mapping[str, Any]
+Maker = Callable[[str, Inputs], list[Call]]
+
+_TABLE: Table = {
+    # what the provider calls otherwise
+    ("CreateClusterRequest", "vpcConfig"): Spelt("resourcesVpcConfig"),
+    ("CreateClusterRequest", "encryptionConfig"): Spelt("encryptionConfig", lambda one: [one]),
+    ("CreateClusterRequest", "enabledClusterLogTypes"): Spelt(
+        "logging", lambda types: {"clusterLogging": [{"types": types, "enabled": True}]}
+    ),
+    ("CreateAddonRequest", "resolveConflictsOnCreate"): Spelt("resolveConflicts"),
+    ("CreateRoleRequest", "assumeRolePolicy"): Spelt("AssumeRolePolicyDocument"),
+    ("AttachRolePolicyRequest", "role"): Spelt("RoleName"),
+    ("PutRolePolicyRequest", "role"): Spelt("RoleName"),
+    ("PutRolePolicyRequest", "policy"): Spelt("PolicyDocument"),
+    # what takes effect at other times
+    ("CreateAddonRequest", "resolveConflictsOnUpdate"): ProvidersOwn("of UpdateAddon"),
+    ("CreateAddonRequest", "preserve"): ProvidersOwn("of DeleteAddon"),
+    ("CreateRoleRequest", "forceDetachPolicies"): ProvidersOwn("before DeleteRole"),
+    ("CreateKeyRequest", "deletionWindowInDays"): ProvidersOwn("of ScheduleKeyDeletion"),
+}
+
+
+def _eks(operation: str) -> Maker:
+    return lambda _, inputs: [call("eks", operation, inputs, _TABLE)]
+
+
+def _cluster(name: str, inputs: Inputs) -> list[Call]:
+    return [call("eks", "CreateCluster", {"name": name + SUFFIX, **inputs}, _TABLE)]
+
+
+def _ec2(operation: str, kind: str) -> Maker:
+    return lambda _, inputs: [
+        call("ec2", operation, {**without(inputs, "tags"), **tags(kind, inputs)}, _TABLE),
+    ]
+
+
+def _attributes(operation: str, own: str, inputs: Inputs, *keys: str) -> list[Call]:
+    """EC2 changes one attribute at a time, after the fact."""
+    return [call("ec2", operation, {own: OWN_ID, key: {"value": inputs[key]}}) for key in keys if key in inputs]
+
+
+def _vpc(_: str, inputs: Inputs) -> list[Call]:
+    later = ("enableDnsSupport", "enableDnsHostnames")
+    made = call("ec2", "CreateVpc", {**without(inputs, "tags", *later), **tags("vpc", inputs)})
+    return [made, *_attributes("ModifyVpcAttribute", "vpcId", inputs, *later)]
+
+
+def _subnet(_: str, inputs: Inputs) -> list[Call]:
+    later = ("mapPublicIpOnLaunch",)
+    made = call("ec2", "CreateSubnet", {**without(inputs, "tags", *later), **tags("subnet", inputs)})
+    return [made, *_attributes("ModifySubnetAttribute", "subnetId", inputs, *later)]
+
+
+def _internet_gateway(_: str, inputs: Inputs) -> list[Call]:
+    made = call(
+        "ec2", "CreateInternetGateway", {**without(inputs, "tags", "vpcId"), **tags("internet-gateway", inputs)}
+    )
+    attached = {"internetGatewayId": OWN_ID, "vpcId": inputs["vpcId"]}
+    return [made, call("ec2", "AttachInternetGateway", attached)]
+
+
+def _route_table(_: str, inputs: Inputs) -> list[Call]:
+    made = call("ec2", "CreateRouteTable", {**without(inputs, "tags", "routes"), **tags("route-table", inputs)})
+    return [made, *(_route("CreateRoute", OWN_ID, route) for route in inputs.get("routes", []))]
+
+
+def _route(operation: str, table: str, route: Inputs) -> Call:
+    inner = {key: value for key, value in route.items() if key not in ("cidrBlock", "routeTableId")}
+    destination = {"destinationCidrBlock": route["cidrBlock"]} if "cidrBlock" in route else {}
+    return call("ec2", operation, {"routeTableId": table, **destination, **inner})
+
+
+def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
+    """The provider makes none: it takes the rules of the one that is there."""
+    if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
+        raise NotInTheApi(f"a default security group has no mapping for {inputs}")
+    filters = [{"name": "vpc-id", "values": [inputs["vpcId"]]}, {"name": "group-name", "values": ["default"]}]
+    everything = {"ipProtocol": "-1"}
+    ingress = {**everything, "userIdGroupPairs": [{"groupId": OWN_ID}]}
+    egress = {**everything, "ipRanges": [{"cidrIp": "0.0.0.0/0"}]}
+    return [
+        call("ec2", "DescribeSecurityGroups", {"filters": filters}),
+        call("ec2", "RevokeSecurityGroupIngress", {"groupId": OWN_ID, "ipPermissions": [ingress]}),
+        call("ec2", "RevokeSecurityGroupEgress", {"groupId": OWN_ID, "ipPermissions": [egress]}),
+    ]
+
+
+def _key(_: str, inputs: Inputs) -> list[Call]:
+    made = call("kms", "CreateKey", without(inputs, "enableKeyRotation"), _TABLE)
+    rotated = [call("kms", "EnableKeyRotation", {"keyId": OWN_ID})] if inputs.get("enableKeyRotation") else []
+    return [made, *rotated]
+
+
+def _role(name: str, inputs: Inputs) -> list[Call]:
+    role = inputs.get("name", name + SUFFIX)
+    later = ("name", "managedPolicyArns", "inlinePolicies")
+    made = call("iam", "CreateRole", {"roleName": role, **without(inputs, *later)}, _TABLE)
+    attached = [
+        call("iam", "AttachRolePolicy", {"roleName": role, "policyArn": arn})
+        for arn in inputs.get("managedPolicyArns", [])
+    ]
+    written = [
+        call(
+            "iam",
+            "PutRolePolicy",
+            {"roleName": role, "policyName": policy["name"], "policyDocument": policy["policy"]},
+        )
+        for policy in inputs.get("inlinePolicies", [])
+    ]
+    return [made, *attached, *written]
+
+
+def _role_policy(name: str, inputs: Inputs) -> list[Call]:
+    policy = {"policyName": inputs.get("name", name + SUFFIX)}
+    return [call("iam", "PutRolePolicy", {**policy, **without(inputs, "name")}, _TABLE)]
+
+
+def _log_group(name: str, inputs: Inputs) -> list[Call]:
+    group = inputs.get("name", name + SUFFIX)
+    made = call("logs", "CreateLogGroup", {"logGroupName": group, **without(inputs, "name", "retentionInDays")})
+    if "retentionInDays" not in inputs:
+        return [made]
+    kept = {"logGroupName": group, "retentionInDays": inputs["retentionInDays"]}
+    return [made, call("logs", "PutRetentionPolicy", kept)]
+
+
+CLUSTER_MAKERS: Mapping[str, Maker] = {
+    "aws:ec2/vpc:Vpc": _vpc,
+    "aws:ec2/subnet:Subnet": _subnet,
+    "aws:ec2/internetGateway:InternetGateway": _internet_gateway,
+    "aws:ec2/eip:Eip": _ec2("AllocateAddress", "elastic-ip"),
+    "aws:ec2/natGateway:NatGateway": _ec2("CreateNatGateway", "natgateway"),
+    "aws:ec2/routeTable:RouteTable": _route_table,
+    "aws:ec2/route:Route": lambda _, inputs: [_route("CreateRoute", inputs["routeTableId"], inputs)],
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": lambda _, inputs: [
+        call("ec2", "AssociateRouteTable", inputs)
+    ],
+    "aws:ec2/vpcEndpoint:VpcEndpoint": _ec2("CreateVpcEndpoint", "vpc-endpoint"),
+    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": _default_security_group,
+    "aws:kms/key:Key": _key,
+    "aws:cloudwatch/logGroup:LogGroup": _log_group,
+    "aws:iam/role:Role": _role,
+    "aws:iam/rolePolicy:RolePolicy": _role_policy,
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": lambda _, inputs: [
+        call("iam", "AttachRolePolicy", inputs, _TABLE)
+    ],
+    "aws:eks/cluster:Cluster": _cluster,
+    "aws:eks/addon:Addon": _eks("CreateAddon"),
+    "aws:eks/accessEntry:AccessEntry": _eks("CreateAccessEntry"),
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": _eks("AssociateAccessPolicy"),
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": _eks("CreatePodIdentityAssociation"),
+}

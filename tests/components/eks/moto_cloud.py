@@ -1,0 +1,138 @@
+"""An AWS account in this process (moto's server), and an engine that makes there what a program registers.
+
+The program runs as in `pulumi up`: what a resource turns out to be is what the next one is given. So requests come
+in the order of the program's dependencies, and ids in them are those of resources that are there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import requests
+from botocore import xform_name
+from moto.server import ThreadedMotoServer
+
+from gpu_platform.engine.record import ResourceRecord
+from tests.components.eks.aws_api import OWN_ID, Call
+from tests.components.eks.aws_model import problems
+from tests.components.eks.aws_requests import requests_of
+
+REGION = "us-east-2"
+_RESPONSES = {"ec2": "EC2Response", "eks": "EKSResponse", "iam": "IamResponse", "logs": "LogsResponse"}
+
+Answer = Mapping[str, Any]
+
+
+class MotoCloud:
+    """The account: every request is held against the API's model, and sent where moto has the operation."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self.sent: list[Call] = []
+        self.not_in_moto: list[Call] = []
+        self.ids: dict[str, str] = {}
+        """By URN: what is there."""
+
+    def client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            region_name=REGION,
+            endpoint_url=self._endpoint,
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+
+    def make(self, record: ResourceRecord) -> tuple[str, dict[str, Any]]:
+        """Make a resource; return its id, and what is known of it beside its inputs."""
+        made: dict[str, Any] = {}
+        own_id = ""
+        for index, call in enumerate(requests_of(record)):
+            call = Call(call.service, call.operation, _with_own_id(call.parameters, own_id))
+            wrong = problems(call)
+            assert not wrong, (record.urn, wrong)
+            answer = self._send(call)
+            if index == 0:
+                made = _turned_out(record, call.parameters, answer)
+                own_id = made["id"]
+        self.ids[record.urn] = own_id
+        return own_id, made
+
+    def _send(self, call: Call) -> Answer:
+        if not moto_has(call):
+            self.not_in_moto.append(call)
+            return {}
+        self.sent.append(call)
+        return getattr(self.client(call.service), xform_name(call.operation))(**call.parameters)
+
+
+def moto_has(call: Call) -> bool:
+    """Return whether moto answers an operation: its responses have a method for each one."""
+    responses = importlib.import_module(f"moto.{call.service}.responses")
+    return hasattr(getattr(responses, _RESPONSES[call.service]), xform_name(call.operation))
+
+
+def _with_own_id(value: Any, own_id: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_own_id(inner, own_id) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_own_id(inner, own_id) for inner in value]
+    return own_id if value == OWN_ID else value
+
+
+def _turned_out(record: ResourceRecord, parameters: Answer, answer: Answer) -> dict[str, Any]:
+    """Return a resource's id and outputs, as the provider reads them from AWS's answer."""
+    maker = _OUTPUTS.get(record.type)
+    if maker is not None and answer:
+        return maker(answer)
+    name = record.inputs.get("name", record.name)
+    return {"id": name, "arn": f"arn:aws:service:{REGION}:123456789012:{name}"}
+
+
+def _cluster(answer: Answer) -> dict[str, Any]:
+    cluster = answer["cluster"]
+    return {
+        "id": cluster["name"],
+        "name": cluster["name"],
+        "arn": cluster["arn"],
+        "endpoint": cluster["endpoint"],
+        "version": cluster["version"],
+        "certificateAuthority": {"data": cluster["certificateAuthority"]["data"]},
+        "vpcConfig": dict(cluster["resourcesVpcConfig"]),
+        "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", **cluster["kubernetesNetworkConfig"]},
+        "identities": [{"oidcs": [{"issuer": cluster["identity"]["oidc"]["issuer"]}]}],
+    }
+
+
+_OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "aws:eks/cluster:Cluster": _cluster,
+    "aws:ec2/launchTemplate:LaunchTemplate": lambda answer: {
+        "id": answer["LaunchTemplate"]["LaunchTemplateId"],
+        "latestVersion": answer["LaunchTemplate"]["LatestVersionNumber"],
+    },
+    "aws:ec2/securityGroup:SecurityGroup": lambda answer: {"id": answer["GroupId"]},
+    "aws:eks/nodeGroup:NodeGroup": lambda answer: {
+        "id": f"{answer['nodegroup']['clusterName']}:{answer['nodegroup']['nodegroupName']}",
+        "nodeGroupName": answer["nodegroup"]["nodegroupName"],
+        "arn": answer["nodegroup"]["nodegroupArn"],
+    },
+}
+
+
+@contextmanager
+def moto_cloud() -> Iterator[MotoCloud]:
+    """Run an empty account."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes a line for every request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        endpoint = f"http://{host}:{port}"
+        requests.post(f"{endpoint}/moto-api/reset", timeout=10).raise_for_status()
+        yield MotoCloud(endpoint)
+    finally:
+        server.stop()

@@ -1,0 +1,60 @@
+"""Every form of EKS node group that a stack can ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ZONE = "us-east-2a"
+RESERVATION = "cr-0a1b2c3d4e5f60718"
+BLOCK = {"type": "capacity-block", "reservation": RESERVATION, "zone": ZONE}
+RESERVED = {"type": "reservation", "reservation": RESERVATION, "zone": ZONE}
+AMI = "ami-0a1b2c3d4e5f60718"
+
+FORMS: dict[str, dict[str, Any]] = {
+    "p5-block": {"machine_type": "p5.48xlarge", "count": {"desired": 4}, "capacity": BLOCK},
+    "p5-block-efa-primary": {
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 4},
+        "capacity": BLOCK,
+        "network": {"layout": "efa-primary"},
+    },
+    "p5en-block": {"machine_type": "p5en.48xlarge", "count": {"desired": 2}, "capacity": BLOCK},
+    "p6-b200-block": {"machine_type": "p6-b200.48xlarge", "count": {"desired": 2}, "capacity": BLOCK},
+    "p4d-reserved-with-group": {
+        "machine_type": "p4d.24xlarge",
+        "count": {"desired": 2},
+        "capacity": {**RESERVED, "placement_group": "a100-row"},
+    },
+    "p4d-reserved": {"machine_type": "p4d.24xlarge", "count": {"desired": 2}, "capacity": RESERVED},
+    "p4de-placed": {"machine_type": "p4de.24xlarge", "count": {"desired": 2}, "zones": [ZONE]},
+    "p5-static-memory": {
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 1},
+        "capacity": BLOCK,
+        "topology": {"policy": "restricted", "scope": "pod", "memory": "static"},
+    },
+    "g6e-on-demand": {
+        "machine_type": "g6e.12xlarge",
+        "count": {"min": 1, "desired": 2, "max": 10},
+        "workload": "inference",
+    },
+    "g5-spot": {
+        "machine_type": "g5.12xlarge",
+        "count": {"desired": 1, "max": 4},
+        "capacity": {"type": "spot"},
+        "workload": "inference",
+    },
+    "g6-own-key": {
+        "machine_type": "g6.12xlarge",
+        "workload": "inference",
+        "disk": {"size_gb": 500, "kms_key": "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d"},
+    },
+    "g4dn-bottlerocket": {
+        "machine_type": "g4dn.12xlarge",
+        "workload": "inference",
+        "image": {"family": "bottlerocket"},
+    },
+    "g5g-arm": {"machine_type": "g5g.2xlarge", "workload": "development"},
+    "own-image": {"machine_type": "g6e.12xlarge", "workload": "inference", "image": {"ami": AMI}},
+}
+"""By name: what differs from one training node of p5.48xlarge."""
