@@ -1,0 +1,62 @@
+"""A GKE cluster as it turned out to be, held against what the pools need; not known before a deploy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.gke.plan import GkeClusterPlan
+from gpu_platform.planning.gke.versions import minor, order
+from gpu_platform.planning.problems import Problems
+
+DATAPLANE_V2 = "ADVANCED_DATAPATH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCluster:
+    """What GKE says about a cluster."""
+
+    version: str
+    """Of the control plane: 1.34.1-gke.1829001."""
+    autopilot: bool
+    datapath: str
+    multi_networking: bool
+    workload_pool: str | None
+    """`<project>.svc.id.goog`; None: workload identity is off."""
+
+
+def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
+    """Raise BadInput with everything for which a cluster cannot carry the pools of a plan."""
+    problems = Problems("cluster")
+    if plan.minimum_version is not None and order(found.version) < order(plan.minimum_version):
+        problems.add(
+            f"GKE {found.version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
+        )
+    if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
+        problems.at("kubernetes").add(
+            f"{plan.kubernetes!r} on GKE {found.version}",
+            "what the cluster has, or older",
+            "correct it, or upgrade",
+        )
+    if found.autopilot:
+        problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "make one")
+    if found.workload_pool is None:
+        problems.add(
+            "no workload identity pool",
+            "workload identity: the nodes' metadata server is GKE's",
+            "gcloud container clusters update --workload-pool=PROJECT.svc.id.goog",
+        )
+    if plan.multi_networking and found.datapath != DATAPLANE_V2:
+        problems.add(
+            f"datapath {found.datapath or 'LEGACY_DATAPATH'}",
+            f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
+            "make another cluster: the datapath of one that is there cannot be changed",
+        )
+    if plan.networks and not found.multi_networking:
+        problems.add(
+            "no multi-networking",
+            "multi-networking, for pools that join GPU networks",
+            "make another cluster with it, or give the pools network: {via: profile}",
+        )
+    if problems.found:
+        raise BadInput(f"GKE cluster {plan.name}", problems.found)

@@ -1,0 +1,27 @@
+"""GKE versions, such as 1.34.1-gke.1829001: the minor is Kubernetes' own, the rest is Google's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_VERSION = re.compile(r"1\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
+
+
+def order(version: str) -> tuple[int, int, int]:
+    """Return a key that sorts versions; what one leaves out counts as 0. Raises ValueError for another form."""
+    match = _VERSION.match(version)
+    if match is None:
+        raise ValueError(version)
+    minor, patch, build = (int(part or 0) for part in match.groups())
+    return minor, patch, build
+
+
+def highest(versions: Iterable[str | None]) -> str | None:
+    """Return the newest of some versions; None where there is none."""
+    return max((version for version in versions if version is not None), key=order, default=None)
+
+
+def minor(version: str) -> int:
+    """Return the minor version: 34 of 1.34.1-gke.1829001."""
+    return order(version)[0]
