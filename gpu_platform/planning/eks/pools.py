@@ -25,7 +25,7 @@ METADATA_HOP_LIMIT = 1
 """Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
 and what reads IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) has the host's network."""
 
-_LABEL_DOMAINS = ("eks.amazonaws.com", "amazonaws.com", "karpenter.sh")
+_LABEL_DOMAIN = "amazonaws.com"
 _MAX_TAINTS = 50  # of a node group, by the EKS API
 
 
@@ -33,35 +33,39 @@ def check_eks_pool(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
     """Record every combination that EKS refuses, or that would waste what the pool pays for."""
+    family = catalog.aws_family(machine)
+    check_capacity(pool, machine, family, cluster, problems)
+    check_network(pool, machine, family, catalog, problems)
+    check_placement(pool, machine, family, cluster, problems)
+    check_zones(pool, machine, cluster, problems)
+    check_image(pool, problems)
+    check_disk(pool, cluster, problems)
+    _check_kubelet(pool, problems)
+    _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
         from gpu_platform.planning.eks.karpenter import check_karpenter_pool
 
-        check_karpenter_pool(pool, machine, cluster, catalog, problems)
-        return
-    family = catalog.aws_family(machine)
+        check_karpenter_pool(pool, machine, catalog, problems)
+    else:
+        _check_node_group(pool, problems)
+
+
+def _check_node_group(pool: Pool, problems: Problems) -> None:
     if pool.karpenter is not None:
         problems.at("karpenter").add(
             "karpenter with provisioner managed",
             "karpenter only with provisioner karpenter: a node group has a size of its own",
             "write provisioner: karpenter, or remove karpenter",
         )
-    check_capacity(pool, machine, family, cluster, problems)
-    check_network(pool, machine, family, catalog, problems)
-    check_placement(pool, machine, family, cluster, problems)
-    check_zones(pool, machine, cluster, problems)
-    check_image(pool, machine, catalog, problems)
-    check_disk(pool, cluster, problems)
-    _check_size(pool, problems)
-    _check_upgrade(pool, problems)
-    _check_kubelet(pool, problems)
-    _check_labels(pool, problems)
-
-
-def _check_size(pool: Pool, problems: Problems) -> None:
     if pool.count.highest == 0:
         problems.at("count").at("max").add(
             "0", "1 or more: a node group of EKS has room for one node at least", "write max: 1, or drop the pool"
         )
+    if len(pool.taints) >= _MAX_TAINTS:
+        problems.at("taints").add(
+            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "one taint per pool does"
+        )
+    _check_upgrade(pool, problems)
 
 
 def _check_upgrade(pool: Pool, problems: Problems) -> None:
@@ -92,16 +96,10 @@ def _check_kubelet(pool: Pool, problems: Problems) -> None:
 
 def _check_labels(pool: Pool, problems: Problems) -> None:
     for key in pool.labels:
-        if "/" in key and key.split("/")[0].endswith(_LABEL_DOMAINS):
+        if "/" in key and key.split("/")[0].endswith(_LABEL_DOMAIN):
             problems.at("labels").at(key).add(
-                f"{key!r}",
-                "a label of your own: EKS and Karpenter set those of " + ", ".join(_LABEL_DOMAINS),
-                "remove it",
+                f"{key!r}", f"a label of your own: AWS sets those of {_LABEL_DOMAIN}", "remove it"
             )
-    if len(pool.taints) >= _MAX_TAINTS:
-        problems.at("taints").add(
-            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "one taint per pool does"
-        )
 
 
 def plan_eks_pool(

@@ -26,6 +26,14 @@ _BOUNDARY = "NODECONFIG"  # a drawn one would change the launch template on ever
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _EFA_HUGE_PAGES = "5128"  # of 2 MiB: what EFA's installer, which AL2023 has and Bottlerocket has not, sets aside
 
+_MIG_MODELS: Mapping[str, str] = {  # GPU models in the words of Bottlerocket's MIG manager
+    "a100-40gb": "a100.40gb",
+    "a100-80gb": "a100.80gb",
+    "h100-80gb": "h100.80gb",
+    "h200-141gb": "h200.141gb",
+    "b200": "b200.180gb",
+}
+
 
 def user_data(
     pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None
