@@ -8,8 +8,10 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.expectations import hardware_expectations, node_expectation
+from gpu_platform.planning.gke.plan import GkePoolPlan
 from gpu_platform.planning.gke.pools import check_gke_pool, plan_gke_pool
 from gpu_platform.planning.node_resources import allocatable
 from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
@@ -248,7 +250,7 @@ def plan_pool(
         gpus_per_node=machine.gpu_count,
         nodes=nodes,
         capacity=pool.capacity.model_dump(exclude_none=True),
-        placement=pool.placement.type if pool.placement else "none",
+        placement=_placement(pool, cloud),
         sharing=sharing,
         resources=resources,
         cpu_millicores=cpu_millicores,
@@ -268,6 +270,16 @@ def plan_pool(
             pool.name, path, machine, gpu.product_label, sharing, software, resources, labels, taints
         ),
     )
+
+
+def _placement(pool: Pool, cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan | None) -> str:
+    match cloud:
+        case None:
+            return pool.placement.type if pool.placement else "none"
+        case GkePoolPlan():
+            return "compact" if cloud.placement is not None else "none"
+        case _:
+            return "cluster" if cloud.placement_group is not None else "none"
 
 
 def _nodes(pool: Pool, cluster: Cluster) -> NodesPlan:
