@@ -9,6 +9,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.eks.capacity import check_capacity, purchase, reserved
 from gpu_platform.planning.eks.disks import block_devices, check_disk
 from gpu_platform.planning.eks.images import check_image, image_of
+from gpu_platform.planning.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
 from gpu_platform.planning.eks.labels import eks_labels, eks_taints
 from gpu_platform.planning.eks.network import check_network, interfaces, layout_of, wants_efa
 from gpu_platform.planning.eks.placement import check_placement, check_zones, placement_group, zones_of
@@ -43,8 +44,6 @@ def check_eks_pool(
     _check_kubelet(pool, problems)
     _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
-        from gpu_platform.planning.eks.karpenter import check_karpenter_pool
-
         check_karpenter_pool(pool, machine, catalog, problems)
     else:
         _check_node_group(pool, problems)
@@ -115,8 +114,6 @@ def plan_eks_pool(
 ) -> EksPoolPlan | KarpenterPoolPlan:
     """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
     if pool.provisioner == "karpenter":
-        from gpu_platform.planning.eks.karpenter import plan_karpenter_pool
-
         return plan_karpenter_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = wants_efa(pool, machine)
