@@ -16,10 +16,9 @@ from gpu_platform.planning.eks.disks import block_devices
 from gpu_platform.planning.eks.images import image_of
 from gpu_platform.planning.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
 from gpu_platform.planning.eks.labels import eks_labels
-from gpu_platform.planning.eks.network import interfaces, wants_efa
+from gpu_platform.planning.eks.network import METADATA_HOP_LIMIT, interfaces, wants_efa
 from gpu_platform.planning.eks.placement import placement_group, zones_of
 from gpu_platform.planning.eks.plan import BlockDevice, KarpenterPoolPlan, NetworkInterface
-from gpu_platform.planning.eks.pools import METADATA_HOP_LIMIT
 from gpu_platform.planning.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.plan import Decision, Kubelet, Taint
 from gpu_platform.planning.software import NodeSoftware

@@ -1,4 +1,4 @@
-"""Network interfaces of EKS nodes.
+"""Network interfaces of EKS nodes, and who reaches their instance metadata.
 
 Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
 "Elastic Fabric Adapter"; aws/aws-parallelcluster#7143 (p6-b300); read 2026-11-21.
@@ -15,6 +15,10 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
 
 Layout = Literal["ena-and-efa", "efa-primary"]
+
+METADATA_HOP_LIMIT = 1
+"""Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
+and what reads IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) has the host's network."""
 
 
 def wants_efa(pool: Pool, machine: MachineType) -> bool:

@@ -11,7 +11,13 @@ from gpu_platform.planning.eks.disks import block_devices, check_disk
 from gpu_platform.planning.eks.images import check_image, image_of
 from gpu_platform.planning.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
 from gpu_platform.planning.eks.labels import eks_labels, eks_taints
-from gpu_platform.planning.eks.network import check_network, interfaces, layout_of, wants_efa
+from gpu_platform.planning.eks.network import (
+    METADATA_HOP_LIMIT,
+    check_network,
+    interfaces,
+    layout_of,
+    wants_efa,
+)
 from gpu_platform.planning.eks.placement import check_placement, check_zones, placement_group, zones_of
 from gpu_platform.planning.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.eks.reasons import reasons
@@ -21,10 +27,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
-
-METADATA_HOP_LIMIT = 1
-"""Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
-and what reads IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) has the host's network."""
 
 _LABEL_DOMAIN = "amazonaws.com"
 _MAX_TAINTS = 50  # of a node group, by the EKS API
