@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import pulumi
+import pulumi_aws as aws
 
-from gpu_platform.planning.eks.plan import EksClusterPlan
+from components.eks.cluster import EksCluster
+from components.eks.node_pool import EksNodePool
+from gpu_platform.planning.eks.plan import EksClusterPlan, KarpenterPoolPlan
 from gpu_platform.planning.plan import PoolPlan
 
 
 def build_eks(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan]
-) -> tuple[Any, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
+) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
     """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""
-    raise NotImplementedError
+    provider = aws.Provider(
+        cluster.name,
+        region=cluster.region,
+        allowed_account_ids=None if cluster.account is None else [cluster.account],
+        default_tags=aws.ProviderDefaultTagsArgs(tags=cluster.tags),
+    )
+    made = EksCluster(cluster.name, cluster, provider)
+    return made, partial(_make_pools, made, cluster, pools)
+
+
+def _make_pools(
+    made: EksCluster, cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
+) -> list[pulumi.Resource]:
+    """Register all pools, after what makes or serves their nodes; `opts` are those of Kubernetes objects."""
+    resources: list[pulumi.Resource] = []
+    resources += [
+        EksNodePool(pool.name, pool, made.outputs, opts)
+        for pool in pools
+        if not isinstance(pool.cloud, KarpenterPoolPlan)
+    ]
+    return resources

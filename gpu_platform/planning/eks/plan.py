@@ -206,9 +206,14 @@ class CreateEksPlan:
     """What a new cluster is made of."""
 
     vpc: VpcPlan
+    cluster_policies: tuple[str, ...]
+    """ARNs of the managed policies of the cluster's own IAM role."""
     api_access: tuple[str, ...]
     admins: tuple[str, ...]
+    admin_policy: str
+    """ARN of the access policy that admins get."""
     logs: tuple[str, ...]
+    log_group: str
     logs_retention_days: int
     retain_data: bool
     """`destroy` leaves the logs, and the key that the secrets were encrypted with."""

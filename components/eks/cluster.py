@@ -1,0 +1,169 @@
+"""`EksCluster`: an EKS cluster, made or looked up, with what all its GPU pools share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+
+from components._cloud import EksOutputs
+from components._options import inside
+from components.eks.control_plane import EksControlPlane
+from components.eks.iam import service_role
+from components.eks.lookup import look_up
+from components.eks.network import EksVpc
+from components.eks.system import EksSystem
+from gpu_platform.planning.eks.plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.kubeconfig import eks_kubeconfig
+
+
+class EksCluster(pulumi.ComponentResource):
+    """An EKS cluster.
+
+    `outputs`: for node pools; `karpenter_outputs`: the same, with the role that Karpenter's nodes take.
+    Whatever uses `provider` comes when the cluster works: admins are let in, and pods can be placed.
+
+    Outputs: `name`, `kubeconfig` (secret; content, with credentials by `aws eks get-token`).
+    """
+
+    provider: k8s.Provider
+    kubeconfig: pulumi.Output[str]
+    context: pulumi.Output[str]
+    outputs: EksOutputs
+    karpenter_outputs: EksOutputs | None
+
+    def __init__(
+        self,
+        name: str,
+        plan: EksClusterPlan,
+        aws_provider: aws.Provider,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(
+            "gpu-platform:index:EksCluster",
+            name,
+            None,
+            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[aws_provider])),
+        )
+        self._name = name
+        self._plan = plan
+        self._aws = aws_provider
+        self._child = pulumi.ResourceOptions(parent=self)
+        role, attached = self._create_node_role(f"{plan.role_prefix}-nodes", inside(self, opts))
+        works: list[pulumi.Resource] = []
+        if plan.create is None:
+            self.outputs = self._look_up(role, attached)
+        else:
+            self.outputs, works = self._create(plan.create, role, attached)
+        self.karpenter_outputs = self._let_karpenter_nodes_in() if plan.karpenter is not None else None
+        facts = pulumi.Output.all(
+            endpoint=self.outputs.endpoint, certificate_authority=self.outputs.certificate_authority
+        )
+        self.kubeconfig = pulumi.Output.secret(facts.apply(self._write_kubeconfig))
+        self.context = pulumi.Output.from_input(plan.name)
+        self.provider = k8s.Provider(
+            name,
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=works),
+        )
+        self.register_outputs({"name": self.outputs.name, "kubeconfig": self.kubeconfig})
+
+    def _write_kubeconfig(self, facts: Mapping[str, Any]) -> str:
+        return eks_kubeconfig(
+            self._plan.name, self._plan.region, facts["endpoint"], facts["certificate_authority"]
+        )
+
+    def _create_node_role(
+        self, name: str, opts: pulumi.ResourceOptions
+    ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        return service_role(name, "ec2.amazonaws.com", self._plan.node_policies, opts)
+
+    def _look_up(self, role: aws.iam.Role, attached: list[pulumi.Resource]) -> EksOutputs:
+        found = look_up(self._plan, self, self._aws)
+        return EksOutputs(
+            name=found.name,
+            endpoint=found.endpoint,
+            certificate_authority=found.certificate_authority,
+            service_cidr=found.service_cidr,
+            vpc_id=found.vpc_id,
+            subnet_ids=found.subnet_ids,
+            all_subnet_ids=found.all_subnet_ids,
+            cluster_security_group_id=found.cluster_security_group_id,
+            efa_security_group_id=self._create_efa_security_group(found.vpc_id),
+            node_role_arn=role.arn,
+            node_role_name=role.name,
+            provider=self._aws,
+            ready=attached,
+        )
+
+    def _create(
+        self, create: CreateEksPlan, role: aws.iam.Role, attached: list[pulumi.Resource]
+    ) -> tuple[EksOutputs, list[pulumi.Resource]]:
+        """Return the outputs, and what must be there before Kubernetes objects are."""
+        plan = self._plan
+        vpc = EksVpc(self._name, create.vpc, plan.region, plan.protect, self._child)
+        control_plane = EksControlPlane(self._name, plan, create, vpc, self._child)
+        cluster = control_plane.cluster
+        outputs = EksOutputs(
+            name=cluster.name,
+            endpoint=cluster.endpoint,
+            certificate_authority=cluster.certificate_authority.data,
+            service_cidr=cluster.kubernetes_network_config.service_ipv4_cidr,
+            vpc_id=vpc.vpc_id,
+            subnet_ids=vpc.private_subnet_ids,
+            all_subnet_ids=pulumi.Output.all(*vpc.private_subnet_ids.values()),
+            cluster_security_group_id=cluster.vpc_config.cluster_security_group_id,
+            efa_security_group_id=self._create_efa_security_group(vpc.vpc_id),
+            node_role_arn=role.arn,
+            node_role_name=role.name,
+            provider=self._aws,
+            ready=[*attached, *vpc.routes],
+        )
+        system = EksSystem(self._name, plan, create, outputs, self._child)
+        ready = [*outputs.ready, *system.before_nodes]
+        return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
+
+    def _create_efa_security_group(self, vpc_id: pulumi.Output[str]) -> pulumi.Output[str] | None:
+        """EFA traffic passes security groups only where a group lets everything from and to itself through."""
+        if not self._plan.efa:
+            return None
+        name = f"{self._name}-efa"
+        group = aws.ec2.SecurityGroup(
+            name,
+            vpc_id=vpc_id,
+            description=f"EFA between GPU nodes of {self._plan.name}",
+            tags={"Name": name},
+            opts=self._child,
+        )
+        for rule in (aws.vpc.SecurityGroupIngressRule, aws.vpc.SecurityGroupEgressRule):
+            rule(
+                name,
+                security_group_id=group.id,
+                referenced_security_group_id=group.id,
+                ip_protocol="-1",
+                opts=self._child,
+            )
+        return group.id
+
+    def _let_karpenter_nodes_in(self) -> EksOutputs:
+        """Give Karpenter's nodes a role of their own: with a node group's, EKS takes its access entry away."""
+        name = f"{self._plan.role_prefix}-karpenter-nodes"
+        role, attached = self._create_node_role(name, self._child)
+        entry = aws.eks.AccessEntry(
+            f"{self._name}-karpenter-nodes",
+            cluster_name=self.outputs.name,
+            principal_arn=role.arn,
+            type="EC2_LINUX",
+            opts=self._child,
+        )
+        return dataclasses.replace(
+            self.outputs,
+            node_role_arn=role.arn,
+            node_role_name=role.name,
+            ready=[*self.outputs.ready, *attached, entry],
+        )

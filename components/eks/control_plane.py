@@ -1,0 +1,136 @@
+"""`EksControlPlane`: a new EKS cluster, with what must be there before it and who may use it."""
+
+from __future__ import annotations
+
+import json
+
+import pulumi
+import pulumi_aws as aws
+
+from components._options import inside
+from components.eks.iam import service_role
+from components.eks.network import EksVpc
+from gpu_platform.planning.eks.plan import CreateEksPlan, EksClusterPlan
+
+# A control plane takes some ten minutes; an update of its version up to an hour.
+_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="120m", delete="60m")
+
+
+class EksControlPlane(pulumi.ComponentResource):
+    """The cluster itself, its log group, the key of its secrets, its IAM role and its admins.
+
+    Outputs: `name`. `access`: what lets the admins in.
+    """
+
+    cluster: aws.eks.Cluster
+    access: list[pulumi.Resource]
+
+    def __init__(
+        self,
+        name: str,
+        plan: EksClusterPlan,
+        create: CreateEksPlan,
+        vpc: EksVpc,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:EksControlPlane", name, None, opts)
+        self._name = name
+        self._child = pulumi.ResourceOptions(parent=self)
+        key = self._create_key(plan, create, inside(self, opts))
+        logs = self._create_log_group(create)
+        role, may = self._create_role(plan, create, key)
+        self.cluster = self._create_cluster(plan, create, vpc, role, key, [*may, logs])
+        self.access = [
+            association for admin in create.admins for association in self._let_in(admin, create.admin_policy)
+        ]
+        self.register_outputs({"name": self.cluster.name})
+
+    def _create_key(
+        self, plan: EksClusterPlan, create: CreateEksPlan, opts: pulumi.ResourceOptions
+    ) -> aws.kms.Key:
+        opts.protect = plan.protect
+        opts.retain_on_delete = create.retain_data
+        return aws.kms.Key(
+            f"{self._name}-secrets",
+            description=f"Secrets of the EKS cluster {plan.name}",
+            enable_key_rotation=True,
+            deletion_window_in_days=30,
+            opts=opts,
+        )
+
+    def _create_log_group(self, create: CreateEksPlan) -> aws.cloudwatch.LogGroup:
+        """EKS would make it by itself, and keep everything for ever."""
+        return aws.cloudwatch.LogGroup(
+            f"{self._name}-logs",
+            name=create.log_group,
+            retention_in_days=create.logs_retention_days,
+            opts=pulumi.ResourceOptions(parent=self, retain_on_delete=create.retain_data),
+        )
+
+    def _create_role(
+        self, plan: EksClusterPlan, create: CreateEksPlan, key: aws.kms.Key
+    ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        name = f"{plan.role_prefix}-cluster"
+        role, attached = service_role(name, "eks.amazonaws.com", create.cluster_policies, self._child)
+        use_key = aws.iam.RolePolicy(
+            f"{name}-secrets", role=role.name, policy=key.arn.apply(_use_of_key), opts=self._child
+        )
+        return role, [*attached, use_key]
+
+    def _create_cluster(
+        self,
+        plan: EksClusterPlan,
+        create: CreateEksPlan,
+        vpc: EksVpc,
+        role: aws.iam.Role,
+        key: aws.kms.Key,
+        after: list[pulumi.Resource],
+    ) -> aws.eks.Cluster:
+        return aws.eks.Cluster(
+            self._name,
+            name=plan.name,
+            version=plan.kubernetes,
+            role_arn=role.arn,
+            access_config=aws.eks.ClusterAccessConfigArgs(
+                authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False
+            ),
+            # Add-ons that are pinned come instead of those that EKS would leave to the cluster's owner.
+            bootstrap_self_managed_addons=False,
+            deletion_protection=plan.protect,
+            enabled_cluster_log_types=list(create.logs),
+            encryption_config=aws.eks.ClusterEncryptionConfigArgs(
+                provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
+            ),
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
+            vpc_config=aws.eks.ClusterVpcConfigArgs(
+                subnet_ids=list(vpc.private_subnet_ids.values()),
+                endpoint_private_access=True,
+                endpoint_public_access=bool(create.api_access),
+                public_access_cidrs=list(create.api_access) or None,
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=after, protect=plan.protect, custom_timeouts=_TIMEOUTS
+            ),
+        )
+
+    def _let_in(self, principal: str, policy: str) -> list[pulumi.Resource]:
+        name = f"{self._name}-{principal.rpartition(':')[2]}"
+        entry = aws.eks.AccessEntry(
+            name, cluster_name=self.cluster.name, principal_arn=principal, type="STANDARD", opts=self._child
+        )
+        association = aws.eks.AccessPolicyAssociation(
+            name,
+            cluster_name=self.cluster.name,
+            principal_arn=entry.principal_arn,
+            policy_arn=policy,
+            access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+            opts=self._child,
+        )
+        return [entry, association]
+
+
+def _use_of_key(arn: str) -> str:
+    """Return the policy by which the cluster uses the key of its secrets and nothing else."""
+    actions = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
+    statement = {"Effect": "Allow", "Action": actions, "Resource": arn}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

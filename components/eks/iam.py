@@ -1,0 +1,65 @@
+"""IAM roles of an EKS cluster: who may take them, and AWS's own policies attached by ARN."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+
+def service_role(
+    name: str,
+    service: str,
+    policies: Sequence[str],
+    opts: pulumi.ResourceOptions,
+    *,
+    conditions: Mapping[str, str] | None = None,
+) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    """Return a role that only `service` can take, and what gives it its policies (ARNs).
+
+    `conditions`: tags that the request must carry.
+    """
+    statement: dict[str, Any] = {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": "sts:AssumeRole" if conditions is None else ["sts:AssumeRole", "sts:TagSession"],
+    }
+    if conditions is not None:
+        statement["Condition"] = {
+            "StringEquals": {f"aws:RequestTag/{tag}": value for tag, value in conditions.items()}
+        }
+    role = aws.iam.Role(
+        name,
+        assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+        opts=opts,
+    )
+    attached = [
+        aws.iam.RolePolicyAttachment(
+            f"{name}-{policy.rpartition('/')[2]}", role=role.name, policy_arn=policy, opts=opts
+        )
+        for policy in policies
+    ]
+    return role, list(attached)
+
+
+def pod_role(
+    name: str, cluster: str, service_account: str, policies: Sequence[str], opts: pulumi.ResourceOptions
+) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+    """Return the role of one service account of kube-system, by EKS Pod Identity.
+
+    The tags are those that EKS puts on the session: no other pod and no other cluster can take the role.
+    """
+    return service_role(
+        name,
+        "pods.eks.amazonaws.com",
+        policies,
+        opts,
+        conditions={
+            "eks-cluster-name": cluster,
+            "kubernetes-namespace": "kube-system",
+            "kubernetes-service-account": service_account,
+        },
+    )

@@ -1,0 +1,119 @@
+"""An EKS cluster that is there: looked up, and checked as soon as its facts are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.eks.lookup import SUBNET_TAG, LookedUpEks, check_looked_up
+from gpu_platform.planning.eks.plan import EksClusterPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingEks:
+    """What a cluster that is there gives to its pools. No value comes out before the check has passed."""
+
+    name: pulumi.Output[str]
+    endpoint: pulumi.Output[str]
+    certificate_authority: pulumi.Output[str]
+    service_cidr: pulumi.Output[str]
+    vpc_id: pulumi.Output[str]
+    cluster_security_group_id: pulumi.Output[str]
+    subnet_ids: dict[str, pulumi.Output[str]]
+    all_subnet_ids: pulumi.Output[list[str]]
+
+
+def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.ProviderResource) -> ExistingEks:
+    """Look up the plan's cluster; in a preview too, but all is unknown where the provider is."""
+    opts = pulumi.InvokeOptions(parent=parent, provider=provider)
+    looked_up = aws.eks.get_cluster_output(name=plan.name, opts=opts)
+    vpc_id = looked_up.vpc_config.vpc_id
+    found = pulumi.Output.all(
+        kubernetes=looked_up.version,
+        authentication_mode=looked_up.access_configs[0].authentication_mode,
+        vpc_cni=pulumi.Output.from_input(_vpc_cni_version(plan, opts)),
+        subnets=_look_up_subnets(plan, vpc_id, opts),
+    ).apply(partial(_checked, plan))
+    cluster = pulumi.Output.all(found, looked_up).apply(_second)
+    return ExistingEks(
+        name=cluster.name,
+        endpoint=cluster.endpoint,
+        certificate_authority=cluster.certificate_authorities[0].data,
+        service_cidr=cluster.kubernetes_network_configs[0].service_ipv4_cidr,
+        vpc_id=cluster.vpc_config.vpc_id,
+        cluster_security_group_id=cluster.vpc_config.cluster_security_group_id,
+        subnet_ids={zone: found.apply(partial(_subnet_in, zone)) for zone in plan.zones},
+        all_subnet_ids=_look_up_all_subnets(plan, vpc_id, opts),
+    )
+
+
+def _look_up_subnets(
+    plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
+) -> dict[str, pulumi.Output[list[str]]]:
+    """Return the candidates in each zone that some pool names; those of the stack are not looked up."""
+    return {
+        zone: pulumi.Output.from_input([plan.subnets[zone]])
+        if zone in plan.subnets
+        else _tagged_subnets(vpc_id, opts, zone)
+        for zone in plan.zones
+    }
+
+
+def _look_up_all_subnets(
+    plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
+) -> pulumi.Output[list[str]]:
+    if plan.subnets:
+        return pulumi.Output.from_input(list(plan.subnets.values()))
+    return _tagged_subnets(vpc_id, opts)
+
+
+def _tagged_subnets(
+    vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions, zone: str | None = None
+) -> pulumi.Output[list[str]]:
+    filters = [aws.ec2.GetSubnetsFilterArgs(name="vpc-id", values=[vpc_id])]
+    if zone is not None:
+        filters.append(aws.ec2.GetSubnetsFilterArgs(name="availability-zone", values=[zone]))
+    return aws.ec2.get_subnets_output(filters=filters, tags={SUBNET_TAG: "1"}, opts=opts).ids
+
+
+async def _vpc_cni_version(plan: EksClusterPlan, opts: pulumi.InvokeOptions) -> str | None:
+    """Return the version of the add-on, or None where no pool cares, or where AWS cannot say."""
+    if plan.minimum_vpc_cni is None:
+        return None
+    addon = aws.eks.get_addon_output(cluster_name=plan.name, addon_name="vpc-cni", opts=opts)
+    try:
+        version = await addon.addon_version.future()
+    except Exception as error:  # the SDK raises no other; a VPC CNI that is no add-on is no error
+        pulumi.log.warn(
+            f"the version of the VPC CNI on {plan.name} could not be looked up ({error}); "
+            f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
+        )
+        return None
+    return version
+
+
+def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:
+    found = LookedUpEks(
+        kubernetes=facts["kubernetes"],
+        authentication_mode=facts["authentication_mode"],
+        vpc_cni=facts["vpc_cni"],
+        subnets={zone: tuple(ids) for zone, ids in facts["subnets"].items()},
+    )
+    problems = check_looked_up(found, plan)
+    if problems:
+        raise pulumi.RunError(str(BadInput(f"EKS cluster {plan.name}", problems)))
+    return found
+
+
+def _second(both: Sequence[Any]) -> Any:  # noqa: ANN401 - the SDK's result type; its attributes are lifted
+    return both[1]
+
+
+def _subnet_in(zone: str, found: LookedUpEks) -> str:
+    return found.subnets[zone][0]

@@ -1,0 +1,144 @@
+"""`EksVpc`: the VPC of a new EKS cluster."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_aws as aws
+
+from components._options import inside
+from gpu_platform.planning.eks.lookup import SUBNET_TAG
+from gpu_platform.planning.eks.plan import VpcPlan, ZoneSubnets
+
+PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
+_EVERYWHERE = "0.0.0.0/0"
+
+
+class EksVpc(pulumi.ComponentResource):
+    """A VPC with a private and a public subnet in each zone; nodes reach out by NAT, S3 by an endpoint of its own.
+
+    Its default security group lets nothing through, so that nothing gets in by being forgotten.
+
+    Outputs: `vpc_id`, `private_subnet_ids`. `routes`: what nodes need to reach anything.
+    """
+
+    vpc_id: pulumi.Output[str]
+    private_subnet_ids: dict[str, pulumi.Output[str]]
+    """By zone."""
+    routes: list[pulumi.Resource]
+
+    def __init__(
+        self, name: str, plan: VpcPlan, region: str, protect: bool, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:EksVpc", name, None, opts)
+        self._name = name
+        self._child = pulumi.ResourceOptions(parent=self)
+        vpc = self._create_vpc(plan, protect, inside(self, opts))
+        self.vpc_id = vpc.id
+        self._close_default_security_group()
+        gateway = aws.ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=self._child)
+        public = self._create_public_subnets(plan, gateway)
+        nats = self._create_nats(plan, public, gateway)
+        self.private_subnet_ids = {}
+        self.routes = []
+        tables = [self._create_private_subnet(subnets, nats) for subnets in plan.zones]
+        self.routes.append(self._create_s3_endpoint(region, tables))
+        self.register_outputs({"vpc_id": self.vpc_id, "private_subnet_ids": self.private_subnet_ids})
+
+    def _create_vpc(self, plan: VpcPlan, protect: bool, opts: pulumi.ResourceOptions) -> aws.ec2.Vpc:
+        opts.protect = protect
+        return aws.ec2.Vpc(
+            self._name,
+            cidr_block=plan.cidr,
+            # The private endpoint of the API server is found by DNS.
+            enable_dns_support=True,
+            enable_dns_hostnames=True,
+            tags={"Name": self._name},
+            opts=opts,
+        )
+
+    def _close_default_security_group(self) -> None:
+        aws.ec2.DefaultSecurityGroup(
+            f"{self._name}-default", vpc_id=self.vpc_id, ingress=[], egress=[], opts=self._child
+        )
+
+    def _create_public_subnets(self, plan: VpcPlan, gateway: aws.ec2.InternetGateway) -> dict[str, aws.ec2.Subnet]:
+        table = aws.ec2.RouteTable(
+            f"{self._name}-public",
+            vpc_id=self.vpc_id,
+            routes=[aws.ec2.RouteTableRouteArgs(cidr_block=_EVERYWHERE, gateway_id=gateway.id)],
+            tags={"Name": f"{self._name}-public"},
+            opts=self._child,
+        )
+        subnets: dict[str, aws.ec2.Subnet] = {}
+        for zone in plan.zones:
+            name = f"{self._name}-public-{zone.zone}"
+            subnets[zone.zone] = aws.ec2.Subnet(
+                name,
+                vpc_id=self.vpc_id,
+                availability_zone=zone.zone,
+                cidr_block=zone.public_cidr,
+                map_public_ip_on_launch=False,
+                tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
+                opts=self._child,
+            )
+            aws.ec2.RouteTableAssociation(
+                name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child
+            )
+        return subnets
+
+    def _create_nats(
+        self, plan: VpcPlan, public: dict[str, aws.ec2.Subnet], gateway: aws.ec2.InternetGateway
+    ) -> dict[str, aws.ec2.NatGateway]:
+        """Return the NAT gateway of each zone; with one for all, that one."""
+        zones = [zone.zone for zone in plan.zones]
+        nats = {
+            zone: self._create_nat(zone, public[zone], gateway)
+            for zone in (zones if plan.nat == "per-zone" else zones[:1])
+        }
+        return {zone: nats.get(zone, nats[zones[0]]) for zone in zones}
+
+    def _create_nat(
+        self, zone: str, subnet: aws.ec2.Subnet, gateway: aws.ec2.InternetGateway
+    ) -> aws.ec2.NatGateway:
+        name = f"{self._name}-{zone}"
+        after = pulumi.ResourceOptions(parent=self, depends_on=[gateway])
+        address = aws.ec2.Eip(name, domain="vpc", tags={"Name": name}, opts=after)
+        return aws.ec2.NatGateway(
+            name, allocation_id=address.id, subnet_id=subnet.id, tags={"Name": name}, opts=after
+        )
+
+    def _create_private_subnet(self, zone: ZoneSubnets, nats: dict[str, aws.ec2.NatGateway]) -> aws.ec2.RouteTable:
+        name = f"{self._name}-private-{zone.zone}"
+        subnet = aws.ec2.Subnet(
+            name,
+            vpc_id=self.vpc_id,
+            availability_zone=zone.zone,
+            cidr_block=zone.private_cidr,
+            map_public_ip_on_launch=False,
+            tags={"Name": name, SUBNET_TAG: "1"},
+            opts=self._child,
+        )
+        table = aws.ec2.RouteTable(
+            name,
+            vpc_id=self.vpc_id,
+            routes=[aws.ec2.RouteTableRouteArgs(cidr_block=_EVERYWHERE, nat_gateway_id=nats[zone.zone].id)],
+            tags={"Name": name},
+            opts=self._child,
+        )
+        self.private_subnet_ids[zone.zone] = subnet.id
+        self.routes.append(
+            aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=self._child)
+        )
+        return table
+
+    def _create_s3_endpoint(self, region: str, tables: list[aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
+        """Datasets, and the layers of images, come from S3: through NAT each gigabyte would cost."""
+        return aws.ec2.VpcEndpoint(
+            f"{self._name}-s3",
+            vpc_id=self.vpc_id,
+            vpc_endpoint_type="Gateway",
+            service_name=f"com.amazonaws.{region}.s3",
+            route_table_ids=[table.id for table in tables],
+            tags={"Name": f"{self._name}-s3"},
+            opts=self._child,
+        )

@@ -1,0 +1,127 @@
+"""`EksSystem`: the add-ons of a new EKS cluster, and the nodes that they and the controllers run on."""
+
+from __future__ import annotations
+
+import json
+
+import pulumi
+import pulumi_aws as aws
+
+from components._cloud import EksOutputs
+from components._options import inside
+from components.eks.iam import pod_role
+from gpu_platform.planning.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
+
+_TAGGED = ("instance", "volume", "network-interface")
+
+
+class EksSystem(pulumi.ComponentResource):
+    """Pinned add-ons and the system node group.
+
+    First what a node needs to become ready, then nodes, then what needs nodes.
+
+    Outputs: `node_group_name`. `before_nodes`: add-ons that every node waits for; `works`: from when on pods can
+    be placed, find each other and get volumes.
+    """
+
+    before_nodes: list[pulumi.Resource]
+    works: list[pulumi.Resource]
+
+    def __init__(
+        self,
+        name: str,
+        plan: EksClusterPlan,
+        create: CreateEksPlan,
+        cluster: EksOutputs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:EksSystem", name, None, opts)
+        self._name = name
+        self._cluster = cluster
+        self.before_nodes = []
+        first = inside(self, opts, *cluster.ready)
+        for addon in create.addons:
+            if addon.before_nodes:
+                # One after the other: the VPC CNI gets its credentials from the Pod Identity agent.
+                after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes[-1:])
+                self.before_nodes.append(self._create_addon(plan, addon, after if self.before_nodes else first))
+        nodes = self._create_node_group(create.system_pool, plan)
+        after_nodes = pulumi.ResourceOptions(parent=self, depends_on=[nodes])
+        late = [self._create_addon(plan, addon, after_nodes) for addon in create.addons if not addon.before_nodes]
+        self.works = [nodes, *late]
+        self.register_outputs({"node_group_name": nodes.node_group_name})
+
+    def _create_addon(self, plan: EksClusterPlan, addon: Addon, opts: pulumi.ResourceOptions) -> aws.eks.Addon:
+        identities = None
+        if addon.service_account is not None:
+            role, attached = pod_role(
+                f"{plan.role_prefix}-{addon.name}",
+                plan.name,
+                addon.service_account,
+                addon.managed_policies,
+                pulumi.ResourceOptions(parent=self),
+            )
+            identities = [
+                aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
+            ]
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=attached))
+        return aws.eks.Addon(
+            f"{self._name}-{addon.name}",
+            cluster_name=self._cluster.name,
+            addon_name=addon.name,
+            addon_version=addon.version,
+            configuration_values=json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None,
+            pod_identity_associations=identities,
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            opts=opts,
+        )
+
+    def _create_node_group(self, pool: SystemPool, plan: EksClusterPlan) -> aws.eks.NodeGroup:
+        name = f"{self._name}-system"
+        after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes)
+        template = aws.ec2.LaunchTemplate(
+            name,
+            block_device_mappings=[
+                aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+                    device_name=pool.disk.device_name,
+                    ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+                        volume_size=pool.disk.size_gib,
+                        volume_type=pool.disk.volume_type,
+                        encrypted="true",
+                        delete_on_termination="true",
+                    ),
+                )
+            ],
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+                http_endpoint="enabled",
+                http_tokens="required",
+                http_put_response_hop_limit=pool.metadata_hop_limit,
+            ),
+            tag_specifications=[
+                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**plan.tags, "Name": name})
+                for kind in _TAGGED
+            ],
+            update_default_version=True,
+            opts=after,
+        )
+        return aws.eks.NodeGroup(
+            name,
+            cluster_name=self._cluster.name,
+            node_role_arn=self._cluster.node_role_arn,
+            subnet_ids=self._cluster.all_subnet_ids,
+            instance_types=list(pool.instance_types),
+            ami_type=pool.ami_type,
+            capacity_type="ON_DEMAND",
+            launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
+                id=template.id, version=template.latest_version.apply(str)
+            ),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+                min_size=pool.min_size, desired_size=pool.desired_size, max_size=pool.max_size
+            ),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
+            opts=pulumi.ResourceOptions.merge(
+                after, pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
+            ),
+        )
