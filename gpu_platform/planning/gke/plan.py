@@ -107,9 +107,10 @@ class GkePoolPlan:
     taints: tuple[GkeTaint, ...]
     resource_labels: Mapping[str, str]
     autoscaled: bool
+    nodes_per_location: int | None
+    """How many each location begins with, or keeps where nothing scales the pool; None: no count (flex-start)."""
     min_nodes: int
-    desired_nodes: int | None
-    """None: no fixed count (flex-start)."""
+    """Over all locations, as `max_nodes`."""
     max_nodes: int
     location_policy: Literal["ANY", "BALANCED"]
     auto_repair: bool
