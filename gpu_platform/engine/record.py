@@ -313,8 +313,12 @@ class _Recorder(MockMonitor):
             retain_on_delete=request.retainOnDelete,
         )
         self._records[record.urn] = record
+        unknown = record.custom and not record.id
         return resource_pb2.RegisterResourceResponse(
-            urn=record.urn, id=record.id, object=request.object, unknown=record.custom and not record.id
+            urn=record.urn,
+            id=record.id,
+            object=_without_objects(request.object) if unknown else request.object,
+            unknown=unknown,
         )
 
     def ReadResource(  # noqa: N802
@@ -429,6 +433,16 @@ class _Recorder(MockMonitor):
         properties = struct_pb2.Struct()
         properties.update({"name": name, "outputs": dict(outputs), "secretOutputNames": []})
         return properties
+
+
+def _without_objects(properties: struct_pb2.Struct) -> struct_pb2.Struct:
+    """Leave out objects: a provider adds to them what only the cloud knows, so they are not known yet."""
+    known = struct_pb2.Struct()
+    for key, value in properties.fields.items():
+        items = value.list_value.values if value.HasField("list_value") else [value]
+        if not any(item.HasField("struct_value") for item in items):
+            known.fields[key].CopyFrom(value)
+    return known
 
 
 def _unsupported(what: str) -> ProgramError:

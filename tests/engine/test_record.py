@@ -122,9 +122,17 @@ def test_kubernetes_ids_are_namespace_and_name(record: Record) -> None:
 def test_cloud_outputs_ids_and_functions_are_unknown_in_a_preview(record: Record) -> None:
     recorded = record("cloud", preview=True)
 
-    assert by_name(recorded, "facts").inputs["data"] == {"endpoint": UNKNOWN, "zone": UNKNOWN}
+    data = by_name(recorded, "facts").inputs["data"]
+    assert data == {"endpoint": UNKNOWN, "group": UNKNOWN, "zone": UNKNOWN}
     assert by_name(recorded, "ml").id == ""
     assert recorded.outputs["id"] == UNKNOWN
+
+
+def test_what_a_cloud_adds_to_an_object_that_was_given_is_unknown_in_a_preview(record: Record) -> None:
+    recorded = record("cloud", preview=True)
+
+    assert by_name(recorded, "ml").inputs["network"] == {"cidr": "10.0.0.0/16"}
+    assert by_name(recorded, "facts").inputs["data"]["group"] == UNKNOWN
 
 
 def test_a_provider_function_outside_a_preview_names_the_pulumi_cli(record: Record) -> None:

@@ -7,9 +7,15 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 
 class Cluster(pulumi.CustomResource):
     endpoint: pulumi.Output[str]
+    network: pulumi.Output[dict[str, str]]
 
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("aws:eks/cluster:Cluster", name, {"version": "1.34", "endpoint": None}, opts)
+        super().__init__(
+            "aws:eks/cluster:Cluster",
+            name,
+            {"version": "1.34", "endpoint": None, "network": {"cidr": "10.0.0.0/16"}},
+            opts,
+        )
 
 
 cluster = Cluster(
@@ -24,6 +30,7 @@ ConfigMap(
     metadata={"name": "facts", "namespace": "default"},
     data={
         "endpoint": pulumi.Output.concat("https://", cluster.endpoint),
+        "group": cluster.network.apply(lambda network: network["group"]),
         "zone": zones.apply(lambda z: z["names"][0]),
     },
 )
