@@ -12,8 +12,8 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.software import Owner
 from gpu_platform.spec.pool import Mig, Mps, Pool, TimeSlicing
 
-BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb", "b200")
-"""GPUs whose instances Bottlerocket's MIG manager knows by name."""
+BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
+"""GPUs whose instances Bottlerocket documents by name."""
 
 
 def check_provider_sharing(

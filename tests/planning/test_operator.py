@@ -1,0 +1,250 @@
+"""The operator's values on each platform, and what nodes say and are held against where it does not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.plan import Decision, PoolPlan
+from tests.planning.conftest import PlanMaker, pool
+from tests.planning.test_software import BOTTLEROCKET, EKS, GKE, UBUNTU, aws, gcp
+
+OPERANDS = "nvidia.com/gpu.deploy.operands"
+PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+NVIDIA_ON_COS = "/home/kubernetes/bin/nvidia"
+
+
+def values(plan: EnvironmentPlan) -> dict[str, Any]:
+    return dict(plan.operator.helm_values)
+
+
+def enabled(plan: EnvironmentPlan) -> dict[str, bool]:
+    parts = ("driver", "toolkit", "devicePlugin", "migManager", "gfd")
+    return {part: plan.operator.helm_values[part]["enabled"] for part in parts}
+
+
+def offered(planned: PoolPlan) -> dict[str, int]:
+    return {offer.name: offer.per_node for offer in planned.resources}
+
+
+def decision(plan: EnvironmentPlan, subject: str, what: str) -> Decision:
+    found = [one for one in plan.decisions if (one.subject, one.what) == (subject, what)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+# -- EKS --------------------------------------------------------------------------------------------------
+
+
+def test_eks_10_al2023_runs_with_driver_enabled_false_toolkit_enabled_false_device_plugin_on(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(aws(), cluster=EKS)
+    found = enabled(plan)
+    assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, False, True)
+    assert "version" not in plan.operator.helm_values["driver"]
+    assert plan.pools[0].labels[PLUGIN_CONFIG] == "serve"
+    assert OPERANDS not in plan.pools[0].labels
+
+
+def test_eks_10_bottlerocket_ships_its_own_device_plugin_that_off_too(make_plan: PlanMaker) -> None:
+    plan = make_plan(aws(image=BOTTLEROCKET), cluster=EKS)
+    found = enabled(plan)
+    assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, False, False)
+
+
+def test_eks_10_beside_al2023_the_operators_device_plugin_stays_off_bottlerockets_nodes(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(aws("a"), aws("b", image=BOTTLEROCKET), cluster=EKS)
+    assert enabled(plan)["devicePlugin"] is True
+    assert [one.labels.get(OPERANDS) for one in plan.pools] == [None, "false"]
+    assert [one.labels.get(PLUGIN_CONFIG) for one in plan.pools] == ["a", None]
+    assert set(plan.operator.device_plugin_config.data) == {"default", "a"}
+    assert [one.cloud.labels.get(OPERANDS) for one in plan.pools if one.cloud] == [None, "false"]
+
+
+def test_nodes_without_operands_are_not_held_against_what_feature_discovery_would_say(
+    make_plan: PlanMaker,
+) -> None:
+    sharing = {"mode": "time-slicing", "replicas": 4}
+    plan = make_plan(aws("a", sharing=sharing), aws("b", image=BOTTLEROCKET, sharing=sharing), cluster=EKS)
+    discovered = ["nvidia.com/gpu.product" in one.node_expectation.labels for one in plan.pools]
+    assert discovered == [True, False]
+    assert [dict(one.node_expectation.allocatable) for one in plan.pools] == [{"nvidia.com/gpu.shared": 16}] * 2
+
+
+def test_bottlerocket_offers_its_mig_instances_as_gpus_and_no_mig_manager_touches_them(
+    make_plan: PlanMaker,
+) -> None:
+    cut = aws(machine_type="p5.48xlarge", image=BOTTLEROCKET, sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+    plan = make_plan(cut, cluster=EKS)
+    assert offered(plan.pools[0]) == {"nvidia.com/gpu": 56}
+    assert plan.operator.mig_config is None
+    assert enabled(plan)["migManager"] is False
+    assert not [label for label in plan.pools[0].node_expectation.labels if label.startswith("nvidia.com/mig.")]
+    assert plan.pools[0].expectations.expect["mig-instances"].value == [{"1g.10gb": 7}] * 8
+
+
+def test_mig_on_cloud_nodes_may_reboot_them(make_plan: PlanMaker) -> None:
+    cut = pool("lab", "p4de.24xlarge", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+    plan = make_plan(cut, cluster=EKS)
+    assert values(plan)["migManager"]["env"] == [{"name": "WITH_REBOOT", "value": "true"}]
+    assert "env" not in values(make_plan(cut))["migManager"]
+
+
+def test_the_plan_says_who_brings_what_and_why(make_plan: PlanMaker) -> None:
+    plan = make_plan(aws("a"), aws("b", image=BOTTLEROCKET), cluster=EKS)
+    said = [decision(plan, f"pool {name}", "driver, toolkit, device plugin") for name in "ab"]
+    assert [one.chosen for one in said] == ["image, image, operator", "image, image, image"]
+    assert "no DCGM exporter" in said[1].why
+    driver = decision(plan, "operator", "driver")
+    assert driver.chosen == "as the node image has it, installed by the host"
+    assert "images" in driver.why
+
+
+def test_an_own_images_driver_is_what_its_nodes_are_held_against(make_plan: PlanMaker) -> None:
+    own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": "595.91.07"}
+    expect = make_plan(aws(image=own), cluster=EKS).pools[0].expectations.expect
+    assert expect["driver-version"].value == "595.91.07"
+    assert expect["driver-version"].source == "stack: pools[0].image.driver"
+    assert "driver-version" not in make_plan(aws(), cluster=EKS).pools[0].expectations.expect
+
+
+# -- GKE --------------------------------------------------------------------------------------------------
+
+
+def test_gke_9_operator_on_cos_driver_enabled_false(make_plan: PlanMaker) -> None:
+    found = enabled(make_plan(gcp(), cluster=GKE))
+    assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, True, True)
+
+
+def test_gke_9_host_paths_driver_install_dir_and_toolkit_install_dir_are_home_kubernetes_bin_nvidia(
+    make_plan: PlanMaker,
+) -> None:
+    found = values(make_plan(gcp(), cluster=GKE))
+    assert found["hostPaths"] == {"driverInstallDir": NVIDIA_ON_COS}
+    assert found["toolkit"]["installDir"] == NVIDIA_ON_COS
+
+
+def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> None:
+    for image in ({"family": "cos"}, UBUNTU):
+        found = values(make_plan(gcp(image=image), cluster=GKE))
+        assert found["toolkit"]["env"] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+
+
+def test_on_ubuntu_the_operator_brings_the_driver_to_its_usual_place(make_plan: PlanMaker) -> None:
+    plan = make_plan(gcp(image=UBUNTU), cluster=GKE)
+    found = values(plan)
+    assert found["driver"] == {"enabled": True, "version": "595.91.07"}
+    assert "hostPaths" not in found
+    assert "installDir" not in found["toolkit"]
+    assert plan.pools[0].driver_version == "595.91.07"
+
+
+def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_in_the_operators_namespace(
+    make_plan: PlanMaker,
+) -> None:
+    quota = make_plan(gcp(count={"desired": 2, "max": 50}), cluster=GKE).operator.quota
+    assert quota is not None
+    assert set(quota.priority_classes) == {"system-node-critical", "system-cluster-critical"}
+    assert quota.pods >= 50 * 8, "a quota that is too small stops the operands of the last nodes"
+    assert make_plan(aws(), cluster=EKS).operator.quota is None
+
+
+def test_gke_9_mig_with_reboot_true(make_plan: PlanMaker) -> None:
+    cut = gcp(machine_type="a2-ultragpu-4g", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+    found = values(make_plan(cut, cluster=GKE))
+    assert found["migManager"]["env"] == [{"name": "WITH_REBOOT", "value": "true"}]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "gpus", "labels"),
+    [
+        ({"mode": "none"}, 4, {}),
+        (
+            {"mode": "time-slicing", "replicas": 4},
+            16,
+            {
+                "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
+                "cloud.google.com/gke-max-shared-clients-per-gpu": "4",
+            },
+        ),
+        (
+            {"mode": "mps", "replicas": 2},
+            8,
+            {
+                "cloud.google.com/gke-gpu-sharing-strategy": "mps",
+                "cloud.google.com/gke-max-shared-clients-per-gpu": "2",
+            },
+        ),
+        (
+            {"mode": "mig", "layout": {"1g.10gb": 7}},
+            28,
+            {"cloud.google.com/gke-gpu-partition-size": "1g.10gb"},
+        ),
+    ],
+)
+def test_gke_9_with_gkes_built_in_sharing_the_resource_is_nvidia_com_gpu_and_no_operator_sharing_config_applies(
+    make_plan: PlanMaker, sharing: dict[str, Any], gpus: int, labels: dict[str, str]
+) -> None:
+    of_gke = gcp(machine_type="a2-ultragpu-4g", device_plugin="provider", sharing=sharing)
+    plan = make_plan(of_gke, cluster=GKE)
+    planned = plan.pools[0]
+    assert offered(planned) == {"nvidia.com/gpu": gpus}
+    assert set(plan.operator.device_plugin_config.data) == {"default"}
+    assert plan.operator.mig_config is None
+    assert PLUGIN_CONFIG not in planned.labels
+    expected = {"cloud.google.com/gke-accelerator": "nvidia-a100-80gb", **labels}
+    said = {key: value for key, value in planned.node_expectation.labels.items() if "cloud.google.com" in key}
+    assert said == expected
+
+
+def test_gke_9_never_both_device_plugins_beside_each_other_on_one_pool(make_plan: PlanMaker) -> None:
+    plan = make_plan(gcp("a"), gcp("b", device_plugin="provider"), cluster=GKE)
+    assert enabled(plan)["devicePlugin"] is True
+    assert [one.labels.get(OPERANDS) for one in plan.pools] == [None, "false"]
+    assert values(plan)["hostPaths"] == {"driverInstallDir": NVIDIA_ON_COS}
+
+
+def test_where_gke_brings_everything_the_operator_enables_neither_driver_nor_toolkit_nor_plugin(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(gcp(device_plugin="provider"), cluster=GKE)
+    found = enabled(plan)
+    assert (found["driver"], found["toolkit"], found["devicePlugin"]) == (False, False, False)
+    assert "hostPaths" not in values(plan)
+    assert plan.pools[0].driver_version is None
+
+
+# -- everywhere -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "cluster", "runtime_class", "level"),
+    [
+        (aws(), EKS, "nvidia", "baseline"),
+        (aws(image=BOTTLEROCKET), EKS, "nvidia", "privileged"),
+        (gcp(), GKE, "nvidia", "baseline"),
+        (gcp(device_plugin="provider"), GKE, None, "privileged"),
+    ],
+)
+def test_the_node_agent_has_privileges_only_where_no_runtime_gives_it_nvml_without(
+    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], runtime_class: str | None, level: str
+) -> None:
+    plan = make_plan(one, cluster=cluster)
+    access = plan.pools[0].software.gpu_access
+    assert access.runtime_class == runtime_class
+    assert access.privileged == (level == "privileged")
+    assert plan.validation.pod_security == level
+
+
+def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool())
+    assert set(plan.operator.cluster_policy) >= {"driver", "toolkit", "devicePlugin"}
+    assert "hostPaths" not in plan.operator.cluster_policy
+    assert plan.operator.cluster_policy["toolkit"] == {"enabled": True}
+    assert yaml.safe_load(plan.operator.device_plugin_config.data["default"])["flags"] == {"migStrategy": "none"}
