@@ -175,7 +175,7 @@ def plan_eks_cluster(
         zones=zones,
         efa=efa,
         node_policies=_node_policies(cluster),
-        karpenter=karpenter_controller(cluster, tags, catalog) if karpenter else None,
+        karpenter=karpenter_controller(cluster, catalog) if karpenter else None,
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
         minimum_vpc_cni=catalog.eks_addons["vpc-cni"].first_with_efa_only if efa and created is None else None,
         tags=tags,

@@ -10,35 +10,23 @@ from __future__ import annotations
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.eks.capacity import check_capacity, reserved
-from gpu_platform.planning.eks.disks import check_disk
-from gpu_platform.planning.eks.images import DEFAULT_FAMILY, check_image
-from gpu_platform.planning.eks.network import check_network, layout_of, takes_plain_primary, wants_efa
-from gpu_platform.planning.eks.placement import check_placement, check_zones
+from gpu_platform.planning.eks.capacity import reserved
+from gpu_platform.planning.eks.images import DEFAULT_FAMILY
+from gpu_platform.planning.eks.network import layout_of, takes_plain_primary, wants_efa
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_quantity
-from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, TimeSlicing
 
 _MANAGED = "write provisioner: managed"
-_LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws", "amazonaws.com")
+_LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
-def check_karpenter_pool(
-    pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
-) -> None:
-    """Record what EC2 refuses, and what is wrong with a pool because Karpenter makes its nodes."""
-    family = catalog.aws_family(machine)
-    check_capacity(pool, machine, family, cluster, problems)
-    check_network(pool, machine, family, catalog, problems)
-    check_placement(pool, machine, family, cluster, problems)
-    check_zones(pool, machine, cluster, problems)
-    check_image(pool, machine, catalog, problems)
-    check_disk(pool, cluster, problems)
+def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record what is wrong with a pool because Karpenter makes its nodes; `check_eks_pool` has judged the rest."""
     _check_count(pool, problems.at("count"))
     _check_sharing(pool, problems.at("sharing"))
-    _check_primary_interface(pool, machine, family, problems.at("network"))
+    _check_primary_interface(pool, machine, catalog.aws_family(machine), problems.at("network"))
     _check_memory_manager(pool, problems.at("topology").at("memory"))
     _check_not_per_pool(pool, problems)
     _check_labels(pool, problems.at("labels"))
@@ -141,7 +129,7 @@ def _check_labels(pool: Pool, here: Problems) -> None:
         if slash and domain.endswith(_LABEL_DOMAINS):
             here.at(key).add(
                 f"{key!r}",
-                "a label of your own: EKS and Karpenter set those of " + ", ".join(_LABEL_DOMAINS),
+                "a label of your own: Karpenter sets those of " + ", ".join(_LABEL_DOMAINS),
                 "remove it",
             )
 

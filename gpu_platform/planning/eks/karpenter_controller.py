@@ -1,7 +1,7 @@
 """Karpenter's controller: its charts, and what it may do in AWS.
 
-Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue) and "Settings";
-EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity"; read 2026-11-21.
+Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue), "Settings" and
+upgrade guide (CRDs); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def karpenter_controller(
-    cluster: EksCluster, tags: Mapping[str, str], catalog: Catalog
-) -> KarpenterControllerPlan:
+def karpenter_controller(cluster: EksCluster, catalog: Catalog) -> KarpenterControllerPlan:
     """Return Karpenter for a cluster that has Karpenter pools."""
     chart, crds = catalog.charts[CHART], catalog.charts[CRD_CHART]
     queue = f"{cluster.name}-karpenter"
@@ -45,7 +43,6 @@ def karpenter_controller(
         values=_values(cluster, queue),
         queue=queue,
         events={name: {"source": [source], "detail-type": [kind]} for name, (source, kind) in _EVENTS.items()},
-        tags=tags,
     )
 
 
@@ -74,23 +71,6 @@ def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
     }
 
 
-def controller_trust(region: str, cluster: str, partition: str, account: str) -> dict[str, Any]:
-    """Return who may assume the controller's role: its service account in this cluster, by EKS Pod Identity."""
-    tags = {
-        "eks-cluster-arn": f"arn:{partition}:eks:{region}:{account}:cluster/{cluster}",
-        "kubernetes-namespace": NAMESPACE,
-        "kubernetes-service-account": SERVICE_ACCOUNT,
-    }
-    return _document(
-        _allow(
-            "sts:AssumeRole",
-            "sts:TagSession",
-            who={"Principal": {"Service": "pods.eks.amazonaws.com"}},
-            when={"StringEquals": {f"aws:RequestTag/{key}": value for key, value in tags.items()}},
-        )
-    )
-
-
 def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
     """Return who may write to the interruption queue: EventBridge, by these rules; and nobody without TLS."""
     return _document(
@@ -110,10 +90,9 @@ def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
     )
 
 
-def controller_policy(
-    region: str, cluster: str, partition: str, account: str, node_role_arn: str, queue_arn: str
-) -> dict[str, Any]:
+def controller_policy(region: str, cluster: str, node_role_arn: str, queue_arn: str) -> dict[str, Any]:
     """Return what the controller may do: make, tag and end this cluster's machines, and read prices and offers."""
+    partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"
     node_pool, node_class = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"
     made_here = _tagged("aws:ResourceTag", {ours: "owned"}, node_pool)

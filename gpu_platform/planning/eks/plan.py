@@ -186,7 +186,6 @@ class KarpenterControllerPlan:
     """Name of the SQS queue on which EC2 says what it is about to take away."""
     events: Mapping[str, Mapping[str, Any]]
     """EventBridge patterns by name: what goes to the queue."""
-    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,136 @@
+"""`KarpenterController`: Karpenter, and what it needs of AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+
+from components._cloud import EksOutputs
+from components._options import inside
+from components.eks.iam import pod_role
+from gpu_platform.planning.eks.karpenter_controller import controller_policy, queue_policy
+from gpu_platform.planning.eks.plan import KarpenterControllerPlan
+
+
+class KarpenterController(pulumi.ComponentResource):
+    """Karpenter: its role by EKS Pod Identity, the queue of interruptions, its CRDs, and the controller.
+
+    `cluster`: with the role that Karpenter's nodes take.
+
+    Outputs: `release` (Karpenter's version), `queue_url`, `role_arn`.
+    """
+
+    release: pulumi.Output[str]
+    queue_url: pulumi.Output[str]
+    role_arn: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        plan: KarpenterControllerPlan,
+        cluster: EksOutputs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:KarpenterController", name, None, opts)
+        self._name = name
+        self._plan = plan
+        self._cluster = cluster
+        first = inside(self, opts, *cluster.ready)
+        first.provider = cluster.provider
+        self._aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
+        queue = aws.sqs.Queue(
+            plan.queue,
+            name=plan.queue,
+            # A warning that is older has come true.
+            message_retention_seconds=300,
+            sqs_managed_sse_enabled=True,
+            opts=first,
+        )
+        rules = self._create_rules(queue)
+        role, allowed = self._create_role(queue)
+        crds = self._install(plan.crd_chart, {}, inside(self, opts, *cluster.ready))
+        controller = self._install(
+            plan.chart,
+            plan.values,
+            pulumi.ResourceOptions(parent=self, depends_on=[crds, queue, *rules, *allowed]),
+        )
+        self.release = controller.version
+        self.queue_url = queue.url
+        self.role_arn = role.arn
+        self.register_outputs({"release": self.release, "queue_url": self.queue_url, "role_arn": self.role_arn})
+
+    def _create_rules(self, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
+        """Send what EC2 announces to the queue, and let nobody else write to it."""
+        made: list[pulumi.Resource] = []
+        arns: list[pulumi.Output[str]] = []
+        for event, pattern in self._plan.events.items():
+            rule = aws.cloudwatch.EventRule(
+                f"{self._name}-{event}",
+                event_pattern=json.dumps(pattern, sort_keys=True),
+                opts=self._aws,
+            )
+            arns.append(rule.arn)
+            made.append(
+                aws.cloudwatch.EventTarget(
+                    f"{self._name}-{event}", rule=rule.name, arn=queue.arn, target_id="karpenter", opts=self._aws
+                )
+            )
+        made.append(
+            aws.sqs.QueuePolicy(
+                self._plan.queue,
+                queue_url=queue.url,
+                policy=pulumi.Output.all(queue.arn, *arns).apply(_write_queue_policy),
+                opts=self._aws,
+            )
+        )
+        return made
+
+    def _create_role(self, queue: aws.sqs.Queue) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        plan = self._plan
+        role, _ = pod_role(self._name, plan.cluster, plan.service_account, [], self._aws)
+        arns = pulumi.Output.all(node_role_arn=self._cluster.node_role_arn, queue_arn=queue.arn)
+        policy = aws.iam.RolePolicy(
+            self._name, role=role.name, policy=arns.apply(self._write_controller_policy), opts=self._aws
+        )
+        association = aws.eks.PodIdentityAssociation(
+            self._name,
+            cluster_name=self._cluster.name,
+            namespace=plan.namespace,
+            service_account=plan.service_account,
+            role_arn=role.arn,
+            opts=self._aws,
+        )
+        return role, [policy, association]
+
+    def _write_controller_policy(self, arns: Mapping[str, str]) -> str:
+        policy = controller_policy(self._plan.region, self._plan.cluster, arns["node_role_arn"], arns["queue_arn"])
+        return json.dumps(policy, separators=(",", ":"))
+
+    def _install(
+        self, chart: str, values: Mapping[str, object], opts: pulumi.ResourceOptions
+    ) -> k8s.helm.v3.Release:
+        plan = self._plan
+        return k8s.helm.v3.Release(
+            chart,
+            k8s.helm.v3.ReleaseArgs(
+                name=chart,
+                chart=f"{plan.repository}/{chart}",
+                version=plan.version,
+                namespace=plan.namespace,
+                values=dict(values),
+                # Helm installs CRDs of a chart once and never upgrades them: they are a chart of their own.
+                skip_crds=True,
+                atomic=True,
+                timeout=600,
+            ),
+            opts=opts,
+        )
+
+
+def _write_queue_policy(arns: Sequence[str]) -> str:
+    queue_arn, *rule_arns = arns
+    return json.dumps(queue_policy(queue_arn, rule_arns), separators=(",", ":"))

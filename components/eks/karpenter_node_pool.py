@@ -1,0 +1,100 @@
+"""`KarpenterNodePool`: a pool whose nodes Karpenter makes for pods that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+
+from components._cloud import EksOutputs
+from components._options import inside
+from gpu_platform.planning.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.plan import PoolPlan
+
+# Deleting either waits until the nodes are drained and gone.
+_TIMEOUTS = pulumi.CustomTimeouts(delete="1h")
+# An image, subnet or reservation that is not found shows when it is deployed, not when the first pod waits.
+_WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
+
+
+class KarpenterNodePool(pulumi.ComponentResource):
+    """A Karpenter NodePool, its EC2NodeClass, and the placement group that the plan makes.
+
+    `cluster`: with the role that Karpenter's nodes take.
+
+    Outputs: `node_pool`, the NodePool's name.
+    """
+
+    node_pool: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, pool: PoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:KarpenterNodePool", name, None, opts)
+        plan = pool.cloud
+        assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
+        group = self._create_placement_group(plan, cluster)
+        node_class = self._create_node_class(plan, cluster, inside(self, opts, *cluster.ready, *group))
+        node_pool = self._create_node_pool(plan, node_class)
+        self.node_pool = node_pool.metadata["name"]
+        self.register_outputs({"node_pool": self.node_pool})
+
+    def _create_placement_group(self, plan: KarpenterPoolPlan, cluster: EksOutputs) -> list[pulumi.Resource]:
+        group = plan.placement_group
+        if group is None or not group.create:
+            return []
+        opts = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
+        return [
+            aws.ec2.PlacementGroup(
+                group.name, name=group.name, strategy="cluster", tags=plan.node_class["tags"], opts=opts
+            )
+        ]
+
+    def _create_node_class(
+        self, plan: KarpenterPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
+    ) -> k8s.apiextensions.CustomResource:
+        groups = [cluster.cluster_security_group_id]
+        if plan.efa and cluster.efa_security_group_id is not None:
+            groups.append(cluster.efa_security_group_id)
+        opts.protect = plan.protect
+        opts.custom_timeouts = _TIMEOUTS
+        return k8s.apiextensions.CustomResource(
+            plan.name,
+            api_version="karpenter.k8s.aws/v1",
+            kind="EC2NodeClass",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
+            spec={
+                **plan.node_class,
+                "role": cluster.node_role_name,
+                "subnetSelectorTerms": _subnets(plan, cluster),
+                "securityGroupSelectorTerms": _by_id(groups),
+            },
+            opts=opts,
+        )
+
+    def _create_node_pool(
+        self, plan: KarpenterPoolPlan, node_class: k8s.apiextensions.CustomResource
+    ) -> k8s.apiextensions.CustomResource:
+        return k8s.apiextensions.CustomResource(
+            plan.name,
+            api_version="karpenter.sh/v1",
+            kind="NodePool",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
+            spec=plan.node_pool,
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[node_class], protect=plan.protect, custom_timeouts=_TIMEOUTS
+            ),
+        )
+
+
+def _subnets(plan: KarpenterPoolPlan, cluster: EksOutputs) -> pulumi.Input[list[dict[str, Any]]]:
+    if plan.zones:
+        return _by_id([cluster.subnet_ids[zone] for zone in plan.zones])
+    return cluster.all_subnet_ids.apply(_by_id)
+
+
+def _by_id(ids: Sequence[pulumi.Input[str]]) -> list[dict[str, Any]]:
+    return [{"id": one} for one in ids]
