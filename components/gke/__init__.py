@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pulumi
+import pulumi_gcp as gcp
 
+from components.gke.cluster import GkeCluster
+from components.gke.node_pool import GkeNodePool
 from gpu_platform.planning.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import PoolPlan
 
 
 def build_gke(
     cluster: GkeClusterPlan, pools: Sequence[PoolPlan]
-) -> tuple[Any, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
+) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
     """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""
-    raise NotImplementedError
+    google = gcp.Provider(f"{cluster.name}-google", project=cluster.project, region=cluster.region)
+    made = GkeCluster(cluster.name, cluster, pulumi.ResourceOptions(providers=[google]))
+
+    def make_pools(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        return [GkeNodePool(pool.name, pool, made.outputs, opts) for pool in pools]
+
+    return made, make_pools

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.content import content_hash
-from gpu_platform.planning.gke.create import SYSTEM_POOL, check_create, plan_create
+from gpu_platform.planning.gke.capacity import region_of
+from gpu_platform.planning.gke.create import check_create, plan_create
 from gpu_platform.planning.gke.gpu_networks import (
     check_gpu_networks,
     gpu_network_ranges,
-    joined,
     plan_gpu_networks,
 )
 from gpu_platform.planning.gke.installers import plan_installers
+from gpu_platform.planning.gke.network import PROFILE_FEATURE
 from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.gke.versions import highest, minor
 from gpu_platform.planning.plan import Decision, PoolPlan
@@ -26,7 +27,6 @@ MAX_NAME = 40
 MAX_ACCOUNT = 30
 # What a node needs of Google Cloud: its own logs and metrics, and images. Workloads have identities of their own.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
-ACCELERATOR_PROFILE = "accelerator-network-profile"
 FLEX_START = "flex-start"
 
 
@@ -38,19 +38,13 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
         if (machine := catalog.machine_types.get(pool.machine_type)) is not None and machine.provider == "gcp"
     ]
     _check_name(cluster, problems.at("name"))
-    _check_location(cluster, pools, problems.at("location"))
+    _check_location(cluster, problems.at("location"))
     _check_version(cluster, known, catalog, problems.at("kubernetes"))
     check_gpu_networks(known, catalog, problems)
     if cluster.create is not None:
         here = problems.at("create")
         ranges = gpu_network_ranges(known, catalog)
         check_create(cluster.create, ranges, sum(pool.count.highest for pool in pools), here)
-        if any(pool.name == SYSTEM_POOL for pool in pools):
-            here.add(
-                f"a pool called {SYSTEM_POOL!r}",
-                f"any other name: {SYSTEM_POOL} is the pool of nodes without GPUs",
-                "call it by its job",
-            )
 
 
 def _check_name(cluster: GkeCluster, problems: Problems) -> None:
@@ -60,7 +54,7 @@ def _check_name(cluster: GkeCluster, problems: Problems) -> None:
         )
 
 
-def _check_location(cluster: GkeCluster, pools: Sequence[Pool], problems: Problems) -> None:
+def _check_location(cluster: GkeCluster, problems: Problems) -> None:
     region = region_of(cluster.location)
     if cluster.create is not None and region != cluster.location:
         problems.add(
@@ -68,28 +62,21 @@ def _check_location(cluster: GkeCluster, pools: Sequence[Pool], problems: Proble
             "a region: a cluster of one zone has one control plane, which goes away at every upgrade",
             f"write location: {region}",
         )
-    for pool in pools:
-        zones = {*(pool.zones or ()), *filter(None, [getattr(pool.capacity, "zone", None)])}
-        elsewhere = sorted(zone for zone in zones if region_of(zone) != region)
-        if elsewhere:
-            problems.add(
-                f"{cluster.location!r} with pool {pool.name} in {', '.join(elsewhere)}",
-                f"pools in zones of {region}",
-                "correct the location, or the pool's zones and capacity",
-            )
 
 
 def _check_version(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Hold the minor version that the stack says against what each pool needs; the patch shows at the deploy."""
+    """Hold the minor version that the stack says against what each pool needs; the patch shows at the deploy.
+
+    What a pool's network needs is said at the pool.
+    """
     if cluster.kubernetes is None:
         return
     for pool, machine in pools:
         needed = highest(
             [
                 catalog.gcp_family(machine).minimum_gke,
-                _feature(catalog, ACCELERATOR_PROFILE, joined(pool, machine, catalog) == "profile"),
                 _feature(catalog, FLEX_START, pool.capacity.type == "flex-start"),
             ]
         )
@@ -97,7 +84,7 @@ def _check_version(
             problems.add(
                 f"{cluster.kubernetes!r} with pool {pool.name} ({machine.name})",
                 f"GKE {needed} or newer for what the pool asks for",
-                f"write kubernetes: '1.{minor(needed)}', or change the pool's machine type, capacity or network",
+                f"write kubernetes: '1.{minor(needed)}', or change the pool's machine type or capacity",
             )
 
 
@@ -111,7 +98,7 @@ def plan_gke_cluster(
     """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
-    newest = [pool.name for pool, cloud in on_gke if cloud.fabric != "none"]
+    newest = [pool.name for pool in pools if _is_newest(catalog.machine_types[pool.machine_type], catalog)]
     create = None
     if cluster.create is not None:
         gke_owned = any(pool.software.device_plugin == "gke" for pool in pools)
@@ -145,21 +132,21 @@ def plan_gke_cluster(
     )
 
 
+def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
+    """Return whether a machine type is of A3 or newer, whose GPUs talk over NICs of their own."""
+    return catalog.gcp_family(machine).fabric != "none"
+
+
 def _minimums(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[str | None]:
     return [
         version
         for pool in pools
         for version in (
             catalog.gcp_family(catalog.machine_types[pool.machine_type]).minimum_gke,
-            _feature(catalog, ACCELERATOR_PROFILE, pool.network == "profile"),
+            _feature(catalog, PROFILE_FEATURE, pool.network == "profile"),
             _feature(catalog, FLEX_START, pool.flex_start),
         )
     ]
-
-
-def region_of(location: str) -> str:
-    """Return the region of a zone or a region: us-central1 of us-central1-a."""
-    return re.sub(r"-[a-z]$", "", location)
 
 
 def label_value(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.gke.plan import GkeClusterPlan
 from gpu_platform.planning.gke.versions import minor, order
+from gpu_platform.planning.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.problems import Problems
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
@@ -23,21 +24,31 @@ class FoundCluster:
     multi_networking: bool
     workload_pool: str | None
     """`<project>.svc.id.goog`; None: workload identity is off."""
+    dns_endpoint: str | None
+    """Host name; None where it is not open to clients outside the VPC."""
+    endpoint: str
+    certificate_authority: str
+    """Of `endpoint`: base64 PEM."""
+
+
+def found_kubeconfig(name: str, found: FoundCluster) -> str:
+    """Return how to reach a cluster: by its DNS endpoint with IAM where it is open, else by its address."""
+    if found.dns_endpoint is not None:
+        return gke_kubeconfig(name, found.dns_endpoint, None)
+    return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
+
+
+def require_version(plan: GkeClusterPlan, version: str) -> None:
+    """Raise BadInput where the version of a control plane is too old for the pools of a plan."""
+    problems = Problems("cluster")
+    _check_version(plan, version, problems)
+    _raise(plan, problems)
 
 
 def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
     """Raise BadInput with everything for which a cluster cannot carry the pools of a plan."""
     problems = Problems("cluster")
-    if plan.minimum_version is not None and order(found.version) < order(plan.minimum_version):
-        problems.add(
-            f"GKE {found.version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
-        )
-    if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
-        problems.at("kubernetes").add(
-            f"{plan.kubernetes!r} on GKE {found.version}",
-            "what the cluster has, or older",
-            "correct it, or upgrade",
-        )
+    _check_version(plan, found.version, problems)
     if found.autopilot:
         problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "make one")
     if found.workload_pool is None:
@@ -58,5 +69,20 @@ def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
             "multi-networking, for pools that join GPU networks",
             "make another cluster with it, or give the pools network: {via: profile}",
         )
+    _raise(plan, problems)
+
+
+def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> None:
+    if plan.minimum_version is not None and order(version) < order(plan.minimum_version):
+        problems.add(
+            f"GKE {version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
+        )
+    if plan.kubernetes is not None and minor(version) < minor(plan.kubernetes):
+        problems.at("kubernetes").add(
+            f"{plan.kubernetes!r} on GKE {version}", "what the cluster has, or older", "correct it, or upgrade"
+        )
+
+
+def _raise(plan: GkeClusterPlan, problems: Problems) -> None:
     if problems.found:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)

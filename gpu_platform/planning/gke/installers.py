@@ -113,7 +113,7 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
 def _fabric_installer(
     fabric: str, name: str, pools: Sequence[_Pool], catalog: Catalog, steps: Sequence[Mapping[str, Any]]
 ) -> Iterable[DaemonSetPlan]:
-    wired = [pool for pool in pools if pool[1].fabric == fabric and pool[1].network != "none"]
+    wired = [pool for pool in pools if pool[1].fabric == fabric]
     if wired:
         yield _on_nodes(name, wired, catalog, steps, {"var-lib": "/var/lib", "libraries": "/home/kubernetes/bin"})
 
@@ -177,11 +177,7 @@ def _gib_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[Daemon
         "cp -r /var/lib/gib/. /host/gib",
     )
     for architecture, image in GIB_IMAGES.items():
-        wired = [
-            pool
-            for pool in pools
-            if pool[1].fabric == "rdma" and pool[1].network != "none" and pool[0].architecture == architecture
-        ]
+        wired = [pool for pool in pools if pool[1].fabric == "rdma" and pool[0].architecture == architecture]
         if wired:
             name = "gpudirect-rdma-installer" + ("" if architecture == "amd64" else f"-{architecture}")
             yield _on_nodes(name, wired, catalog, [_plugin(catalog, image, steps, mounts)], host)
@@ -200,7 +196,7 @@ def _plugin(catalog: Catalog, image: str, steps: Sequence[str], mounts: Mapping[
 
 def _device_injector(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
     """Give the receive daemons of GPUDirect-TCPX and -TCPXO the GPU devices, without a privileged pod."""
-    wired = [pool for pool in pools if pool[1].fabric in {"tcpx", "tcpxo"} and pool[1].network != "none"]
+    wired = [pool for pool in pools if pool[1].fabric in {"tcpx", "tcpxo"}]
     if not wired:
         return
     volumes = {"dev": "/dev", "nri": "/var/run/nri"}

@@ -1,0 +1,42 @@
+"""`GkeInstallers`: pinned DaemonSets that prepare GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import inside
+from gpu_platform import names
+from gpu_platform.planning.gke.plan import DaemonSetPlan
+
+
+class GkeInstallers(pulumi.ComponentResource):
+    """The driver installer, and GPUDirect's plugins, on the nodes of the pools that need them.
+
+    Outputs: `daemon_sets`, their names.
+    """
+
+    daemon_sets: pulumi.Output[list[str]]
+
+    def __init__(
+        self, name: str, args: Sequence[DaemonSetPlan], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:GkeInstallers", name, None, opts)
+        child = inside(self, opts)
+        for plan in args:
+            labels = {names.NAME_LABEL: plan.name}
+            k8s.apps.v1.DaemonSet(
+                plan.name,
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace, labels=labels),
+                spec={
+                    "selector": {"matchLabels": labels},
+                    # What nodes of one job run must be of one version: change all of them at once.
+                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}},
+                    "template": {"metadata": {"labels": labels}, "spec": dict(plan.pod_spec)},
+                },
+                opts=child,
+            )
+        self.daemon_sets = pulumi.Output.from_input([plan.name for plan in args])
+        self.register_outputs({"daemon_sets": self.daemon_sets})

@@ -1,0 +1,124 @@
+"""`GkeGpuNetworks` and `GkePodNetworks`: the networks between GPU NICs, and how pods join them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_gcp as gcp
+import pulumi_kubernetes as k8s
+
+from components._options import inside
+from gpu_platform.planning.gke.plan import GpuNetwork
+
+_GROUP = "networking.gke.io"
+
+JoinedNetworks = tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
+"""Network and subnetwork of each GPU NIC, in order."""
+
+
+class GkeGpuNetworks(pulumi.ComponentResource):
+    """VPCs and subnets for GPU NICs, open between the nodes of each.
+
+    Outputs: `subnets`, the names of the subnets. `joined`: network and subnetwork of each GPU NIC, in order.
+    """
+
+    joined: JoinedNetworks
+
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[GpuNetwork],
+        project: str,
+        region: str,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:GkeGpuNetworks", name, None, opts)
+        self._child = inside(self, opts)
+        self._project = project
+        self._region = region
+        vpcs: dict[str, gcp.compute.Network] = {}
+        joined: list[tuple[pulumi.Output[str], pulumi.Output[str]]] = []
+        for network in args:
+            if network.vpc not in vpcs:
+                vpcs[network.vpc] = self._create_vpc(network)
+            vpc = vpcs[network.vpc]
+            joined.append((vpc.name, self._create_subnet(network, vpc).name))
+        self.joined = tuple(joined)
+        self.register_outputs({"subnets": [subnet for _, subnet in self.joined]})
+
+    def _create_vpc(self, network: GpuNetwork) -> gcp.compute.Network:
+        profile = network.network_profile
+        vpc = gcp.compute.Network(
+            network.vpc,
+            name=network.vpc,
+            project=self._project,
+            auto_create_subnetworks=False,
+            routing_mode="REGIONAL",
+            mtu=network.mtu,
+            network_profile=f"projects/{self._project}/global/networkProfiles/{profile}" if profile else None,
+            opts=self._child,
+        )
+        if profile is None:
+            gcp.compute.Firewall(
+                f"{network.vpc}-internal",
+                name=f"{network.vpc}-internal",
+                project=self._project,
+                network=vpc.id,
+                direction="INGRESS",
+                source_ranges=[network.cidr],
+                allows=[gcp.compute.FirewallAllowArgs(protocol=protocol) for protocol in ("tcp", "udp", "icmp")],
+                opts=self._child,
+            )
+        return vpc
+
+    def _create_subnet(self, network: GpuNetwork, vpc: gcp.compute.Network) -> gcp.compute.Subnetwork:
+        return gcp.compute.Subnetwork(
+            network.subnet,
+            name=network.subnet,
+            project=self._project,
+            region=self._region,
+            network=vpc.id,
+            ip_cidr_range=network.cidr,
+            opts=self._child,
+        )
+
+
+class GkePodNetworks(pulumi.ComponentResource):
+    """A Kubernetes `Network` of type Device for each GPU network, and the GKENetworkParamSet that it points to.
+
+    Outputs: `networks`, the names that pods ask for by the annotation networking.gke.io/interfaces.
+    """
+
+    networks: pulumi.Output[list[str]]
+
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[GpuNetwork],
+        joined: JoinedNetworks,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:GkePodNetworks", name, None, opts)
+        child = inside(self, opts)
+        for network, (vpc, subnet) in zip(args, joined, strict=True):
+            metadata = k8s.meta.v1.ObjectMetaArgs(name=network.kubernetes_network)
+            parameters = k8s.apiextensions.CustomResource(
+                f"{network.kubernetes_network}-parameters",
+                api_version=f"{_GROUP}/v1",
+                kind="GKENetworkParamSet",
+                metadata=metadata,
+                spec={"vpc": vpc, "vpcSubnet": subnet, "deviceMode": network.device_mode},
+                opts=child,
+            )
+            reference = {"group": _GROUP, "kind": "GKENetworkParamSet", "name": network.kubernetes_network}
+            k8s.apiextensions.CustomResource(
+                network.kubernetes_network,
+                api_version=f"{_GROUP}/v1",
+                kind="Network",
+                metadata=metadata,
+                spec={"type": "Device", "parametersRef": reference},
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[parameters]),
+            )
+        self.networks = pulumi.Output.from_input([network.kubernetes_network for network in args])
+        self.register_outputs({"networks": self.networks})
