@@ -1,0 +1,208 @@
+"""`GkeNodePool`: the nodes of one pool as a GKE node pool."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components._cloud import GkeOutputs
+from components._options import inside
+from gpu_platform.planning.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
+from gpu_platform.planning.plan import PoolPlan
+
+# GKE replaces nodes one after the other, an hour each where pods hold them; the provider would give it 30 minutes.
+_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="24h", delete="60m")
+# What GKE writes into a pool by itself. The stack's own labels are not among it: a change of them must arrive.
+_DRIFTS = [
+    "initialNodeCount",
+    'nodeConfig.resourceLabels["goog-gke-accelerator-type"]',
+    'nodeConfig.resourceLabels["goog-gke-node-pool-provisioning-model"]',
+]
+
+
+class GkeNodePool(pulumi.ComponentResource):
+    """The nodes of one pool: a GKE node pool, and the resource policy of its placement where the plan makes one.
+
+    Pulumi varies the name of the node pool, so that a new one can be there before the old one goes.
+
+    Outputs: `node_pool`, the name of the node pool.
+    """
+
+    node_pool: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, pool: PoolPlan, cluster: GkeOutputs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpu-platform:index:GkeNodePool", name, None, opts)
+        plan = pool.cloud
+        assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
+        first = inside(self, opts, *cluster.ready)
+        first.provider = cluster.provider
+        policy = self._create_resource_policy(plan, first)
+        node_pool = self._create_node_pool(plan, cluster, policy, first)
+        self.node_pool = node_pool.name
+        self.register_outputs({"node_pool": self.node_pool})
+
+    def _create_resource_policy(
+        self, plan: GkePoolPlan, opts: pulumi.ResourceOptions
+    ) -> gcp.compute.ResourcePolicy | None:
+        """Make the policy in the provider's project and region, which are the cluster's."""
+        if plan.placement is None or not plan.placement.create:
+            return None
+        return gcp.compute.ResourcePolicy(
+            plan.placement.policy,
+            group_placement_policy=gcp.compute.ResourcePolicyGroupPlacementPolicyArgs(collocation="COLLOCATED"),
+            opts=opts,
+        )
+
+    def _create_node_pool(
+        self,
+        plan: GkePoolPlan,
+        cluster: GkeOutputs,
+        policy: gcp.compute.ResourcePolicy | None,
+        opts: pulumi.ResourceOptions,
+    ) -> gcp.container.NodePool:
+        return gcp.container.NodePool(
+            plan.node_pool,
+            cluster=cluster.cluster,
+            node_locations=list(plan.node_locations) or None,
+            initial_node_count=plan.nodes_per_location if plan.autoscaled else None,
+            node_count=None if plan.autoscaled else plan.nodes_per_location,
+            autoscaling=_autoscaling(plan),
+            management=gcp.container.NodePoolManagementArgs(
+                auto_repair=plan.auto_repair, auto_upgrade=plan.auto_upgrade
+            ),
+            upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
+                strategy=plan.upgrade.strategy,
+                max_surge=plan.upgrade.max_surge,
+                max_unavailable=plan.upgrade.max_unavailable,
+            ),
+            placement_policy=_placement(plan.placement, policy),
+            queued_provisioning=(
+                gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if plan.queued_provisioning else None
+            ),
+            network_config=_network(plan, cluster),
+            node_config=_node_config(plan, cluster),
+            opts=pulumi.ResourceOptions.merge(
+                opts,
+                pulumi.ResourceOptions(
+                    ignore_changes=_DRIFTS,
+                    delete_before_replace=plan.delete_before_replace,
+                    protect=plan.protect,
+                    custom_timeouts=_TIMEOUTS,
+                ),
+            ),
+        )
+
+
+def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePoolNodeConfigArgs:
+    return gcp.container.NodePoolNodeConfigArgs(
+        machine_type=plan.machine_type,
+        image_type=plan.image_type,
+        guest_accelerators=[_accelerator(plan.accelerator)],
+        disk_type=plan.disk_type,
+        disk_size_gb=plan.disk_size_gb,
+        boot_disk_kms_key=plan.kms_key,
+        ephemeral_storage_local_ssd_config=_local_ssds(plan.local_ssd_count),
+        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=plan.gvnic),
+        spot=plan.spot,
+        flex_start=plan.flex_start,
+        max_run_duration=None if plan.max_run_duration_seconds is None else f"{plan.max_run_duration_seconds}s",
+        reservation_affinity=gcp.container.NodePoolNodeConfigReservationAffinityArgs(
+            consume_reservation_type=plan.reservation.type,
+            key=plan.reservation.key,
+            values=list(plan.reservation.values) or None,
+        ),
+        shielded_instance_config=gcp.container.NodePoolNodeConfigShieldedInstanceConfigArgs(
+            enable_secure_boot=plan.secure_boot, enable_integrity_monitoring=True
+        ),
+        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA"),
+        service_account=cluster.node_service_account,
+        # What the nodes may do is the roles of their service account.
+        oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+        kubelet_config=_kubelet(plan.kubelet),
+        labels=plan.labels,
+        taints=[
+            gcp.container.NodePoolNodeConfigTaintArgs(key=taint.key, value=taint.value, effect=taint.effect)
+            for taint in plan.taints
+        ],
+        resource_labels=plan.resource_labels,
+    )
+
+
+def _accelerator(accelerator: Accelerator) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+    sharing = None
+    if accelerator.sharing_strategy is not None:
+        sharing = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuSharingConfigArgs(
+            gpu_sharing_strategy=accelerator.sharing_strategy,
+            max_shared_clients_per_gpu=accelerator.max_shared_clients or 1,
+        )
+    return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
+        type=accelerator.type,
+        count=accelerator.count,
+        gpu_driver_installation_config=(
+            gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+                gpu_driver_version=accelerator.driver_version
+            )
+        ),
+        gpu_sharing_config=sharing,
+        gpu_partition_size=accelerator.partition_size,
+    )
+
+
+def _local_ssds(count: int) -> gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs | None:
+    if count == 0:
+        return None
+    return gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs(local_ssd_count=count)
+
+
+def _kubelet(kubelet: GkeKubelet | None) -> gcp.container.NodePoolNodeConfigKubeletConfigArgs | None:
+    if kubelet is None:
+        return None
+    memory = None
+    if kubelet.memory_policy is not None:
+        memory = gcp.container.NodePoolNodeConfigKubeletConfigMemoryManagerArgs(policy=kubelet.memory_policy)
+    return gcp.container.NodePoolNodeConfigKubeletConfigArgs(
+        cpu_manager_policy=kubelet.cpu_manager_policy,
+        topology_manager=gcp.container.NodePoolNodeConfigKubeletConfigTopologyManagerArgs(
+            policy=kubelet.topology_policy, scope=kubelet.topology_scope
+        ),
+        memory_manager=memory,
+    )
+
+
+def _autoscaling(plan: GkePoolPlan) -> gcp.container.NodePoolAutoscalingArgs | None:
+    """Limits over all locations: limits by location would multiply with their number."""
+    if not plan.autoscaled:
+        return None
+    return gcp.container.NodePoolAutoscalingArgs(
+        total_min_node_count=plan.min_nodes,
+        total_max_node_count=plan.max_nodes,
+        location_policy=plan.location_policy,
+    )
+
+
+def _placement(
+    placement: CompactPlacement | None, policy: gcp.compute.ResourcePolicy | None
+) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+    if placement is None:
+        return None
+    return gcp.container.NodePoolPlacementPolicyArgs(
+        type="COMPACT", policy_name=policy.name if policy is not None else placement.policy
+    )
+
+
+def _network(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePoolNetworkConfigArgs | None:
+    """Only what the cluster does not say for all its pools."""
+    if plan.network == "none":
+        return None
+    return gcp.container.NodePoolNetworkConfigArgs(
+        accelerator_network_profile="auto" if plan.network == "profile" else None,
+        additional_node_network_configs=[
+            gcp.container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
+                network=network, subnetwork=subnetwork
+            )
+            for network, subnetwork in cluster.gpu_networks[: plan.gpu_networks]
+        ]
+        or None,
+    )
