@@ -9,6 +9,9 @@ import pulumi
 import pulumi_aws as aws
 
 from components.eks.cluster import EksCluster
+from components.eks.efa_plugin import EfaDevicePlugin
+from components.eks.karpenter import KarpenterController
+from components.eks.karpenter_node_pool import KarpenterNodePool
 from components.eks.node_pool import EksNodePool
 from gpu_platform.planning.eks.plan import EksClusterPlan, KarpenterPoolPlan
 from gpu_platform.planning.plan import PoolPlan
@@ -33,9 +36,19 @@ def _make_pools(
 ) -> list[pulumi.Resource]:
     """Register all pools, after what makes or serves their nodes; `opts` are those of Kubernetes objects."""
     resources: list[pulumi.Resource] = []
+    if cluster.efa_plugin is not None:
+        resources.append(EfaDevicePlugin(cluster.efa_plugin.name, cluster.efa_plugin, opts))
     resources += [
         EksNodePool(pool.name, pool, made.outputs, opts)
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
     ]
+    if cluster.karpenter is not None and made.karpenter_outputs is not None:
+        controller = KarpenterController("karpenter", cluster.karpenter, made.karpenter_outputs, opts)
+        after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[controller.works]))
+        resources += [
+            KarpenterNodePool(pool.name, pool, made.karpenter_outputs, after)
+            for pool in pools
+            if isinstance(pool.cloud, KarpenterPoolPlan)
+        ]
     return resources

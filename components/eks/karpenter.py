@@ -19,11 +19,12 @@ from gpu_platform.planning.eks.plan import KarpenterControllerPlan
 class KarpenterController(pulumi.ComponentResource):
     """Karpenter: its role by EKS Pod Identity, the queue of interruptions, its CRDs, and the controller.
 
-    `cluster`: with the role that Karpenter's nodes take.
+    `cluster`: with the role that Karpenter's nodes take. `works`: from when on there can be NodePools.
 
     Outputs: `release` (Karpenter's version), `queue_url`, `role_arn`.
     """
 
+    works: pulumi.Resource
     release: pulumi.Output[str]
     queue_url: pulumi.Output[str]
     role_arn: pulumi.Output[str]
@@ -58,6 +59,7 @@ class KarpenterController(pulumi.ComponentResource):
             plan.values,
             pulumi.ResourceOptions(parent=self, depends_on=[crds, queue, *rules, *allowed]),
         )
+        self.works = controller
         self.release = controller.version
         self.queue_url = queue.url
         self.role_arn = role.arn
