@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
+
+import yaml
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import CouldNotTell
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
+
+KUBECONFIG_OUTPUT = "kubeconfig"
 
 
 def client_of(plan: Plan) -> KubernetesClient:
@@ -20,7 +28,56 @@ def client_of(plan: Plan) -> KubernetesClient:
             path = Path(cluster.kubeconfig).expanduser() if cluster.kubeconfig else None
             return KubernetesClient(path, cluster.context)
         case _:
+            return _client_of_output(plan.stack if plan.kind == "environment" else plan.environment_stack)
+
+
+def _client_of_output(stack: str) -> KubernetesClient:
+    """Return a client by the kubeconfig that is a secret output of a stack.
+
+    The client wants a file: it is readable by its user alone, and gone when the client has read it.
+    """
+    text = _kubeconfig_output(stack)
+    for command, hint in _commands_of(text):
+        if shutil.which(command) is None:
             raise CouldNotTell(
-                f"the kubeconfig of a cluster of provider {cluster.provider} is an output of its stack: "
-                "not in this release; use provider existing with the cluster's kubeconfig"
+                f"the kubeconfig of stack {stack} gets its credentials from `{command}`, which is not on PATH"
+                + (f": {hint}" if hint else "")
             )
+    with tempfile.NamedTemporaryFile("w", prefix="gpu-platform-kubeconfig-", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        return KubernetesClient(Path(file.name), source=f"the kubeconfig of stack {stack}")
+
+
+def _kubeconfig_output(stack: str) -> str:
+    # Pulumi's SDK takes a moment to import, and clusters of other providers need none of it.
+    from gpu_platform.engine.pulumi_cli import Unusable, find_cli
+    from gpu_platform.engine.pulumi_engine import PulumiEngine
+
+    try:
+        cli = find_cli(install=True)
+    except Unusable as reason:
+        raise CouldNotTell(
+            f"the kubeconfig of stack {stack} is an output of it, which only the Pulumi CLI reads: {reason}"
+        ) from reason
+    outputs = PulumiEngine(cli, stack).outputs(show_secrets=True)
+    kubeconfig = (outputs or {}).get(KUBECONFIG_OUTPUT)
+    if not isinstance(kubeconfig, str):
+        raise CouldNotTell(
+            f"stack {stack} is not deployed: its backend knows no {KUBECONFIG_OUTPUT} of it ({cli.why}). "
+            f"Run `gpu-platform up {stack}` first"
+        )
+    return kubeconfig
+
+
+def _commands_of(kubeconfig: str) -> Iterator[tuple[str, str]]:
+    """Yield the commands that a kubeconfig gets credentials from, each with how to install it."""
+    try:
+        document: object = yaml.safe_load(kubeconfig)
+    except yaml.YAMLError:
+        return  # the client says what is wrong with it
+    users = cast("Mapping[str, Any]", document).get("users") or () if isinstance(document, Mapping) else ()
+    for entry in users:
+        plugin: Mapping[str, str] = entry.get("user", {}).get("exec") or {}
+        if command := plugin.get("command"):
+            yield command, plugin.get("installHint", "")

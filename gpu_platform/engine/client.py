@@ -65,9 +65,15 @@ class KubernetesClient:
     Methods raise Refused for a request that the API server refuses, and CouldNotTell where it does not answer.
     """
 
-    def __init__(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
-        """Take a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and one of its contexts."""
-        self._source = str(kubeconfig) if kubeconfig else "the default kubeconfig"
+    def __init__(
+        self, kubeconfig: Path | None = None, context: str | None = None, *, source: str | None = None
+    ) -> None:
+        """Take a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and one of its contexts.
+
+        `source`: what errors call the file, where its path would tell nobody anything. The file is read here,
+        and never again.
+        """
+        self._source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
         try:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:

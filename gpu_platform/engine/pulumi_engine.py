@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,8 +62,9 @@ class PulumiEngine:
             "policy_packs": [str(pack) for pack in policy_packs] or None,
             "policy_pack_configs": [str(config) for config in policy_configs] or None,
         }
+        self._cli, self._env = cli, dict(env or {})
         self._options = automation.LocalWorkspaceOptions(
-            pulumi_command=cli.command, env_vars=dict(env or {}), work_dir=str(project)
+            pulumi_command=cli.command, env_vars=self._env, work_dir=str(project)
         )
         self._project = str(project)
 
@@ -91,6 +93,20 @@ class PulumiEngine:
         with _clean_errors("destroy", self._stack_name):
             stack.destroy(on_event=steps, show_secrets=False, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
+
+    def outputs(self, *, show_secrets: bool = False) -> Mapping[str, Any] | None:
+        """Return the outputs of the last deployment, None where the backend does not know the stack.
+
+        Secrets are masked, but with `show_secrets`.
+        """
+        command = ["stack", "output", "--json", "--stack", self._stack_name]
+        command += ["--show-secrets"] if show_secrets else []
+        try:
+            with _clean_errors("stack output", self._stack_name):
+                told = self._cli.command.run(command, self._project, self._env)
+        except _NoSuchStack:
+            return None
+        return cast("Mapping[str, Any]", json.loads(told.stdout))
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):

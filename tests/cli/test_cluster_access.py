@@ -1,0 +1,156 @@
+"""How a cluster of a cloud is reached: by the kubeconfig among its stack's outputs, read by the Pulumi CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from gpu_platform import cluster_access
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.errors import CouldNotTell
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.kubeconfig import eks_kubeconfig
+from tests.cloud_plans import environment, filled, on_cloud
+
+SDK = version("pulumi")
+
+
+@pytest.fixture
+def plan() -> EnvironmentPlan:
+    return on_cloud(environment({"train": 1}), filled(EksClusterPlan, name="ml"), train=filled(EksPoolPlan))
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a backend and nothing on PATH; returns the folder that is on PATH."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///states")
+    monkeypatch.setenv("GPU_PLATFORM_NO_INSTALL", "1")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return folder
+
+
+def put(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def put_pulumi(folder: Path, outputs: object) -> None:
+    """Stand in for the CLI: it gives secrets away only where it is asked to show them."""
+    program = f"""#!{sys.executable}
+import sys
+asked = " ".join(sys.argv[1:])
+if "version" in asked:
+    print("v{SDK}")
+elif "stack output --json --stack test --show-secrets" in asked:
+    print({json.dumps(outputs)!r})
+else:
+    print({json.dumps({"kubeconfig": "[secret]"})!r})
+"""
+    (folder / "pulumi").write_text(program)
+    (folder / "pulumi").chmod(0o755)
+
+
+def kubeconfig() -> str:
+    return json.dumps(json.loads(eks_kubeconfig("ml", "us-east-2", "https://127.0.0.1:1", "")))
+
+
+def give_token(folder: Path) -> None:
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "kind": "ExecCredential",
+        "status": {"token": "a-token"},
+    }
+    put(folder, "aws", f"echo '{json.dumps(answer)}'")
+
+
+def test_the_kubeconfig_is_read_from_the_stack_and_its_command_gives_the_credentials(
+    plan: EnvironmentPlan, machine: Path
+) -> None:
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+
+    client = client_of(plan)
+
+    assert client.server == "https://127.0.0.1:1"
+    assert client._headers("application/json")["Authorization"] == "Bearer a-token"
+
+
+def test_the_kubeconfig_is_readable_by_its_user_alone_and_gone_after_use(
+    plan: EnvironmentPlan, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Path, int]] = []
+
+    class Watched(KubernetesClient):
+        def __init__(self, path: Path, **options: str) -> None:
+            seen.append((path, stat.S_IMODE(path.stat().st_mode)))
+            super().__init__(path, **options)
+
+    monkeypatch.setattr(cluster_access, "KubernetesClient", Watched)
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+
+    client_of(plan)
+
+    ((path, mode),) = seen
+    assert (path.parent, mode) == (tmp_path, 0o600)
+    assert not path.exists()
+    assert os.listdir(tmp_path) == ["path"]
+
+
+def test_errors_name_the_stack_and_not_a_file_that_is_gone(plan: EnvironmentPlan, machine: Path) -> None:
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+
+    with pytest.raises(CouldNotTell, match="the kubeconfig of stack test"):
+        client_of(plan).get("v1", "Node", "a")
+
+
+def test_without_the_pulumi_cli_the_cluster_cannot_be_reached_and_the_error_says_why(
+    plan: EnvironmentPlan,
+) -> None:
+    with pytest.raises(CouldNotTell, match="only the Pulumi CLI reads: pulumi is not on PATH"):
+        client_of(plan)
+
+
+@pytest.mark.parametrize("outputs", [{}, {"kubeconfig": None}])
+def test_a_stack_without_outputs_is_not_deployed(plan: EnvironmentPlan, machine: Path, outputs: object) -> None:
+    put_pulumi(machine, outputs)
+
+    with pytest.raises(CouldNotTell, match=r"stack test is not deployed.*Run `gpu-platform up test` first"):
+        client_of(plan)
+
+
+def test_a_stack_that_the_backend_does_not_know_is_not_deployed(plan: EnvironmentPlan, machine: Path) -> None:
+    unknown = "echo \"error: no stack named 'test' found\" >&2; exit 255"
+    put(machine, "pulumi", f'case "$*" in *version*) echo v{SDK} ;; *) {unknown} ;; esac')
+
+    with pytest.raises(CouldNotTell, match="stack test is not deployed"):
+        client_of(plan)
+
+
+def test_a_command_that_the_kubeconfig_needs_and_that_is_missing_is_named_with_how_to_install_it(
+    plan: EnvironmentPlan, machine: Path
+) -> None:
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+
+    with pytest.raises(CouldNotTell, match="credentials from `aws`, which is not on PATH: install the AWS CLI"):
+        client_of(plan)
+
+
+def test_a_kubeconfig_that_is_none_is_told_as_one(plan: EnvironmentPlan, machine: Path) -> None:
+    put_pulumi(machine, {"kubeconfig": "not: [a kubeconfig"})
+
+    with pytest.raises(CouldNotTell, match="the kubeconfig of stack test cannot be used"):
+        client_of(plan)
