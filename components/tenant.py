@@ -177,7 +177,12 @@ class Tenant(pulumi.ComponentResource):
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
-        resources = {"cpu": workload.cpu, "memory": workload.memory, workload.resource: str(workload.units)}
+        resources = {
+            "cpu": workload.cpu,
+            "memory": workload.memory,
+            workload.resource: str(workload.units),
+            **workload.network,
+        }
         container = k8s.core.v1.ContainerArgs(
             name=workload.name,
             image=workload.image,

@@ -209,6 +209,8 @@ class WorkloadPlan:
     priority_class: str
     node_selector: Labels
     tolerations: tuple[Taint, ...]
+    network: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What a pod asks for to reach the pool's network between nodes: EFA interfaces, huge pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

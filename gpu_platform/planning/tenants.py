@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.eks.efa import efa_requests
 from gpu_platform.planning.plan import (
     Decision,
     PoolPlan,
@@ -286,6 +287,7 @@ def _plan_workload(
         priority_class=team.priority,
         node_selector=pool.node_selector,
         tolerations=pool.taints,
+        network=efa_requests(pool, workload.gpus),
     )
 
 
