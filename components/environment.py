@@ -18,6 +18,7 @@ from components.tenant import Tenant
 from gpu_platform.planning.eks.plan import EksClusterPlan
 from gpu_platform.planning.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pool_facts import pool_facts, protected
 
 PoolsMaker = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
 
@@ -74,4 +75,7 @@ def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
         "namespaces": [tenant.namespace for tenant in tenants],
         "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in plan.pools},
         "cost_usd_per_hour": plan.cost.usd_per_hour,
+        # What the next preview and a destroy are held against.
+        "pools": dict(pool_facts(plan)),
+        "protected": list(protected(plan)),
     }

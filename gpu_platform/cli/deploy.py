@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_judgement, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
@@ -13,9 +16,11 @@ from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.errors import ExitCode, Finding, GpuPlatformError
+from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, Problem
 from gpu_platform.judgement import judge
-from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning import EnvironmentPlan, Plan
+from gpu_platform.planning.changes import PoolChange, pool_changes
+from gpu_platform.planning.pool_facts import protected
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import LoadedStack, load_stack
@@ -58,9 +63,15 @@ def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _P
 def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     """Print what `up` would change; a finding where a mandatory policy refuses it."""
     prepared = _prepare(stack, engine, quiet=as_json)
+    pools = _warn_of_pools(prepared)
     changes = prepared.deployment.preview()
     if as_json:
-        document = {"version": 1, "policies": prepared.judgement.as_json(), "changes": changes}
+        document = {
+            "version": 1,
+            "policies": prepared.judgement.as_json(),
+            "pool_changes": _as_json(pools),
+            "changes": changes,
+        }
         print(json.dumps(document, indent=2))
     else:
         show_changes(console(), changes)
@@ -68,13 +79,35 @@ def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     return ExitCode.GOOD
 
 
+def _warn_of_pools(prepared: _Prepared) -> tuple[PoolChange, ...] | None:
+    """Say on standard error what becomes of the pools of the last deployment; None where that is not known."""
+    plan = prepared.loaded.plan
+    if plan.kind != "environment":
+        return ()
+    outputs = prepared.deployment.outputs()
+    if not outputs:
+        return ()
+    if "pools" not in outputs:
+        print("not compared with the last deployment: it does not say what its pools were", file=sys.stderr)
+        return None
+    changes = pool_changes(outputs["pools"], plan, load_catalog())
+    for change in changes:
+        print(f"warning: {change}", file=sys.stderr)
+    return changes
+
+
+def _as_json(changes: tuple[PoolChange, ...] | None) -> list[dict[str, Any]] | None:
+    return None if changes is None else [change.to_json() for change in changes]
+
+
 def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     """Deploy a stack, wait for the proof, and print the report; the worst of the findings is the exit code."""
     prepared = _prepare(stack, engine, quiet=as_json)
     if not as_json:
         show_judgement(console(), prepared.judgement)
+    pools = _warn_of_pools(prepared)
     failure: GpuPlatformError | None = None
-    summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why)
+    summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why, pool_changes=_as_json(pools))
     try:
         summary.changes = prepared.deployment.up()
     except Finding as error:
@@ -109,12 +142,35 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
 
 
 def destroy_stack(stack: str, engine: str) -> ExitCode:
-    """Remove everything that a stack deployed, and nothing else."""
-    cluster = load_stack(stack).plan.cluster
+    """Remove everything that a stack deployed, and nothing else; refuses while something of it is protected."""
+    plan = load_stack(stack).plan
+    _refuse_protected(stack, protected(plan) if plan.kind == "environment" else (), "the stack file")
+    cluster = plan.cluster
     if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
     prepared = _prepare(stack, engine, quiet=False, judged=False)
+    outputs = prepared.deployment.outputs() or {}
+    _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     prepared.deployment.destroy()
-    print(f"stack {prepared.loaded.stack}: nothing left")
+    _say_what_is_left(plan)
     return ExitCode.GOOD
+
+
+def _refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
+    if not names:
+        return
+    problem = Problem(
+        "cluster.production",
+        f"true in {source}, which protects {', '.join(names)}",
+        "false, also in what is deployed: a production cluster is not destroyed by one command",
+        f"set production: false, run `gpu-platform up {stack}`, then destroy; nothing was changed",
+    )
+    raise BadInput(stack, [problem])
+
+
+def _say_what_is_left(plan: Plan) -> None:
+    retained = plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
+    print(f"stack {plan.stack}: " + ("left behind, to be removed by hand:" if retained else "nothing left"))
+    for name in retained:
+        print(f"  {name}")

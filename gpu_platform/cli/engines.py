@@ -48,6 +48,10 @@ class Deployment(Protocol):
         """Why it was chosen."""
         ...
 
+    def outputs(self) -> Mapping[str, Any] | None:
+        """Return the outputs of the last deployment, secrets masked; None where there was none."""
+        ...
+
     def preview(self) -> ChangesDocument:
         """Return what `up` would change."""
         ...
@@ -69,6 +73,10 @@ class EmbeddedDeployment:
     progress: Progress
     why: str
     engine: str = EngineName.EMBEDDED.value
+
+    def outputs(self) -> Mapping[str, Any] | None:
+        """Read them from the cluster."""
+        return stack_outputs(client_of(self.loaded.plan), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
@@ -107,6 +115,11 @@ class PulumiDeployment:
     def why(self) -> str:
         """Which CLI it is, and its backend."""
         return self.cli.why
+
+    def outputs(self) -> Mapping[str, Any] | None:
+        """Run `pulumi stack output`."""
+        with self._driver() as driver:
+            return driver.outputs()
 
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""

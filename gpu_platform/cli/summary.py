@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ class Summary:
     changes: Mapping[str, Any] | None = None
     report: ValidationReport | None = None
     usage: Usage | None = None
+    pool_changes: Sequence[Mapping[str, Any]] | None = ()
+    """What became of the pools of the last deployment; None: not known."""
 
     def as_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -38,6 +40,7 @@ class Summary:
             "stack": plan.stack,
             "engine": {"name": self.engine, "why": self.why},
             "error": str(failure) if failure else None,
+            "pool_changes": self.pool_changes,
             "changes": self.changes,
             "logical_gpus": {
                 pool.name: dict(pool.units_desired) for pool in (environment.pools if environment else ())

@@ -22,6 +22,15 @@ def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     return {pool.name: _facts(pool, plan) for pool in plan.pools}
 
 
+def protected(plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Return what the engine refuses to delete, for a reader: the stack output `protected`."""
+    cluster = plan.cluster.cloud
+    return (
+        *([f"cluster {cluster.name}"] if cluster is not None and cluster.protect else ()),
+        *(f"pool {pool.name}" for pool in plan.pools if pool.cloud is not None and pool.cloud.protect),
+    )
+
+
 def platform_of(pool: PoolPlan) -> str:
     """Return who makes a pool's nodes: eks, karpenter, gke, sandbox, or existing where somebody else does."""
     if pool.cloud is not None:

@@ -168,3 +168,17 @@ def test_destroying_a_stack_that_the_backend_does_not_know_is_no_error(tmp_path:
     gone = engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255")
 
     assert gone.destroy().changes == ()
+
+
+def test_outputs_of_the_last_deployment_come_with_their_secrets_masked_unless_asked_for(
+    tmp_path: Path, backend: str
+) -> None:
+    told = """case "$*" in *--show-secrets*) echo '{"a": "open"}' ;; *) echo '{"a": "[secret]"}' ;; esac"""
+    deployed = engine(tmp_path, told)
+
+    assert deployed.outputs() == {"a": "[secret]"}
+    assert deployed.outputs(show_secrets=True) == {"a": "open"}
+
+
+def test_a_stack_that_the_backend_does_not_know_has_no_outputs(tmp_path: Path, backend: str) -> None:
+    assert engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255").outputs() is None
