@@ -1,0 +1,74 @@
+"""What operator and node agent are rendered to on GKE, where a pool of each kind stands beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.components.conftest import Recorded
+
+
+@pytest.fixture
+def rendered(program: Callable[[str], Recorded]) -> Recorded:
+    return program("operator_on_gke")
+
+
+def pod(rendered: Recorded, pool: str) -> dict[str, Any]:
+    return dict(rendered.one("DaemonSet", f"validate-{pool}").inputs["spec"]["template"]["spec"])
+
+
+def test_gke_9_the_release_has_the_host_paths_and_no_driver(rendered: Recorded) -> None:
+    values = rendered.one("Release", "gpu-operator").inputs["values"]
+    assert values["driver"]["enabled"] is False
+    assert values["hostPaths"]["driverInstallDir"] == "/home/kubernetes/bin/nvidia"
+    assert values["toolkit"]["installDir"] == "/home/kubernetes/bin/nvidia"
+    assert values["toolkit"]["env"] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+
+
+def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_before_the_operator_is_installed(
+    rendered: Recorded,
+) -> None:
+    quota = rendered.one("ResourceQuota", "gpu-operator-system-critical")
+    assert quota.inputs["metadata"]["namespace"] == "gpu-operator"
+    assert quota.inputs["spec"]["scopeSelector"]["matchExpressions"] == [
+        {
+            "scopeName": "PriorityClass",
+            "operator": "In",
+            "values": ["system-node-critical", "system-cluster-critical"],
+        }
+    ]
+    assert int(quota.inputs["spec"]["hard"]["pods"]) > 0
+    assert quota.urn in rendered.one("Release", "gpu-operator").dependencies
+
+
+def test_gke_9_no_operator_sharing_config_is_written_for_gpus_that_gke_shares(rendered: Recorded) -> None:
+    configs = [r for r in rendered.of("ConfigMap") if r.name.startswith("device-plugin-config")]
+    assert [set(config.inputs["data"]) for config in configs] == [{"default", "ours"}]
+
+
+def test_where_no_runtime_brings_the_driver_the_agent_takes_its_library_from_the_host(rendered: Recorded) -> None:
+    spec = pod(rendered, "googles")
+    container = spec["containers"][0]
+    assert "runtimeClassName" not in spec
+    host = {v["name"]: v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v}
+    mounts = {m["name"]: m for m in container["volumeMounts"]}
+    assert host == {"driver": "/home/kubernetes/bin/nvidia"}
+    assert mounts["driver"]["readOnly"] is True
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert environment["LD_LIBRARY_PATH"] == mounts["driver"]["mountPath"] + "/lib64"
+    assert container["securityContext"]["privileged"] is True
+
+
+def test_beside_it_the_agent_keeps_its_runtime_class_and_has_no_privileges(rendered: Recorded) -> None:
+    spec = pod(rendered, "ours")
+    assert spec["runtimeClassName"] == "nvidia"
+    assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
+    assert "privileged" not in spec["containers"][0]["securityContext"]
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_agents_namespace_admits_what_its_pods_need(rendered: Recorded) -> None:
+    labels = rendered.one("Namespace", "gpu-platform-validation").inputs["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
