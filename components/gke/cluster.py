@@ -177,6 +177,7 @@ class GkeCluster(pulumi.ComponentResource):
                     for cidr in create.api_access
                 ],
                 gcp_public_cidrs_access_enabled=False,
+                private_endpoint_enforcement_enabled=True,
             ),
             # Identity: workloads have their own, nobody has a certificate or an old kind of permission.
             workload_identity_config=container.ClusterWorkloadIdentityConfigArgs(
