@@ -1,0 +1,144 @@
+"""Every form of GKE node pool that a stack can ask for, and one environment that has them all."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.components.conftest import Recorded
+
+ZONE = "us-central1-a"
+RESERVED = {"type": "reservation", "reservation": "h100-mega", "zone": ZONE}
+COMPACT = {"type": "compact"}
+CLUSTER: dict[str, Any] = {
+    "provider": "gke",
+    "name": "ml",
+    "project": "my-project",
+    "location": "us-central1",
+    "kubernetes": "1.35",
+    "create": {},
+}
+
+FORMS: dict[str, dict[str, Any]] = {
+    "a2-high": {"machine_type": "a2-highgpu-8g"},
+    "a2-ultra-own-mig": {
+        "machine_type": "a2-ultragpu-2g",
+        "workload": "development",
+        "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+    },
+    "a3-high": {"machine_type": "a3-highgpu-8g", "count": {"desired": 2}},
+    "a3-mega-reserved": {
+        "machine_type": "a3-megagpu-8g",
+        "count": {"desired": 4},
+        "zones": None,
+        "capacity": RESERVED,
+        "placement": COMPACT,
+    },
+    "a3-mega-block": {
+        "machine_type": "a3-megagpu-8g",
+        "count": {"desired": 4},
+        "zones": None,
+        "capacity": {**RESERVED, "project": "shared-capacity", "block": "block-3"},
+        "placement": {"type": "compact", "group": "policy-of-the-reservation"},
+    },
+    "a3-ultra": {"machine_type": "a3-ultragpu-8g", "count": {"desired": 2}},
+    "a3-ultra-flex": {
+        "machine_type": "a3-ultragpu-8g",
+        "count": {"desired": 0, "max": 8},
+        "capacity": {"type": "flex-start", "max_run_duration": "24h"},
+        "placement": COMPACT,
+    },
+    "a4": {"machine_type": "a4-highgpu-8g", "count": {"desired": 1}, "topology": {
+        "policy": "restricted", "scope": "pod", "memory": "static"}},
+    "a4-queued": {
+        "machine_type": "a4-highgpu-8g",
+        "count": {"desired": 0, "max": 8},
+        "capacity": {"type": "flex-start", "queued": True},
+    },
+    "g2-spot": {
+        "machine_type": "g2-standard-48",
+        "count": {"min": 0, "desired": 2, "max": 10},
+        "zones": [ZONE, "us-central1-b"],
+        "capacity": {"type": "spot"},
+        "workload": "inference",
+        "sharing": {"mode": "time-slicing", "replicas": 4},
+    },
+    "g2-steady": {
+        "machine_type": "g2-standard-4",
+        "count": {"min": 1, "desired": 2, "max": 4},
+        "workload": "inference",
+        "upgrade": {"strategy": "blue-green"},
+        "disk": {"size_gb": 100, "type": "pd-ssd", "kms_key": "projects/p/locations/l/keyRings/r/cryptoKeys/k"},
+    },
+    "g2-ubuntu": {"machine_type": "g2-standard-4", "workload": "inference", "image": {"family": "ubuntu"}},
+    "gke-time-sharing": {
+        "machine_type": "g2-standard-12",
+        "workload": "inference",
+        "device_plugin": "provider",
+        "sharing": {"mode": "time-slicing", "replicas": 6},
+    },
+    "gke-mps": {
+        "machine_type": "g2-standard-12",
+        "workload": "inference",
+        "device_plugin": "provider",
+        "sharing": {"mode": "mps", "replicas": 3},
+    },
+    "gke-partitions": {
+        "machine_type": "a2-highgpu-1g",
+        "workload": "development",
+        "device_plugin": "provider",
+        "sharing": {"mode": "mig", "layout": {"1g.5gb": 7}},
+    },
+    "g4": {"machine_type": "g4-standard-48", "workload": "inference", "taints": [
+        {"key": "team", "value": "vision", "effect": "NoExecute"},
+        {"key": "slow", "value": "yes", "effect": "PreferNoSchedule"}]},
+}  # fmt: skip
+
+
+def gke_pool(name: str, **said: Any) -> dict[str, Any]:
+    """Return a pool of a stack file: one training node in one zone but for what is said; None drops a field."""
+    filled = {
+        "name": name,
+        "machine_type": "a3-megagpu-8g",
+        "count": {"desired": 1},
+        "zones": [ZONE],
+        "workload": "training",
+        **said,
+    }
+    return {key: value for key, value in filled.items() if value is not None}
+
+
+def gke_environment(*pools: dict[str, Any], **cluster: Any) -> dict[str, Any]:
+    """Return a platform object."""
+    return {"kind": "environment", "cluster": {**CLUSTER, **cluster}, "pools": list(pools)}
+
+
+def record_gke(*pools: dict[str, Any], **cluster: Any) -> Recorded:
+    """Return what the program registers, with every cloud output unknown."""
+    return _record(json.dumps(gke_environment(*pools, **cluster)))
+
+
+@cache
+def _record(platform: str) -> Recorded:
+    parsed = json.loads(platform)
+    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test"))
+    return Recorded(record_stack(loaded))
+
+
+def recorded_of(form: str) -> Recorded:
+    """Return an environment with a pool of that form; one on Ubuntu stands alone, as one cluster must have it."""
+    alone = "image" in FORMS[form]
+    forms = {form: FORMS[form]} if alone else {name: said for name, said in FORMS.items() if "image" not in said}
+    return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
+
+
+def node_pool_of(name: str, recorded: Recorded | None = None) -> ResourceRecord:
+    """Return the node pool of the pool `name`."""
+    found = [one for one in (recorded or recorded_of(name)).of("NodePool") if one.name == name]
+    (only,) = [one for one in found if one.type.startswith("gcp")]
+    return only
