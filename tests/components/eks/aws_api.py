@@ -118,6 +118,7 @@ _PLAUSIBLE = {
     "groupid": "sg-0123456789abcdef0",
     "groups": "sg-0123456789abcdef0",
     "vpcid": "vpc-0123456789abcdef0",
+    "rolename": "unknown",
     "arn": "arn:aws:iam::123456789012:role/unknown",
     "role": "arn:aws:iam::123456789012:role/unknown",
     "version": "1",

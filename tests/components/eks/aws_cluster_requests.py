@@ -92,18 +92,11 @@ def _route(operation: str, table: str, route: Inputs) -> Call:
 
 
 def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
-    """The provider makes none: it takes the rules of the one that is there."""
+    """The provider makes none: it looks up the one that is there, and revokes the rules that it finds in it."""
     if set(inputs) - {"vpcId", "ingress", "egress", "tags"} or inputs["ingress"] or inputs["egress"]:
         raise NotInTheApi(f"a default security group has no mapping for {inputs}")
     filters = [{"name": "vpc-id", "values": [inputs["vpcId"]]}, {"name": "group-name", "values": ["default"]}]
-    everything = {"ipProtocol": "-1"}
-    ingress = {**everything, "userIdGroupPairs": [{"groupId": OWN_ID}]}
-    egress = {**everything, "ipRanges": [{"cidrIp": "0.0.0.0/0"}]}
-    return [
-        call("ec2", "DescribeSecurityGroups", {"filters": filters}),
-        call("ec2", "RevokeSecurityGroupIngress", {"groupId": OWN_ID, "ipPermissions": [ingress]}),
-        call("ec2", "RevokeSecurityGroupEgress", {"groupId": OWN_ID, "ipPermissions": [egress]}),
-    ]
+    return [call("ec2", "DescribeSecurityGroups", {"filters": filters})]
 
 
 def _key(_: str, inputs: Inputs) -> list[Call]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import boto3
+import pytest
 import requests
 from botocore import xform_name
 from moto.server import ThreadedMotoServer
@@ -23,7 +24,13 @@ from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 
 REGION = "us-east-2"
-_RESPONSES = {"ec2": "EC2Response", "eks": "EKSResponse", "iam": "IamResponse", "logs": "LogsResponse"}
+_RESPONSES = {
+    "ec2": "EC2Response",
+    "eks": "EKSResponse",
+    "iam": "IamResponse",
+    "kms": "KmsResponse",
+    "logs": "LogsResponse",
+}
 
 Answer = Mapping[str, Any]
 
@@ -37,6 +44,7 @@ class MotoCloud:
         self.not_in_moto: list[Call] = []
         self.ids: dict[str, str] = {}
         """By URN: what is there."""
+        self.cluster_security_group_id = ""
 
     def client(self, service: str) -> Any:
         return boto3.client(
@@ -57,10 +65,20 @@ class MotoCloud:
             assert not wrong, (record.urn, wrong)
             answer = self._send(call)
             if index == 0:
-                made = _turned_out(record, call.parameters, answer)
+                made = _turned_out(record, answer)
+                if call.operation == "CreateCluster":
+                    made["vpcConfig"] |= self._as_eks_does(call.parameters["resourcesVpcConfig"]["subnetIds"])
                 own_id = made["id"]
         self.ids[record.urn] = own_id
         return own_id, made
+
+    def _as_eks_does(self, subnets: list[str]) -> dict[str, str]:
+        """EKS makes a security group for control plane and nodes, which moto leaves out."""
+        ec2 = self.client("ec2")
+        vpc_id = ec2.describe_subnets(SubnetIds=subnets)["Subnets"][0]["VpcId"]
+        made = ec2.create_security_group(GroupName="eks-cluster-sg", Description="made by EKS", VpcId=vpc_id)
+        self.cluster_security_group_id = made["GroupId"]
+        return {"clusterSecurityGroupId": made["GroupId"], "vpcId": vpc_id}
 
     def _send(self, call: Call) -> Answer:
         if not moto_has(call):
@@ -84,7 +102,7 @@ def _with_own_id(value: Any, own_id: str) -> Any:
     return own_id if value == OWN_ID else value
 
 
-def _turned_out(record: ResourceRecord, parameters: Answer, answer: Answer) -> dict[str, Any]:
+def _turned_out(record: ResourceRecord, answer: Answer) -> dict[str, Any]:
     """Return a resource's id and outputs, as the provider reads them from AWS's answer."""
     maker = _OUTPUTS.get(record.type)
     if maker is not None and answer:
@@ -108,13 +126,42 @@ def _cluster(answer: Answer) -> dict[str, Any]:
     }
 
 
+def _at(*path: str | int) -> Callable[[Any], dict[str, Any]]:
+    """Where AWS's answer has the id, where that is all that the program asks for."""
+
+    def found(answer: Any) -> dict[str, Any]:
+        for step in path:
+            answer = answer[step]
+        return {"id": answer}
+
+    return found
+
+
 _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "aws:eks/cluster:Cluster": _cluster,
+    "aws:ec2/vpc:Vpc": _at("Vpc", "VpcId"),
+    "aws:ec2/subnet:Subnet": _at("Subnet", "SubnetId"),
+    "aws:ec2/internetGateway:InternetGateway": _at("InternetGateway", "InternetGatewayId"),
+    "aws:ec2/eip:Eip": _at("AllocationId"),
+    "aws:ec2/natGateway:NatGateway": _at("NatGateway", "NatGatewayId"),
+    "aws:ec2/routeTable:RouteTable": _at("RouteTable", "RouteTableId"),
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": _at("AssociationId"),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": _at("VpcEndpoint", "VpcEndpointId"),
+    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": _at("SecurityGroups", 0, "GroupId"),
+    "aws:ec2/securityGroup:SecurityGroup": _at("GroupId"),
+    "aws:kms/key:Key": lambda answer: {
+        "id": answer["KeyMetadata"]["KeyId"],
+        "arn": answer["KeyMetadata"]["Arn"],
+    },
+    "aws:iam/role:Role": lambda answer: {
+        "id": answer["Role"]["RoleName"],
+        "name": answer["Role"]["RoleName"],
+        "arn": answer["Role"]["Arn"],
+    },
     "aws:ec2/launchTemplate:LaunchTemplate": lambda answer: {
         "id": answer["LaunchTemplate"]["LaunchTemplateId"],
         "latestVersion": answer["LaunchTemplate"]["LatestVersionNumber"],
     },
-    "aws:ec2/securityGroup:SecurityGroup": lambda answer: {"id": answer["GroupId"]},
+    "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": lambda answer: {
         "id": f"{answer['nodegroup']['clusterName']}:{answer['nodegroup']['nodegroupName']}",
         "nodeGroupName": answer["nodegroup"]["nodegroupName"],
@@ -125,14 +172,16 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 
 @contextmanager
 def moto_cloud() -> Iterator[MotoCloud]:
-    """Run an empty account."""
+    """Run an empty account; AWS's own policies are in it, so that no role gets one that does not exist."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        endpoint = f"http://{host}:{port}"
-        requests.post(f"{endpoint}/moto-api/reset", timeout=10).raise_for_status()
-        yield MotoCloud(endpoint)
-    finally:
-        server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            endpoint = f"http://{host}:{port}"
+            requests.post(f"{endpoint}/moto-api/reset", timeout=10).raise_for_status()
+            yield MotoCloud(endpoint)
+        finally:
+            server.stop()

@@ -20,7 +20,7 @@ TRAINING = FORMS["p5-block"]
 
 
 def rendered(form: dict[str, Any]) -> Recorded:
-    """Record a pool on a cluster that is there, whose subnets are known."""
+    """Record a pool on a cluster that is there."""
     return record_eks(form, cluster=EXISTING)
 
 
@@ -34,6 +34,16 @@ def node_group_record(form: dict[str, Any]) -> ResourceRecord:
 
 def node_group(form: dict[str, Any]) -> dict[str, Any]:
     return dict(node_group_record(form).inputs)
+
+
+def subnets_of(form: dict[str, Any]) -> list[str]:
+    """The subnets, on a cluster that the program makes, whose ids the node group gets."""
+    recorded = record_eks(form)
+    record = recorded.one("NodeGroup", "train")
+    by_urn = {one.urn: one.name for one in recorded.of("Subnet")}
+    found = [by_urn[urn] for urn in record.property_dependencies["subnetIds"] if urn in by_urn]
+    assert len(record.inputs["subnetIds"]) == len(found)
+    return found
 
 
 def interfaces(form: dict[str, Any]) -> dict[tuple[int, int], str]:
@@ -154,7 +164,7 @@ def test_eks_4_with_a_reservation_use_its_group_or_none(form: str) -> None:
 
 @pytest.mark.parametrize("form", EFA_FORMS)
 def test_eks_4_one_zone_only(form: str) -> None:
-    assert node_group(FORMS[form])["subnetIds"] == [EXISTING["subnets"][ZONE]]
+    assert subnets_of(FORMS[form]) == [f"ml-private-{ZONE}"]
 
 
 # 5. Capacity
@@ -248,14 +258,17 @@ def test_eks_7_kubelet_config_topology_manager_policy_scope_and_cpu_manager_poli
     assert kubelet["cpuManagerPolicy"] == "static"
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_eks_7_static_memory_without_reserved_memory_stops_the_kubelet_so_they_come_together(form: str) -> None:
-    if FORMS[form].get("image") or "userData" not in template(FORMS[form]):
-        return
-    kubelet = node_config(FORMS[form])["spec"].get("kubelet", {}).get("config", {})
-    static = kubelet.get("memoryManagerPolicy") == "Static"
-    assert static == (form == "p5-static-memory")
-    assert static == bool(kubelet.get("reservedMemory"))
+def test_eks_7_static_memory_without_reserved_memory_stops_the_kubelet_so_they_come_together() -> None:
+    kubelet = node_config(FORMS["p5-static-memory"])["spec"]["kubelet"]["config"]
+    assert kubelet["memoryManagerPolicy"] == "Static"
+    assert [one["numaNode"] for one in kubelet["reservedMemory"]] == [0]
+    assert kubelet["reservedMemory"][0]["limits"]["memory"]
+
+
+def test_eks_7_no_reserved_memory_without_static_memory() -> None:
+    kubelet = node_config(TRAINING)["spec"]["kubelet"]["config"]
+    assert "memoryManagerPolicy" not in kubelet
+    assert "reservedMemory" not in kubelet
 
 
 def test_eks_7_a_topology_policy_without_static_cpu_is_a_no_op_so_bottlerocket_has_both() -> None:
@@ -287,8 +300,9 @@ def test_eks_8_ami_type_is_left_out_beside_an_own_image() -> None:
 
 
 def test_eks_8_one_subnet_in_the_offerings_zone() -> None:
-    form = {**FORMS["p5-block"], "capacity": {**BLOCK, "zone": "us-east-2b"}}
-    assert node_group(form)["subnetIds"] == [EXISTING["subnets"]["us-east-2b"]]
+    assert subnets_of({**FORMS["p5-block"], "capacity": {**BLOCK, "zone": "us-east-2b"}}) == [
+        "ml-private-us-east-2b"
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)

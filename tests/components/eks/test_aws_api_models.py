@@ -1,0 +1,116 @@
+"""What is rendered for EKS, held against botocore's models of the AWS API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.engine.record import ResourceRecord
+from tests.components.conftest import Recorded
+from tests.components.eks.aws_api import Call, NotInTheApi, call, service_model
+from tests.components.eks.aws_model import problems
+from tests.components.eks.aws_requests import requests_of
+from tests.components.eks.conftest import CREATED, EXISTING, record_eks
+from tests.components.eks.pool_forms import FORMS
+
+CLUSTERS = {"created": CREATED, "existing": EXISTING}
+
+
+def of_aws(recorded: Recorded) -> list[ResourceRecord]:
+    """What the program makes of AWS; what it only reads is left out."""
+    return [r for r in recorded.resources if r.type.startswith("aws:") and not r.external]
+
+
+def pool_record(kind: str, form: str = "p5-block") -> ResourceRecord:
+    return record_eks(FORMS[form]).one(kind, "train")
+
+
+def changed(record: ResourceRecord, **inputs: Any) -> ResourceRecord:
+    return replace(record, inputs={**record.inputs, **inputs})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_the_requests_of_every_form_of_pool_pass_the_parameter_validation_of_the_aws_api(
+    form: str, cluster: str
+) -> None:
+    records = of_aws(record_eks(FORMS[form], cluster=CLUSTERS[cluster]))
+    assert {"NodeGroup", "LaunchTemplate"} <= {r.type.rsplit(":", 1)[-1] for r in records}
+    for record in records:
+        for request in requests_of(record):
+            assert problems(request) == [], record.urn
+
+
+def test_every_machine_type_of_the_catalogue_is_an_instance_type_of_ec2() -> None:
+    known = service_model("ec2").shape_for("InstanceType").metadata["enum"]
+    ours = [name for name, machine in load_catalog().machine_types.items() if machine.provider == "aws"]
+    assert ours
+    assert [name for name in ours if name not in known] == []
+
+
+def test_every_node_image_of_the_catalogue_is_an_ami_type_of_eks() -> None:
+    known = service_model("eks").shape_for("AMITypes").metadata["enum"]
+    images = [image for image in load_catalog().node_images.values() if image.provider == "aws"]
+    ours = [ami_type for image in images for ami_type in image.image_types.values()]
+    assert ours
+    assert [name for name in ours if name not in known] == []
+
+
+# The checks themselves: each of these would otherwise let a wrong input through unseen.
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "said"),
+    [
+        ("LaunchTemplate", {"placementGroup": "ml"}, "LaunchTemplateData.placementGroup"),
+        ("LaunchTemplate", {"placement": {"groupNam": "ml"}}, "Placement.groupNam"),
+        ("LaunchTemplate", {"networkInterfaces": [{"subnet": "subnet-0"}]}, r"NetworkInterfaces\[0\].subnet"),
+        ("NodeGroup", {"capacityReservation": "cr-0"}, "CreateNodegroup.capacityReservation"),
+        ("NodeGroup", {"updateConfig": {"maxSurge": 1}}, "updateConfig.maxSurge"),
+    ],
+)
+def test_an_input_that_the_api_does_not_have_stops_the_mapping(
+    kind: str, inputs: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(NotInTheApi, match=said):
+        requests_of(changed(pool_record(kind), **inputs))
+
+
+def test_a_resource_without_a_mapping_stops_it() -> None:
+    unknown = replace(pool_record("NodeGroup"), type="aws:ec2/fleet:Fleet")
+    with pytest.raises(NotInTheApi, match="Fleet"):
+        requests_of(unknown)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "said"),
+    [
+        ("NodeGroup", {"capacityType": "CAPACITY-BLOCK"}, "capacityType"),
+        ("NodeGroup", {"amiType": "AL2023_x86_64_GPU"}, "amiType"),
+        ("NodeGroup", {"taints": [{"key": "nvidia.com/gpu", "value": "", "effect": "NoSchedule"}]}, "effect"),
+        ("NodeGroup", {"taints": [{"key": "k" * 64, "value": "", "effect": "NO_SCHEDULE"}]}, "key"),
+        ("NodeGroup", {"scalingConfig": {"minSize": 0, "maxSize": 0, "desiredSize": 0}}, "maxSize"),
+        ("NodeGroup", {"tags": {str(number): "" for number in range(51)}}, "tags"),
+        ("LaunchTemplate", {"instanceType": "p5.24xlarge"}, "InstanceType"),
+        ("LaunchTemplate", {"instanceMarketOptions": {"marketType": "CAPACITY_BLOCK"}}, "MarketType"),
+        ("LaunchTemplate", {"userData": ["not a text"]}, "UserData"),
+    ],
+)
+def test_a_value_that_the_api_refuses_is_a_problem(kind: str, inputs: dict[str, Any], said: str) -> None:
+    (request,) = requests_of(changed(pool_record(kind), **inputs))
+    assert [found for found in problems(request) if said in found]
+
+
+def test_a_missing_parameter_is_a_problem() -> None:
+    record = pool_record("NodeGroup")
+    without_role = {key: value for key, value in record.inputs.items() if key != "nodeRoleArn"}
+    (request,) = requests_of(replace(record, inputs=without_role))
+    assert "nodeRole" in problems(request)[0]
+
+
+def test_the_providers_words_become_the_apis() -> None:
+    request = call("ec2", "CreatePlacementGroup", {"groupName": "ml", "strategy": "cluster"})
+    assert request == Call("ec2", "CreatePlacementGroup", {"GroupName": "ml", "Strategy": "cluster"})
