@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec.problems import problems_of
-from policies import mig, nodes, sharing, tenants, workloads
+from policies import mig, nodes, plugins, sharing, tenants, workloads
 from policies._judge import Judgement, Violation, judge
 from policies._rule import Level, Rule, Settings
 from policies._stack import Stack
@@ -21,6 +21,7 @@ _RULES: tuple[Rule[Any, Any], ...] = (
     *sharing.RULES,
     *mig.RULES,
     *nodes.RULES,
+    *plugins.RULES,
     *workloads.RULES,
     *tenants.RULES,
 )

@@ -97,7 +97,11 @@ def gke_node_pool(**node_config: Any) -> Record:
             "nodeConfig": {
                 "machineType": "a3-highgpu-8g",
                 "guestAccelerators": [{"type": "nvidia-h100-80gb", "count": 8}],
-                "labels": {"gpu-platform.dev/pool": "train", "gpu-platform.dev/workload": "training"},
+                "labels": {
+                    "gpu-platform.dev/pool": "train",
+                    "gpu-platform.dev/workload": "training",
+                    "gke-no-default-nvidia-gpu-device-plugin": "true",
+                },
                 "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}],
                 "kubeletConfig": {
                     "cpuManagerPolicy": "static",

@@ -8,7 +8,7 @@ import sys
 
 from policies import Level, Severity, rules
 
-THIRTEEN = {
+FOURTEEN = {
     "gpu-namespace-quota",
     "gpu-node-taint",
     "gpu-requests-equal-limits",
@@ -18,6 +18,7 @@ THIRTEEN = {
     "mig-live-change",
     "mig-on-unsupported-gpu",
     "mig-strategy-consistent",
+    "plugin-ownership",
     "sharing-for-training",
     "sharing-rename",
     "sharing-replicas-bounded",
@@ -25,10 +26,10 @@ THIRTEEN = {
 }
 
 
-def test_the_thirteen_rules_are_there_each_once():
+def test_the_fourteen_rules_are_there_each_once():
     ids = [rule.id for rule in rules()]
     assert len(ids) == len(set(ids))
-    assert set(ids) == THIRTEEN
+    assert set(ids) == FOURTEEN
 
 
 def test_every_rule_says_in_one_sentence_what_is_right_and_why():

@@ -1,0 +1,96 @@
+"""Rules about who offers a node's GPUs to Kubernetes.
+
+Sources: GKE docs on GPUs and NVIDIA GPU Operator docs, "Google GKE"; bottlerocket.dev, kubelet-device-plugins;
+GPU Operator v26.7.0, controllers/state_manager.go (node labels of operands).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.gke.node import NO_DEVICE_PLUGIN_LABEL
+from policies._gpu_operator import operator
+from policies._inputs import Value
+from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, Pool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import Stack
+
+_KEEP_OFF: Final = (names.DEPLOY_OPERANDS_LABEL, "nvidia.com/gpu.deploy.device-plugin")
+
+
+def _two_plugins(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+    own = _own_plugin(stack, pool)
+    if own is None or not _operators_plugin_runs(stack, pool):
+        return
+    whose, place, fix = own
+    yield Breach(
+        at=place,
+        found=f"two device plugins on pool {pool.name!r}: {whose} and the GPU Operator's",
+        allowed="one: two count the same GPUs twice and give one GPU to two pods",
+        fix=f"label the nodes {names.DEPLOY_OPERANDS_LABEL}=false, or {fix}",
+    )
+
+
+def _operators_plugin_runs(stack: Stack, pool: Pool) -> bool:
+    """Return whether the operator of the stack runs its device plugin on the nodes. Raises NotVisible."""
+    found = operator(stack)
+    if found is None:
+        return False
+    enabled = found.values.get("devicePlugin", "enabled")
+    if enabled.present and not enabled.truth():
+        return False
+    return all(pool.label(key).text() != "false" for key in _KEEP_OFF)
+
+
+def _own_plugin(stack: Stack, pool: Pool) -> tuple[str, Value, str] | None:
+    """Return the device plugin that comes with the nodes: whose, where that is said, and how to be without it.
+
+    Raises NotVisible.
+    """
+    inputs = pool.resource.inputs
+    if pool.resource.type == GKE_NODE_POOL:
+        label = pool.label(NO_DEVICE_PLUGIN_LABEL)
+        if not pool.has_gpus or label.text() == "true":
+            return None
+        fix = f"label them {NO_DEVICE_PLUGIN_LABEL}=true, with GKE's driver installation disabled"
+        return "GKE's own", label, fix
+    image = None
+    if pool.resource.type == EKS_NODE_GROUP:
+        image = inputs.get("amiType")
+    elif pool.resource.kind == "karpenter.sh/NodePool" and pool.has_gpus:
+        image = _karpenter_image(stack, inputs)
+    text = (image.text() or "").casefold() if image is not None else ""
+    if image is None or not text.startswith("bottlerocket"):
+        return None
+    # Images without NVIDIA's stack have no plugin; Karpenter takes the one with it for GPU nodes by itself.
+    if pool.resource.type == EKS_NODE_GROUP and not pool.has_gpu_mark:
+        return None
+    return "Bottlerocket's own", image, "take an image of AL2023"
+
+
+def _karpenter_image(stack: Stack, inputs: Value) -> Value | None:
+    wanted = inputs.get("spec", "template", "spec", "nodeClassRef", "name").text()
+    for node_class in stack.of_kind("karpenter.k8s.aws/EC2NodeClass"):
+        if node_class.object_name == wanted:
+            family = node_class.inputs.get("spec", "amiFamily")
+            if family.present:
+                return family
+            for term in node_class.inputs.get("spec", "amiSelectorTerms").items():
+                if term.get("alias").present:
+                    return term.get("alias")
+    return None
+
+
+plugin_ownership = Rule(
+    id="plugin-ownership",
+    severity=Severity.CRITICAL,
+    level=Level.MANDATORY,
+    description="One device plugin offers a node's GPUs: with two, the same GPU is counted and granted twice.",
+    subjects=lambda stack: stack.view(pools),
+    check=_two_plugins,
+    settings=Settings,
+)
+
+RULES = (plugin_ownership,)
