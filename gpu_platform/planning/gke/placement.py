@@ -57,7 +57,9 @@ def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpF
     if pool.capacity.type == "reservation":
         return "a reservation has a placement of its own; another one would keep nodes out of it"
     if not family.compact_placement:
-        return f"{machine.name} has no compact placement"
+        return (
+            f"{machine.name} is placed by its NVLink domain: make a workload policy and name it in placement.group"
+        )
     if isinstance(pool.capacity, FlexStart):
         if pool.capacity.queued:
             return "queued provisioning takes no compact placement"
@@ -98,7 +100,15 @@ def check_placement(
             "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
             "see gcloud compute resource-policies list, or leave it out",
         )
-    _check_compact(pool, machine, cluster, catalog.gcp_family(machine), here.at("type"))
+    family = catalog.gcp_family(machine)
+    if not family.compact_placement and placement.group is None:
+        here.at("group").add(
+            f"none on {machine.name}",
+            f"a workload policy: {family.name} machines are placed by their NVLink domain, and the program makes "
+            "compact policies alone",
+            "make one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
+        )
+    _check_compact(pool, machine, cluster, family, here.at("type"))
 
 
 def _check_compact(
@@ -111,12 +121,6 @@ def _check_compact(
             "exactly one zone: a compact placement policy keeps nodes within one",
             f"write zones: [{zones[0] if zones else cluster.location + '-a'}]",
         )
-    if not family.compact_placement:
-        here.add(
-            f"'compact' on {machine.name}",
-            f"none: {family.name} machines are placed by their NVLink domain, with a workload policy",
-            "write type: none",
-        )
     if not isinstance(pool.capacity, FlexStart):
         return
     if pool.capacity.queued:
@@ -125,7 +129,7 @@ def _check_compact(
             "none: GKE takes no compact placement for nodes of a ProvisioningRequest",
             "write type: none, or remove capacity.queued",
         )
-    elif family.compact_placement and not family.compact_with_flex_start:
+    elif not family.compact_with_flex_start:
         here.add(
             f"'compact' with flex-start on {machine.name}",
             "none: of the GPU machines only a3-ultragpu and a4-highgpu take both",
