@@ -133,11 +133,16 @@ def schema(
 
 
 @app.command()
-def doctor(output: FormatOption = Format.TEXT) -> None:
-    """Say what is installed here, what is missing, and what to do."""
+def doctor(
+    stack: Annotated[
+        str | None, typer.Argument(metavar="[STACK]", help="Say as well what an `up` of this stack needs.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Say what is installed here, what is missing, and what to do; of a stack, what its `up` needs."""
     from gpu_platform.cli.doctor import examine
 
-    _leave(examine(as_json=output is Format.JSON))
+    _leave(examine(stack, as_json=output is Format.JSON))
 
 
 @app.command("node-check")

@@ -8,19 +8,24 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from gpu_platform.errors import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One thing that some command needs: what was found (empty: missing), what for, and what to do."""
+    """One thing that some command needs: what was found (empty: missing), what for, and what to do.
+
+    `known` False: this machine cannot tell, somebody has to ask.
+    """
 
     name: str
     found: str
     needed_for: str
     required: bool
     remedy: str
+    known: bool = True
 
 
 def _version(*command: str) -> str:
@@ -110,14 +115,30 @@ def tools() -> list[Tool]:
     ]
 
 
-def examine(*, as_json: bool) -> ExitCode:
-    """Print every tool; a finding where something required is missing."""
+def examine(stack: str | None, *, as_json: bool) -> ExitCode:
+    """Print every tool, and what a stack needs where one is named; a finding where a required thing is missing."""
     found = tools()
+    needs: list[Tool] = []
+    if stack is not None:
+        from gpu_platform.cli.doctor_stack import needs_of
+
+        needs = needs_of(stack)
     if as_json:
-        print(json.dumps({"version": 1, "tools": [asdict(tool) for tool in found]}, indent=2))
+        document: dict[str, Any] = {"version": 1, "tools": [asdict(tool) for tool in found]}
+        if stack is not None:
+            document["stack"] = {"name": stack, "needs": [asdict(need) for need in needs]}
+        print(json.dumps(document, indent=2))
     else:
-        for tool in found:
-            mark = "ok     " if tool.found else "MISSING" if tool.required else "absent "
-            print(f"{mark} {tool.name:<22} {tool.found or tool.remedy}  (for: {tool.needed_for})")
-    missing = any(tool.required and not tool.found for tool in found)
+        _show(found)
+        if stack is not None:
+            print(f"\nan `up` of stack {stack} needs:")
+            _show(needs)
+    missing = any(tool.required and not tool.found for tool in (*found, *needs))
     return ExitCode.FINDING if missing else ExitCode.GOOD
+
+
+def _show(found: list[Tool]) -> None:
+    width = max(len(tool.name) for tool in found)
+    for tool in found:
+        mark = "ok" if tool.found else "ASK" if not tool.known else "MISSING" if tool.required else "absent"
+        print(f"{mark:<7} {tool.name:<{width}} {tool.found or tool.remedy}  (for: {tool.needed_for})")

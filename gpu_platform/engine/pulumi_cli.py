@@ -36,7 +36,7 @@ class Unusable(Exception):  # an answer, not an error: another engine may serve
 
 
 def find_cli(*, install: bool) -> PulumiCli:
-    """Return the CLI on PATH, or else, with `install`, the one of the SDK's version in the cache.
+    """Return the CLI on PATH, or else the one of the SDK's version in the cache; with `install` it is put there.
 
     Raises Unusable where neither can be had, and where no backend is chosen that would keep the state.
     """
@@ -51,9 +51,9 @@ def find_cli(*, install: bool) -> PulumiCli:
         reason = "pulumi is not on PATH"
     except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
         reason = f"the pulumi on PATH is not used: {_first_line(error)}"
-    if not install or os.environ.get(NO_INSTALL_VARIABLE) == "1":
-        raise Unusable(reason)
     root = cache_dir() / "pulumi" / str(wanted)
+    if not _is_installed(root) and (not install or os.environ.get(NO_INSTALL_VARIABLE) == "1"):
+        raise Unusable(reason)
     try:
         command = _installed(root, wanted)
     except Unusable as error:
@@ -81,9 +81,13 @@ def chosen_backend() -> str:
     return credentials.get("current") or ""
 
 
+def _is_installed(root: Path) -> bool:
+    return (root / "bin" / "pulumi").exists()
+
+
 def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
     """Return the CLI in `root`, downloaded by the Automation API's installer where it is not there yet."""
-    if not (root / "bin" / "pulumi").exists():
+    if not _is_installed(root):
         _install(root, wanted)
     try:
         return automation.PulumiCommand(root=str(root), version=wanted)

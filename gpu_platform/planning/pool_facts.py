@@ -6,6 +6,7 @@ that they come back from any engine's state as they went in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
     match pool.cloud:
         case EksPoolPlan() as cloud:
             assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
-            return {**_eks_cluster(cluster), **_eks(cloud)}
+            return {**_eks_cluster(cluster), **_eks(cloud, cluster)}
         case KarpenterPoolPlan() as cloud:
             assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
             return {**_eks_cluster(cluster), **_karpenter(pool, cloud)}
@@ -77,19 +78,29 @@ def _eks_cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
     }
 
 
-def _eks(cloud: EksPoolPlan) -> Mapping[str, str]:
+def _zones_of(cluster: EksClusterPlan) -> tuple[str, ...]:
+    """Return the zones of a new VPC: a pool that names none has subnets in all of them."""
+    return tuple(one.zone for one in cluster.create.vpc.zones) if cluster.create is not None else ()
+
+
+def _interfaces(cloud: EksPoolPlan) -> str:
+    if not cloud.interfaces:
+        return NOTHING
+    counts = Counter(one.interface_type for one in cloud.interfaces)
+    readable = _listed(f"{count} x {kind}" for kind, count in counts.items())
+    return f"{readable} ({content_hash(plan_as_json(cloud.interfaces))})"
+
+
+def _eks(cloud: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
         "ami_type": cloud.ami_type or "CUSTOM",
         "capacity_type": cloud.capacity_type,
-        "subnet_ids": _listed(cloud.zones) or "all of the cluster's",
+        "subnet_ids": _listed(cloud.zones or _zones_of(cluster)) or "all of the cluster's",
         "instance_type": cloud.instance_type,
         "image_id": cloud.ami or NOTHING,
         "capacity_reservation": cloud.capacity_reservation or NOTHING,
         "placement_group": cloud.placement_group.name if cloud.placement_group is not None else NOTHING,
-        "network_interfaces": _listed(
-            f"card {one.network_card_index} device {one.device_index} {one.interface_type}"
-            for one in cloud.interfaces
-        ),
+        "network_interfaces": _interfaces(cloud),
         "block_device_mappings": _listed(
             _listed(
                 (

@@ -94,6 +94,15 @@ def test_the_installed_version_is_taken_where_path_has_none(tmp_path: Path, back
     assert choice.cli.command.command == str(program)
 
 
+def test_a_version_that_is_installed_already_is_taken_where_nothing_may_be_downloaded(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_PLATFORM_NO_INSTALL", "1")
+    put_pulumi(tmp_path / "cache/pulumi" / SDK / "bin", SDK)
+
+    assert choose_engine(PLAIN, install=False).engine is EngineName.PULUMI
+
+
 def test_an_installer_without_network_gives_way_to_the_embedded_engine(backend: str) -> None:
     choice = choose_engine(PLAIN)
 

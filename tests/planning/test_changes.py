@@ -12,11 +12,14 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import PoolChange, pool_changes
 from gpu_platform.planning.eks.plan import (
+    CreateEksPlan,
     EksClusterPlan,
     EksPoolPlan,
     KarpenterPoolPlan,
     NetworkInterface,
     PlacementGroup,
+    VpcPlan,
+    ZoneSubnets,
 )
 from gpu_platform.planning.gke.plan import (
     Accelerator,
@@ -234,6 +237,22 @@ def test_a_cluster_that_is_replaced_takes_every_pool_with_it() -> None:
         assert what(eks(), eks(dataclasses.replace(EKS, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
     for field in ("name", "project", "location"):
         assert what(gke(), gke(dataclasses.replace(GKE, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
+
+
+def test_a_pool_without_zones_is_replaced_where_another_pool_brings_a_zone_to_the_new_vpc() -> None:
+    def with_zones(*zones: str) -> EnvironmentPlan:
+        subnets = tuple(ZoneSubnets(zone=zone, private_cidr="", public_cidr="") for zone in zones)
+        create = filled(CreateEksPlan, vpc=VpcPlan(cidr="10.0.0.0/16", zones=subnets, nat="one"))
+        return eks(dataclasses.replace(EKS, create=create), zones=())
+
+    (change,) = changes(with_zones("us-east-2a"), with_zones("us-east-2a", "us-east-2b"))
+    (cause,) = change.causes
+    assert (change.effect, cause.field, cause.old, cause.new) == (
+        "replaced",
+        "pools[0].zones",
+        "us-east-2a",
+        "us-east-2a, us-east-2b",
+    )
 
 
 def test_reserved_capacity_is_deleted_first_and_other_capacity_after_the_new_pool_is_there() -> None:

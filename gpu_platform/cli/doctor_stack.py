@@ -1,0 +1,157 @@
+"""`gpu-platform doctor STACK`: what an `up` of that stack needs, and whether it is here.
+
+Asks no network and needs no credentials, so it says of some things only that somebody has to ask for them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.doctor import Tool
+from gpu_platform.credentials import aws_sources, google_sources
+from gpu_platform.engine.objects import only_pulumi_can_deploy
+from gpu_platform.engine.pulumi_cli import Unusable, find_cli
+from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import EksClusterPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan
+from gpu_platform.planning.needs import QuotaNeed, examples_left, gpu_quotas
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import load_stack
+
+_INSTALL_CLI = "the CLI comes from pulumi.com, or `up` fetches it"
+_KUBECONFIG_COMMANDS = {
+    "eks": ("aws", "install the AWS CLI: https://docs.aws.amazon.com/cli/"),
+    "gke": ("gke-gcloud-auth-plugin", "run gcloud components install gke-gcloud-auth-plugin"),
+}
+# IAM's names for services, where Pulumi's module has another.
+_AWS_SERVICES = {
+    "vpc": "ec2",
+    "cloudwatch/logGroup": "logs",
+    "cloudwatch/eventRule": "events",
+    "cloudwatch/eventTarget": "events",
+}
+# Roles that cover each service of Google Cloud that the program touches.
+_GOOGLE_ROLES = {
+    "compute": "roles/compute.admin",
+    "container": "roles/container.admin",
+    "kms": "roles/cloudkms.admin",
+    "projects": "roles/resourcemanager.projectIamAdmin",
+    "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
+}
+
+
+def needs_of(stack: str) -> list[Tool]:
+    """Return what an `up` of a stack needs; raises BadInput for a stack that has none, for it is wrong."""
+    loaded = load_stack(stack)
+    plan = loaded.plan
+    resources = record_stack(loaded).resources
+    found = [_pulumi(resources), *_plugins(resources)]
+    if plan.kind == "environment" and plan.cluster.cloud is not None:
+        found += [*_cloud(plan), _permissions(plan, resources)]
+    return found
+
+
+def _pulumi(resources: Iterable[ResourceRecord]) -> Tool:
+    try:
+        cli = find_cli(install=False)
+    except Unusable as reason:
+        needed = bool(only_pulumi_can_deploy(resources))
+        why = "it deploys this stack" if needed else "the embedded engine serves this stack without it"
+        return Tool("Pulumi CLI and backend", "", why, needed, f"{reason}; {_INSTALL_CLI}")
+    return Tool("Pulumi CLI and backend", cli.why, "it deploys this stack", True, _INSTALL_CLI)
+
+
+def _plugins(resources: Iterable[ResourceRecord]) -> Iterator[Tool]:
+    folder = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+    wanted = {
+        (_package(record), record.package_version)
+        for record in resources
+        if record.custom and record.package_version and not record.type.startswith("pulumi:pulumi:")
+    }
+    for package, version in sorted(wanted):
+        here = folder / f"resource-{package}-v{version}"
+        yield Tool(
+            f"provider plugin {package} {version}",
+            str(here) if here.is_dir() else "",
+            f"the Pulumi CLI creates resources of {package} with it",
+            False,
+            "nothing: the CLI downloads it; where it cannot, on another machine: "
+            f"pulumi plugin install resource {package} {version}",
+        )
+
+
+def _package(record: ResourceRecord) -> str:
+    return record.type.removeprefix(PROVIDER_PREFIX).partition(":")[0]
+
+
+def _cloud(plan: EnvironmentPlan) -> Iterator[Tool]:
+    command, install = _KUBECONFIG_COMMANDS[plan.cluster.provider]
+    yield Tool(
+        command,
+        shutil.which(command) or "",
+        "the cluster's kubeconfig gets its credentials from it",
+        True,
+        install,
+    )
+    match plan.cluster.cloud:
+        case EksClusterPlan() as cloud:
+            account = cloud.account or "whichever account the credentials are of"
+            yield _credentials("AWS", aws_sources(), account, "run aws configure sso, then aws sso login")
+        case GkeClusterPlan() as cloud:
+            login = "run gcloud auth application-default login"
+            yield _credentials("Google Cloud", google_sources(), f"project {cloud.project}", login)
+        case None:
+            return
+    for example in examples_left(plan):
+        yield Tool(example.field, "", f"found the example's {example.value}", True, example.fix)
+    for quota in gpu_quotas(plan, load_catalog()):
+        yield _quota(quota, plan.cluster.provider)
+
+
+def _credentials(cloud: str, sources: list[str], owner: str, login: str) -> Tool:
+    return Tool(
+        f"{cloud} credentials",
+        "; ".join(sources),
+        f"creating what the stack has in {owner}; whether they are valid is not asked",
+        False,
+        f"{login}; a role of the machine itself is not looked for, since only a network tells",
+    )
+
+
+def _quota(quota: QuotaNeed, provider: str) -> Tool:
+    console = "Service Quotas (ec2)" if provider == "eks" else "IAM & Admin, Quotas"
+    name = quota.name or "a quota whose name is not known here"
+    return Tool(
+        f"quota {name}",
+        "",
+        f"{quota.amount} {quota.unit} in {quota.region}: the most nodes of {', '.join(quota.pools)}",
+        False,
+        f"see whether you have as much: {console}",
+        known=False,
+    )
+
+
+def _permissions(plan: EnvironmentPlan, resources: Iterable[ResourceRecord]) -> Tool:
+    package = {"eks": "aws", "gke": "gcp"}[plan.cluster.provider]
+    types = {record.type for record in resources if record.custom and record.type.startswith(f"{package}:")}
+    if package == "aws":
+        services = sorted({_aws_service(each) for each in types})
+        wanted = ", ".join(f"{service}:*" for service in services) + " (iam with iam:PassRole)"
+        remedy = "whoever runs `up` must be among cluster.create.admins, or have an access entry of the cluster"
+    else:
+        services = sorted({each.split(":")[1].partition("/")[0] for each in types})
+        wanted = ", ".join(_GOOGLE_ROLES.get(service, f"a role for {service}") for service in services)
+        remedy = "the APIs compute.googleapis.com and container.googleapis.com must be enabled as well"
+    return Tool("permissions", "", f"creating, changing and deleting: {wanted}", False, remedy, known=False)
+
+
+def _aws_service(type_: str) -> str:
+    """Return IAM's name for the service of a resource type such as `aws:ec2/launchTemplate:LaunchTemplate`."""
+    path = type_.split(":")[1]
+    module = path.partition("/")[0]
+    return _AWS_SERVICES.get(path, _AWS_SERVICES.get(module, module))

@@ -1,0 +1,94 @@
+"""Which kind of cloud credentials this machine offers: from the environment and shared files, without a network.
+
+Nothing here reads a secret into a result: only where one would be found is told. An instance's own role is not
+looked for, since only a network tells.
+Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how Application Default Credentials
+work, and the Google provider's own variables; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+_AWS_PROFILE_KINDS: Final = {
+    "sso_session": "IAM Identity Center",
+    "sso_start_url": "IAM Identity Center",
+    "login_session": "console login",
+    "role_arn": "an assumed role",
+    "credential_process": "an external process",
+    "aws_access_key_id": "an access key",
+}
+_GOOGLE_VARIABLES: Final = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
+
+
+def aws_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the kinds of AWS credentials found, the one that is taken first."""
+    return list(_aws(environment))
+
+
+def google_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the kinds of Google Cloud credentials found, the one that is taken first."""
+    return list(_google(environment))
+
+
+def _aws(environment: Mapping[str, str]) -> Iterator[str]:
+    if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
+        yield "an access key in the environment (AWS_ACCESS_KEY_ID)"
+    if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE") and environment.get("AWS_ROLE_ARN"):
+        yield "a web identity (AWS_WEB_IDENTITY_TOKEN_FILE)"
+    profile = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
+    home = Path(environment.get("HOME", "~")).expanduser() / ".aws"
+    files = (
+        (Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile),
+        (
+            Path(environment.get("AWS_CONFIG_FILE") or home / "config"),
+            profile if profile == "default" else f"profile {profile}",
+        ),
+    )
+    for path, section in files:
+        keys = _keys_of(path, section)
+        kind = next((text for key, text in _AWS_PROFILE_KINDS.items() if key in keys), None)
+        if kind is not None:
+            yield f"{kind} in profile {profile} of {path}"
+    if environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI") or environment.get(
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
+    ):
+        yield "a container's credentials (AWS_CONTAINER_CREDENTIALS_*)"
+
+
+def _keys_of(path: Path, section: str) -> set[str]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(path, "utf-8")
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return set()
+    return set(parser.options(section)) if parser.has_section(section) else set()
+
+
+def _google(environment: Mapping[str, str]) -> Iterator[str]:
+    for name in _GOOGLE_VARIABLES:
+        if environment.get(name):
+            yield f"credentials of the provider's own ({name})"
+    if environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
+        yield "an access token (GOOGLE_OAUTH_ACCESS_TOKEN)"
+    named = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+    if named and (kind := _google_kind(Path(named))):
+        yield f"{kind} in {named} (GOOGLE_APPLICATION_CREDENTIALS)"
+    home = Path(environment.get("HOME", "~")).expanduser() / ".config" / "gcloud"
+    default = Path(environment.get("CLOUDSDK_CONFIG") or home) / "application_default_credentials.json"
+    if kind := _google_kind(default):
+        yield f"{kind} in {default} (gcloud auth application-default login)"
+
+
+def _google_kind(path: Path) -> str:
+    try:
+        document: object = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return ""
+    kind: object = document.get("type") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return kind if isinstance(kind, str) else ""

@@ -1,0 +1,105 @@
+"""Quotas to ask for, and what of a shipped stack file is still the example's."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.needs import examples_left, gpu_quotas
+from gpu_platform.stacks import load_stack
+from tests.cloud_plans import environment, filled, on_cloud
+
+EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
+GKE = filled(GkeClusterPlan, name="ml", region="us-central1")
+
+
+def with_pools(cluster: EksClusterPlan | GkeClusterPlan, **pools: dict[str, Any]) -> EnvironmentPlan:
+    """Return a plan with these pools: machine type, most nodes, capacity, GPUs per node."""
+    kind = EksPoolPlan if cluster.kind == "eks" else GkePoolPlan
+    plan = on_cloud(environment(dict.fromkeys(pools, 1)), cluster, **{name: filled(kind) for name in pools})
+    changed = [
+        dataclasses.replace(
+            pool,
+            machine_type=pools[pool.name]["machine_type"],
+            gpus_per_node=load_catalog().machine_types[pools[pool.name]["machine_type"]].gpu_count,
+            capacity={"type": pools[pool.name].get("capacity", "on-demand")},
+            nodes=dataclasses.replace(pool.nodes, max=pools[pool.name]["most"]),
+        )
+        for pool in plan.pools
+    ]
+    return dataclasses.replace(plan, pools=tuple(changed))
+
+
+def quotas(plan: EnvironmentPlan) -> dict[tuple[str | None, str], tuple[int, str]]:
+    return {(need.name, need.region): (need.amount, need.unit) for need in gpu_quotas(plan, load_catalog())}
+
+
+def test_aws_counts_vcpus_of_the_most_nodes_by_family_and_region() -> None:
+    plan = with_pools(
+        EKS,
+        train={"machine_type": "p5.48xlarge", "most": 4},
+        learn={"machine_type": "p4de.24xlarge", "most": 1},
+        serve={"machine_type": "g6e.12xlarge", "most": 10},
+    )
+    assert quotas(plan) == {
+        ("Running On-Demand P instances", "us-east-2"): (4 * 192 + 96, "vCPU"),
+        ("Running On-Demand G and VT instances", "us-east-2"): (10 * 48, "vCPU"),
+    }
+
+
+def test_spot_counts_against_quotas_of_its_own() -> None:
+    plan = with_pools(EKS, train={"machine_type": "p5.48xlarge", "most": 2, "capacity": "spot"})
+    assert quotas(plan) == {("All P5 Spot Instance Requests", "us-east-2"): (384, "vCPU")}
+
+
+def test_a_quota_whose_name_is_not_known_is_not_left_out() -> None:
+    plan = with_pools(EKS, train={"machine_type": "p6-b200.48xlarge", "most": 1, "capacity": "spot"})
+    assert quotas(plan) == {(None, "us-east-2"): (192, "vCPU")}
+
+
+def test_reservations_and_capacity_blocks_counted_when_they_were_made() -> None:
+    for capacity in ("reservation", "capacity-block"):
+        plan = with_pools(EKS, train={"machine_type": "p5.48xlarge", "most": 4, "capacity": capacity})
+        assert quotas(plan) == {}
+
+
+def test_google_counts_gpus_by_family_and_over_all_regions_and_flex_start_as_spot() -> None:
+    plan = with_pools(
+        GKE,
+        train={"machine_type": "a3-megagpu-8g", "most": 4},
+        burst={"machine_type": "a3-ultragpu-8g", "most": 2, "capacity": "flex-start"},
+        serve={"machine_type": "g2-standard-48", "most": 3, "capacity": "spot"},
+    )
+    assert quotas(plan) == {
+        ("GPUS_PER_GPU_FAMILY, gpu_family NVIDIA_H100_MEGA", "us-central1"): (32, "GPU"),
+        ("PREEMPTIBLE_NVIDIA_H200_GPUS", "us-central1"): (16, "GPU"),
+        ("PREEMPTIBLE_NVIDIA_L4_GPUS", "us-central1"): (12, "GPU"),
+        ("GPUS_ALL_REGIONS", "all regions"): (60, "GPU"),
+    }
+
+
+def test_clusters_that_are_no_clouds_need_no_quota_and_have_no_examples() -> None:
+    plan = environment({"train": 1})
+    assert gpu_quotas(plan, load_catalog()) == ()
+    assert examples_left(plan) == ()
+
+
+def test_examples_of_the_shipped_stacks_are_told_from_the_real() -> None:
+    fields: dict[str, set[str]] = {}
+    for stack in ("eks-training", "gke-training"):
+        plan = load_stack(stack).plan
+        assert plan.kind == "environment"
+        fields[stack] = {example.field for example in examples_left(plan)}
+
+    create = "cluster.create"
+    assert fields["eks-training"] == {
+        "cluster.account",
+        f"{create}.admins",
+        f"{create}.api_access",
+        "pools[0].capacity.reservation",
+    }
+    assert fields["gke-training"] == {"cluster.project", f"{create}.api_access"}
