@@ -28,6 +28,8 @@ class EksOutputs:
     node_role_name: pulumi.Output[str]
     provider: pulumi.ProviderResource
     """The AWS provider of the cluster's region and account."""
+    tags: Mapping[str, str]
+    """Of all that the stack makes: the provider does not hand them to what EC2 makes by a launch template."""
     ready: list[pulumi.Resource] = field(default_factory=list[pulumi.Resource])
 
 

@@ -98,6 +98,7 @@ class EksCluster(pulumi.ComponentResource):
             node_role_arn=role.arn,
             node_role_name=role.name,
             provider=self._aws,
+            tags=self._plan.tags,
             ready=attached,
         )
 
@@ -122,6 +123,7 @@ class EksCluster(pulumi.ComponentResource):
             node_role_arn=role.arn,
             node_role_name=role.name,
             provider=self._aws,
+            tags=plan.tags,
             ready=[*attached, *vpc.routes],
         )
         system = EksSystem(self._name, plan, create, outputs, self._child)

@@ -68,6 +68,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
             spec={
                 **plan.node_class,
+                "tags": {**cluster.tags, **plan.node_class["tags"]},
                 "role": cluster.node_role_name,
                 "subnetSelectorTerms": _subnets(plan, cluster),
                 "securityGroupSelectorTerms": _by_id(groups),

@@ -76,7 +76,10 @@ class EksNodePool(pulumi.ComponentResource):
             ),
             user_data=_user_data(plan, cluster),
             tag_specifications=[
-                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=plan.tags) for kind in _TAGGED
+                aws.ec2.LaunchTemplateTagSpecificationArgs(
+                    resource_type=kind, tags={**cluster.tags, **plan.tags}
+                )
+                for kind in _TAGGED
             ],
             tags=plan.tags,
             update_default_version=True,
