@@ -138,6 +138,32 @@ def _log_group(name: str, inputs: Inputs) -> list[Call]:
     return [made, call("logs", "PutRetentionPolicy", kept)]
 
 
+_QUEUE_ATTRIBUTES = {
+    "messageRetentionSeconds": "MessageRetentionPeriod",
+    "sqsManagedSseEnabled": "SqsManagedSseEnabled",
+}
+
+
+def _queue(name: str, inputs: Inputs) -> list[Call]:
+    attributes = {api: str(inputs[key]).lower() for key, api in _QUEUE_ATTRIBUTES.items() if key in inputs}
+    queue = {"queueName": inputs.get("name", name + SUFFIX), "attributes": attributes}
+    return [call("sqs", "CreateQueue", {**queue, **without(inputs, "name", *_QUEUE_ATTRIBUTES)})]
+
+
+def _queue_policy(_: str, inputs: Inputs) -> list[Call]:
+    attributes = {"attributes": {"Policy": inputs["policy"]}}
+    return [call("sqs", "SetQueueAttributes", {**attributes, **without(inputs, "policy")})]
+
+
+def _event_rule(name: str, inputs: Inputs) -> list[Call]:
+    return [call("events", "PutRule", {"name": name + SUFFIX, **inputs})]
+
+
+def _event_target(_: str, inputs: Inputs) -> list[Call]:
+    target = {**without(inputs, "rule", "targetId"), "id": inputs["targetId"]}
+    return [call("events", "PutTargets", {"rule": inputs["rule"], "targets": [target]})]
+
+
 CLUSTER_MAKERS: Mapping[str, Maker] = {
     "aws:ec2/vpc:Vpc": _vpc,
     "aws:ec2/subnet:Subnet": _subnet,
@@ -153,6 +179,10 @@ CLUSTER_MAKERS: Mapping[str, Maker] = {
     "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": _default_security_group,
     "aws:kms/key:Key": _key,
     "aws:cloudwatch/logGroup:LogGroup": _log_group,
+    "aws:sqs/queue:Queue": _queue,
+    "aws:sqs/queuePolicy:QueuePolicy": _queue_policy,
+    "aws:cloudwatch/eventRule:EventRule": _event_rule,
+    "aws:cloudwatch/eventTarget:EventTarget": _event_target,
     "aws:iam/role:Role": _role,
     "aws:iam/rolePolicy:RolePolicy": _role_policy,
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": lambda _, inputs: [

@@ -30,6 +30,8 @@ _RESPONSES = {
     "iam": "IamResponse",
     "kms": "KmsResponse",
     "logs": "LogsResponse",
+    "events": "EventsHandler",
+    "sqs": "SQSResponse",
 }
 
 Answer = Mapping[str, Any]
@@ -151,6 +153,16 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     "aws:kms/key:Key": lambda answer: {
         "id": answer["KeyMetadata"]["KeyId"],
         "arn": answer["KeyMetadata"]["Arn"],
+    },
+    "aws:sqs/queue:Queue": lambda answer: {
+        "id": answer["QueueUrl"],
+        "url": answer["QueueUrl"],
+        "arn": f"arn:aws:sqs:{REGION}:123456789012:{answer['QueueUrl'].rpartition('/')[2]}",
+    },
+    "aws:cloudwatch/eventRule:EventRule": lambda answer: {
+        "id": answer["RuleArn"].rpartition("/")[2],
+        "name": answer["RuleArn"].rpartition("/")[2],
+        "arn": answer["RuleArn"],
     },
     "aws:iam/role:Role": lambda answer: {
         "id": answer["Role"]["RoleName"],

@@ -44,6 +44,17 @@ def test_the_requests_of_every_form_of_pool_pass_the_parameter_validation_of_the
             assert problems(request) == [], record.urn
 
 
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_the_requests_of_a_stack_with_karpenter_pass_it_too(cluster: str) -> None:
+    pool = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
+    pool["count"] = {"desired": 0, "max": 1}
+    records = of_aws(record_eks(pool, cluster=CLUSTERS[cluster]))
+    assert {"Queue", "EventRule", "PodIdentityAssociation"} <= {r.type.rsplit(":", 1)[-1] for r in records}
+    for record in records:
+        for request in requests_of(record):
+            assert problems(request) == [], record.urn
+
+
 def test_every_machine_type_of_the_catalogue_is_an_instance_type_of_ec2() -> None:
     known = service_model("ec2").shape_for("InstanceType").metadata["enum"]
     ours = [name for name, machine in load_catalog().machine_types.items() if machine.provider == "aws"]
