@@ -83,19 +83,22 @@ def _tagged_subnets(
 
 
 async def _vpc_cni_version(plan: EksClusterPlan, opts: pulumi.InvokeOptions) -> str | None:
-    """Return the version of the add-on, or None where no pool cares, or where AWS cannot say."""
+    """Return the version of the add-on, or None where no pool cares, or where AWS cannot say.
+
+    Not by `get_addon_output`: the SDK ends a program for every output that fails, also where nobody reads it.
+    """
     if plan.minimum_vpc_cni is None:
         return None
-    addon = aws.eks.get_addon_output(cluster_name=plan.name, addon_name="vpc-cni", opts=opts)
+    wanted = {"clusterName": plan.name, "addonName": "vpc-cni"}
     try:
-        version = await addon.addon_version.future()
+        addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", wanted, opts)
     except Exception as error:  # the SDK raises no other; a VPC CNI that is no add-on is no error
         pulumi.log.warn(
             f"the version of the VPC CNI on {plan.name} could not be looked up ({error}); "
             f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
         )
         return None
-    return version
+    return addon["addonVersion"] if addon is not None else None
 
 
 def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:

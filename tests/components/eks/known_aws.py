@@ -1,0 +1,85 @@
+"""AWS as the SDK's mock monitor plays it in a deploy: every output is known, lookups answer from data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.settings import SETTINGS
+from pulumi.runtime.stack import run_pulumi_func
+
+Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""What a provider function gives for its arguments; None: AWS has no such thing."""
+
+CLUSTER_OUTPUTS: Mapping[str, Any] = {
+    "endpoint": "https://ABC.gr7.us-east-2.eks.amazonaws.com",
+    "certificateAuthority": {"data": "Q0E="},
+    "kubernetesNetworkConfig": {"serviceIpv4Cidr": "10.100.0.0/16"},
+}
+
+
+class KnownAws(Mocks):
+    """Answers with the inputs and what AWS adds to them; remembers what was made."""
+
+    def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
+        self._answers = answers or {}
+        self.made: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        kind = args.typ.rsplit(":", 1)[-1]
+        self.made[kind, args.name] = args.inputs
+        added: dict[str, Any] = {"arn": f"arn:aws:made:us-east-2:123456789012:{args.name}", "name": args.name}
+        if kind == "Cluster":
+            added |= CLUSTER_OUTPUTS
+            added["vpcConfig"] = {**args.inputs["vpcConfig"], "clusterSecurityGroupId": "sg-0c1u5te2"}
+        if kind == "LaunchTemplate":
+            added["latestVersion"] = 1
+        return f"{args.name}-id", {**added, **args.inputs}
+
+    def call(self, args: MockCallArgs) -> Any:
+        answer = self._answers[args.token.rsplit(":", 1)[-1]](args.args)
+        return dict(answer) if answer is not None else ({}, [("", f"{args.token}: not found")])
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [inputs for (made, _), inputs in self.made.items() if made == kind]
+
+
+def deploy(program: Callable[[], Any], answers: Mapping[str, Answer] | None = None) -> tuple[KnownAws, Any]:
+    """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
+
+    Raises what the program raises, also late, in what waits for an output.
+    """
+    aws = KnownAws(answers)
+    result: list[Any] = []
+
+    def remember() -> None:
+        pulumi.Output.from_input(program()).apply(result.append)
+
+    async def run() -> None:
+        set_mocks(aws, preview=False)
+        SETTINGS.rpc_manager.clear()
+        SETTINGS.outputs.clear()
+        await run_pulumi_func(remember)
+
+    contextvars.copy_context().run(_run_to_the_end, run)
+    return aws, result[0]
+
+
+def _run_to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Leave no task behind where a program stops half-way."""
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(run())
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+        asyncio.set_event_loop(None)

@@ -1,0 +1,425 @@
+"""What is rendered of an EKS cluster: one that is made, and one that is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pulumi_aws
+import pytest
+
+from components.eks.cluster import EksCluster
+from gpu_platform.catalog import load_catalog
+from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.planning.eks.plan import EksClusterPlan
+from tests.components.conftest import Recorded
+from tests.components.eks.conftest import ADMIN, CREATED, EXISTING, plan_eks, record_eks
+from tests.components.eks.known_aws import KnownAws, deploy
+
+TRAIN = {"count": {"desired": 2}, "zones": ["us-east-2b"]}
+SERVE = {"name": "serve", "machine_type": "g6e.12xlarge", "workload": "inference"}
+DEVELOP = {
+    "name": "develop",
+    "machine_type": "g6.4xlarge",
+    "workload": "development",
+    "provisioner": "karpenter",
+    "count": {"desired": 0, "max": 2},
+}
+LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
+
+
+def cluster(**rest: Any) -> dict[str, Any]:
+    create = {**CREATED["create"], **rest.pop("create", {})}
+    return {**CREATED, "create": create, **rest}
+
+
+def made(*pools: dict[str, Any], **rest: Any) -> Recorded:
+    return record_eks(*(pools or (TRAIN, SERVE)), cluster=cluster(**rest))
+
+
+def of_the_cluster(recorded: Recorded, kind: str) -> list[ResourceRecord]:
+    """Only those below the cluster: pools have launch templates and node groups, too."""
+    return [record for record in recorded.of(kind) if "index:EksCluster" in record.parent]
+
+
+def the(recorded: Recorded, kind: str) -> Mapping[str, Any]:
+    (record,) = of_the_cluster(recorded, kind)
+    return record.inputs
+
+
+def waits_for(recorded: Recorded, later: ResourceRecord) -> set[str]:
+    """URNs of all that must be there before `later`, by any number of steps."""
+    by_urn = {record.urn: record for record in recorded.resources}
+    seen: set[str] = set()
+    left = [later.urn]
+    while left:
+        record = by_urn[left.pop()]
+        provider = record.provider.rpartition("::")[0]
+        for urn in (
+            {*record.dependencies, record.parent, *([provider] if provider in by_urn else [])} - seen - {""}
+        ):
+            seen.add(urn)
+            left.append(urn)
+    return seen
+
+
+def statements(documents: Iterable[str]) -> list[dict[str, Any]]:
+    return [one for text in documents for one in json.loads(text)["Statement"]]
+
+
+# -- network --------------------------------------------------------------------------------------------------
+
+
+def test_each_zone_has_a_private_subnet_tagged_for_internal_load_balancers_and_a_public_one() -> None:
+    subnets = made().of("Subnet")
+    tagged = {
+        (subnet.inputs["availabilityZone"], tag)
+        for subnet in subnets
+        for tag in subnet.inputs["tags"]
+        if tag.startswith("kubernetes.io/role/")
+    }
+    assert tagged == {
+        (zone, f"kubernetes.io/role/{role}")
+        for zone in ("us-east-2a", "us-east-2b")
+        for role in ("internal-elb", "elb")
+    }
+    assert len(subnets) == len(tagged)
+
+
+def test_no_subnet_gives_nodes_public_addresses() -> None:
+    assert [subnet.inputs["mapPublicIpOnLaunch"] for subnet in made().of("Subnet")] == [False] * 4
+
+
+@pytest.mark.parametrize(("nat", "gateways"), [("one", 1), ("per-zone", 2)])
+def test_private_subnets_reach_out_by_nat_and_only_public_ones_by_the_internet_gateway(
+    nat: str, gateways: int
+) -> None:
+    recorded = made(create={"nat": nat})
+    assert len(recorded.of("NatGateway")) == gateways
+    tables = {record.name: record.inputs["routes"] for record in recorded.of("RouteTable")}
+    by_nat = {name for name, routes in tables.items() if "natGatewayId" in routes[0]}
+    by_gateway = {name for name, routes in tables.items() if "gatewayId" in routes[0]}
+    assert by_nat == {"ml-private-us-east-2a", "ml-private-us-east-2b"}
+    assert by_gateway == {"ml-public"}
+
+
+def test_s3_is_reached_by_a_gateway_endpoint_from_every_private_subnet() -> None:
+    endpoint = the(made(), "VpcEndpoint")
+    assert endpoint["vpcEndpointType"] == "Gateway"
+    assert endpoint["serviceName"] == "com.amazonaws.us-east-2.s3"
+    assert len(endpoint["routeTableIds"]) == 2
+
+
+def test_the_default_security_group_lets_nothing_through() -> None:
+    group = the(made(), "DefaultSecurityGroup")
+    assert (group["ingress"], group["egress"]) == ([], [])
+
+
+# -- EFA security group ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
+def test_eks_3_efa_security_group_protocol_1_ingress_from_itself_and_egress_to_itself(
+    where: dict[str, Any],
+) -> None:
+    recorded = record_eks(TRAIN, cluster=where)
+    (group,) = recorded.of("SecurityGroup")
+    assert "ingress" not in group.inputs
+    assert "egress" not in group.inputs
+    for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule"):
+        (rule,) = recorded.of(kind)
+        assert rule.inputs["ipProtocol"] == "-1"
+        assert "fromPort" not in rule.inputs
+        ends = {"securityGroupId", "referencedSecurityGroupId"}
+        assert {key: rule.property_dependencies[key] for key in ends} == dict.fromkeys(ends, (group.urn,))
+        assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs)
+
+
+def test_eks_3_efa_security_group_is_made_once_for_all_pools_with_efa() -> None:
+    recorded = record_eks(TRAIN, {**TRAIN, "name": "second"}, cluster=CREATED)
+    assert len(recorded.of("SecurityGroup")) == 1
+
+
+def test_eks_3_efa_security_group_is_made_only_where_some_pool_has_efa() -> None:
+    assert made(SERVE).of("SecurityGroup") == []
+
+
+# -- cluster --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("access", [[], ["203.0.113.0/24"]])
+def test_the_api_server_is_private_and_public_only_for_those_that_the_stack_names(access: list[str]) -> None:
+    config = the(made(create={"api_access": access}), "Cluster")["vpcConfig"]
+    assert config["endpointPrivateAccess"] is True
+    assert config["endpointPublicAccess"] is bool(access)
+    assert config.get("publicAccessCidrs", []) == access
+
+
+def test_admins_get_in_by_access_entries_and_the_creator_does_not_by_itself() -> None:
+    other = "arn:aws:iam::123456789012:user/ann"
+    recorded = made(create={"admins": [ADMIN, other]})
+    assert the(recorded, "Cluster")["accessConfig"] == {
+        "authenticationMode": "API",
+        "bootstrapClusterCreatorAdminPermissions": False,
+    }
+    entries = recorded.of("AccessEntry")
+    assert {(one.inputs["principalArn"], one.inputs["type"]) for one in entries} == {
+        (ADMIN, "STANDARD"),
+        (other, "STANDARD"),
+    }
+    policies = recorded.of("AccessPolicyAssociation")
+    assert len(policies) == len(entries)
+    assert {urn for one in policies for urn in one.dependencies} >= {one.urn for one in entries}
+    assert {one.inputs["policyArn"] for one in policies} == {
+        "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    }
+    assert [one.inputs["accessScope"] for one in policies] == [{"type": "cluster"}] * 2
+
+
+def test_all_control_plane_logs_go_to_a_group_that_is_there_before_and_forgets() -> None:
+    recorded = made(create={"logs_retention_days": 30})
+    (control_plane,) = recorded.of("Cluster")
+    assert set(control_plane.inputs["enabledClusterLogTypes"]) == {
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    }
+    (group,) = recorded.of("LogGroup")
+    assert group.inputs == {"name": "/aws/eks/ml/cluster", "retentionInDays": 30}
+    assert group.urn in control_plane.dependencies
+
+
+def test_secrets_are_encrypted_with_a_key_that_rotates() -> None:
+    recorded = made()
+    (control_plane,) = recorded.of("Cluster")
+    (key,) = recorded.of("Key")
+    assert key.inputs["enableKeyRotation"] is True
+    assert control_plane.inputs["encryptionConfig"]["resources"] == ["secrets"]
+    assert key.urn in control_plane.property_dependencies["encryptionConfig"]
+
+
+def test_the_cluster_never_slides_into_extended_support() -> None:
+    assert the(made(), "Cluster")["upgradePolicy"] == {"supportType": "STANDARD"}
+
+
+@pytest.mark.parametrize("production", [True, False])
+def test_production_protects_cluster_vpc_and_key_from_deletion(production: bool) -> None:
+    recorded = made(production=production)
+    protected = {
+        record.type.rsplit(":", 1)[-1] for record in of_the_cluster(recorded, "Cluster") if record.protect
+    }
+    protected |= {kind for kind in ("Vpc", "Key") if recorded.of(kind)[0].protect}
+    assert protected == ({"Cluster", "Vpc", "Key"} if production else set())
+    assert the(recorded, "Cluster")["deletionProtection"] is production
+
+
+# -- add-ons and system nodes ---------------------------------------------------------------------------------
+
+
+def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
+    recorded = made()
+    assert the(recorded, "Cluster")["bootstrapSelfManagedAddons"] is False
+    versions = {record.inputs["addonName"]: record.inputs["addonVersion"] for record in recorded.of("Addon")}
+    assert versions == {
+        name: addon.versions[CREATED["kubernetes"]] for name, addon in load_catalog().eks_addons.items()
+    }
+
+
+def test_the_monitoring_agent_that_node_repair_acts_on_runs_on_tainted_nodes_too() -> None:
+    agent = made().one("Addon", "ml-eks-node-monitoring-agent").inputs
+    assert json.loads(agent["configurationValues"]) == {"nodeAgent": {"tolerations": [{"operator": "Exists"}]}}
+
+
+def test_nodes_wait_for_network_and_identity_and_what_needs_nodes_waits_for_them() -> None:
+    recorded = made()
+    nodes = recorded.one("NodeGroup", "ml-system")
+    before = {
+        recorded.one("Addon", f"ml-{name}").urn for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
+    }
+    routes = {record.urn for record in recorded.of("RouteTableAssociation") if "private" in record.name}
+    assert before | routes <= waits_for(recorded, nodes)
+    for name in ("coredns", "aws-ebs-csi-driver", "eks-node-monitoring-agent"):
+        assert nodes.urn in waits_for(recorded, recorded.one("Addon", f"ml-{name}"))
+
+
+def test_the_vpc_cni_waits_for_the_agent_that_gives_it_credentials() -> None:
+    recorded = made()
+    agent = recorded.one("Addon", "ml-eks-pod-identity-agent")
+    assert agent.urn in waits_for(recorded, recorded.one("Addon", "ml-vpc-cni"))
+
+
+def test_gpu_nodes_wait_for_what_every_node_needs() -> None:
+    recorded = made()
+    waited = waits_for(recorded, recorded.one("NodeGroup", "train"))
+    assert recorded.one("Addon", "ml-vpc-cni").urn in waited
+    assert recorded.one("RolePolicyAttachment", "ml-nodes-AmazonEKSWorkerNodePolicy").urn in waited
+
+
+def test_system_nodes_are_small_have_no_gpus_and_keep_their_credentials_to_themselves() -> None:
+    recorded = made()
+    nodes = recorded.one("NodeGroup", "ml-system").inputs
+    assert nodes["instanceTypes"][0] == "m7i.large"
+    assert nodes["amiType"] == "AL2023_x86_64_STANDARD"
+    assert (nodes["scalingConfig"]["minSize"], nodes["scalingConfig"]["maxSize"]) == (2, 4)
+    assert "taints" not in nodes
+    assert nodes["nodeRepairConfig"] == {"enabled": True}
+    template = recorded.one("LaunchTemplate", "ml-system").inputs
+    assert template["metadataOptions"] == {
+        "httpEndpoint": "enabled",
+        "httpTokens": "required",
+        "httpPutResponseHopLimit": 1,
+    }
+    (disk,) = template["blockDeviceMappings"]
+    assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"]) == ("true", "gp3")
+
+
+# -- IAM ------------------------------------------------------------------------------------------------------
+
+
+def test_pods_that_call_aws_have_roles_that_only_their_service_account_in_this_cluster_can_take() -> None:
+    recorded = made()
+    for addon, account in (("vpc-cni", "aws-node"), ("aws-ebs-csi-driver", "ebs-csi-controller-sa")):
+        record = recorded.one("Addon", f"ml-{addon}")
+        role = recorded.one("Role", f"ml-{addon}")
+        (identity,) = record.inputs["podIdentityAssociations"]
+        assert identity["serviceAccount"] == account
+        assert role.urn in record.property_dependencies["podIdentityAssociations"]
+        (statement,) = statements([role.inputs["assumeRolePolicy"]])
+        assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
+        assert statement["Condition"]["StringEquals"] == {
+            "aws:RequestTag/eks-cluster-name": "ml",
+            "aws:RequestTag/kubernetes-namespace": "kube-system",
+            "aws:RequestTag/kubernetes-service-account": account,
+        }
+
+
+def test_no_policy_that_the_cluster_writes_has_a_wildcard() -> None:
+    aws = deployed(TRAIN, SERVE, DEVELOP)
+    written = [inputs["policy"] for inputs in aws.of("RolePolicy")]
+    written += [inputs["assumeRolePolicy"] for inputs in aws.of("Role")]
+    assert written
+    for statement in statements(written):
+        texts = [statement["Action"], statement.get("Resource", "")]
+        flat = [text for one in texts for text in (one if isinstance(one, list) else [one])]
+        assert not any("*" in text for text in flat), statement
+
+
+def test_the_clusters_role_may_use_the_key_of_its_secrets_and_no_other() -> None:
+    (statement,) = statements(inputs["policy"] for inputs in deployed(TRAIN).of("RolePolicy"))
+    assert statement["Resource"].endswith(":ml-secrets")
+
+
+def test_the_nodes_role_has_least_privilege_on_a_cluster_whose_cni_has_a_role_of_its_own() -> None:
+    def attached(recorded: Recorded) -> set[str]:
+        return {
+            record.inputs["policyArn"].rpartition("/")[2]
+            for record in recorded.of("RolePolicyAttachment")
+            if record.name.startswith("ml-nodes-")
+        }
+
+    assert attached(made()) == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"}
+    assert "AmazonEKS_CNI_Policy" in attached(record_eks(TRAIN, cluster=EXISTING))
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
+def test_karpenters_nodes_have_a_role_of_their_own_that_an_ec2_linux_entry_lets_in(where: dict[str, Any]) -> None:
+    recorded = record_eks(SERVE, DEVELOP, cluster=where)
+    (entry,) = [one for one in recorded.of("AccessEntry") if one.inputs["type"] == "EC2_LINUX"]
+    role = recorded.one("Role", "ml-karpenter-nodes")
+    assert entry.property_dependencies["principalArn"] == (role.urn,)
+    node_role = recorded.one("NodeGroup", "serve").property_dependencies["nodeRoleArn"]
+    assert node_role == (recorded.one("Role", "ml-nodes").urn,)
+    assert not [one for one in made(SERVE).of("AccessEntry") if one.inputs["type"] == "EC2_LINUX"]
+
+
+def test_iam_names_fit_in_64_characters_for_the_longest_name_of_a_cluster() -> None:
+    recorded = record_eks(SERVE, DEVELOP, cluster=cluster(name="n" * 63))
+    roles = of_the_cluster(recorded, "Role")
+    assert roles
+    assert all(len(role.name) <= 64 - len("-0123456") for role in roles)
+
+
+# -- how it is reached ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING, LOOKED_UP], ids=["created", "existing", "looked-up"])
+def test_the_kubeconfig_is_a_secret_of_the_component_and_of_the_stack(where: dict[str, Any]) -> None:
+    recorded = record_eks(TRAIN, SERVE, cluster=where)
+    assert recorded.one("EksCluster", "ml").outputs["kubeconfig"] == "[secret]"
+    assert "kubeconfig" in recorded.program.secret_outputs
+    (provider,) = [record for record in recorded.resources if record.type == "pulumi:providers:kubernetes"]
+    assert provider.inputs["kubeconfig"] == "[secret]"
+
+
+def test_kubernetes_objects_wait_until_admins_are_let_in_and_pods_can_be_placed() -> None:
+    recorded = made()
+    waited = waits_for(recorded, recorded.one("Namespace", "gpu-operator"))
+    assert {one.urn for one in recorded.of("AccessPolicyAssociation")} <= waited
+    assert {one.urn for one in recorded.of("Addon")} <= waited
+    assert recorded.one("NodeGroup", "ml-system").urn in waited
+
+
+def test_credentials_of_another_account_are_refused_by_the_provider_and_everything_is_tagged() -> None:
+    (provider,) = [record for record in made().resources if record.type == "pulumi:providers:aws"]
+    inputs = {key: json.loads(value) if key != "region" else value for key, value in provider.inputs.items()}
+    assert inputs["region"] == "us-east-2"
+    assert inputs["allowedAccountIds"] == ["123456789012"]
+    assert inputs["defaultTags"] == {"tags": {"gpu-platform.dev/stack": "test"}}
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING, LOOKED_UP], ids=["created", "existing", "looked-up"])
+def test_every_aws_resource_goes_through_the_provider_of_the_clusters_region(where: dict[str, Any]) -> None:
+    records = [
+        one for one in record_eks(TRAIN, SERVE, DEVELOP, cluster=where).resources if one.type.startswith("aws:")
+    ]
+    assert records
+    for record in records:
+        assert "pulumi:providers:aws::ml::" in record.provider, record.urn
+
+
+def test_a_deploy_with_every_output_known_registers_what_the_preview_did() -> None:
+    pools = (TRAIN, SERVE, DEVELOP)
+    preview = {
+        (record.type.rsplit(":", 1)[-1], record.name)
+        for record in record_eks(*pools, cluster=CREATED).resources
+        if record.custom and "index:EksCluster" in record.parent
+    }
+    made_ones = {key for key in deployed(*pools).made if not key[0].startswith("Eks") and key != ("aws", "ml")}
+    assert made_ones == preview
+
+
+# -- a cluster that is there ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [EXISTING, LOOKED_UP], ids=["subnets-given", "looked-up"])
+def test_a_cluster_that_is_there_gets_only_what_its_pools_need(where: dict[str, Any]) -> None:
+    recorded = record_eks(TRAIN, SERVE, cluster=where)
+    kinds = {
+        record.type.rsplit(":", 1)[-1]
+        for record in recorded.resources
+        if record.type.startswith("aws:") and "index:EksCluster" in record.parent
+    }
+    assert kinds == {
+        "Role",
+        "RolePolicyAttachment",
+        "SecurityGroup",
+        "SecurityGroupIngressRule",
+        "SecurityGroupEgressRule",
+    }
+
+
+def test_subnets_that_are_looked_up_are_unknown_in_a_preview_and_those_of_the_stack_come_after_the_check() -> None:
+    for where in (EXISTING, LOOKED_UP):
+        assert record_eks(TRAIN, cluster=where).one("NodeGroup", "train").inputs["subnetIds"] == [UNKNOWN]
+
+
+def deployed(*pools: dict[str, Any]) -> KnownAws:
+    """What a deploy makes of the cluster alone, where every output is known."""
+    plan = plan_eks(*pools, cluster=CREATED).cluster.cloud
+    assert isinstance(plan, EksClusterPlan)
+    known, _ = deploy(lambda: EksCluster("ml", plan, pulumi_aws.Provider("ml")).outputs.name)
+    return known
