@@ -29,9 +29,9 @@ def bottlerocket(**inputs: Any) -> Record:
     return eks_node_group(amiType="BOTTLEROCKET_x86_64_NVIDIA", **inputs)
 
 
-def node_class(**spec: Any) -> Record:
-    inputs = {"metadata": {"name": "train"}, "spec": spec}
-    return record("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", "train", inputs)
+def node_class(name: str = "train", **spec: Any) -> Record:
+    inputs = {"metadata": {"name": name}, "spec": spec}
+    return record("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", name, inputs)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,8 @@ def test_karpenters_bottlerocket_nodes_have_a_device_plugin_of_their_own(spec: d
 
 def test_karpenters_al2023_nodes_have_none():
     spec = {"amiSelectorTerms": [{"alias": "al2023@v20260709"}]}
-    assert violations(RULE, karpenter_node_pool(), node_class(**spec), OPERATOR) == []
+    of_another_pool = node_class("serve", amiFamily="Bottlerocket")
+    assert violations(RULE, karpenter_node_pool(), of_another_pool, node_class(**spec), OPERATOR) == []
 
 
 @pytest.mark.parametrize("pool", [bottlerocket(), gke_node_pool(labels={})], ids=["bottlerocket", "gke"])
