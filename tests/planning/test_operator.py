@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import Decision, PoolPlan
 from tests.planning.conftest import PlanMaker, pool
 from tests.planning.test_software import BOTTLEROCKET, EKS, GKE, UBUNTU, aws, gcp
@@ -64,7 +65,8 @@ def test_eks_10_beside_al2023_the_operators_device_plugin_stays_off_bottlerocket
     assert [one.labels.get(OPERANDS) for one in plan.pools] == [None, "false"]
     assert [one.labels.get(PLUGIN_CONFIG) for one in plan.pools] == ["a", None]
     assert set(plan.operator.device_plugin_config.data) == {"default", "a"}
-    assert [one.cloud.labels.get(OPERANDS) for one in plan.pools if one.cloud] == [None, "false"]
+    groups = [one.cloud for one in plan.pools if isinstance(one.cloud, EksPoolPlan)]
+    assert [group.labels.get(OPERANDS) for group in groups] == [None, "false"]
 
 
 def test_nodes_without_operands_are_not_held_against_what_feature_discovery_would_say(
