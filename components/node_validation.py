@@ -38,6 +38,7 @@ class NodeValidation(pulumi.ComponentResource):
 
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
     digest: there is no image to build. With `gate` an update waits until every pod is Ready, and so for proof.
+    A pool that has no nodes yet has no pods to wait for: its nodes are proven as they come, `validate` says so.
 
     Outputs: `namespace`, where the reports are. `proof` is the resource to wait for: it comes after all gates.
     """

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
 
@@ -40,21 +43,36 @@ def wait_for_report(
     timeout_seconds: float,
     tell: Callable[[ValidationReport], None] = lambda _: None,
 ) -> ValidationReport:
-    """Return the first report in which every node passes, or the last one before the time is over."""
+    """Return the first report in which nothing stands open, or the last one before the time is over."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         report = collect_report(client, plan)
         tell(report)
-        if report.verdict == "pass" or time.monotonic() >= deadline:
+        if report.exit_code is ExitCode.GOOD or time.monotonic() >= deadline:
             return report
         time.sleep(_POLL_SECONDS)
 
 
 def _expected(pool: PoolPlan) -> ExpectedPool:
-    fixed = pool.nodes.ownership in {"created", "labelled"} or pool.nodes.min == pool.nodes.max
+    least, most, usual, why = _size(pool)
     return ExpectedPool(
         hardware=pool.expectations,
         node=pool.node_expectation,
         selector=pool.node_selector,
-        desired=pool.nodes.desired if fixed else None,
+        least=least,
+        most=most,
+        usual=usual,
+        why=why,
     )
+
+
+def _size(pool: PoolPlan) -> tuple[int, int, int | None, str]:
+    """Return the least and the most nodes, the number that the stack asks for, and who decides between them."""
+    nodes = pool.nodes
+    if nodes.ownership in {"created", "labelled"}:
+        return nodes.desired, nodes.desired, None, ""
+    if isinstance(pool.cloud, KarpenterPoolPlan):
+        return 0, nodes.max, None, "made by Karpenter for pods that wait"
+    if isinstance(pool.cloud, GkePoolPlan) and pool.cloud.flex_start:
+        return 0, nodes.max, None, "made by GKE when it has the capacity"
+    return nodes.min, nodes.max, nodes.desired, "as an autoscaler has it"

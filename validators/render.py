@@ -27,6 +27,10 @@ def print_report(report: ValidationReport, console: Console) -> None:
         if rows:
             console.print(_findings(rows, verdict))
     console.print(_pools(report))
+    for node in report.nodes:
+        if node.verdict == NOT_APPLICABLE:
+            told = "; ".join(f"{check.observed} ({check.expected})" for check in node.checks)
+            console.print(Text(f"pool {node.pool}: {told}", style=_STYLES[NOT_APPLICABLE]))
     console.print(Text(f"Validation: {report.verdict}", style=_STYLES[report.verdict]))
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, PASS
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
 from validators.cluster import check_node
 from validators.expectations import Expectations, NodeExpectation
-from validators.result import CheckResult, MalformedReport, Verdict, overall
+from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 
 VERSION: Final = 1
 REPORT_KEY: Final = "report.json"  # in a report's ConfigMap
@@ -20,6 +20,7 @@ _EXIT_CODES: Final = {
     PASS: ExitCode.GOOD,
     FAIL: ExitCode.FINDING,
     COULD_NOT_TELL: ExitCode.COULD_NOT_TELL,
+    NOT_APPLICABLE: ExitCode.GOOD,
 }
 
 
@@ -27,13 +28,24 @@ _EXIT_CODES: Final = {
 class ExpectedPool:
     """What a pool should be: on its nodes, in the API, and how many nodes.
 
-    `selector` finds its nodes; `desired` None leaves their number to an autoscaler.
+    `selector` finds its nodes, at `least` and at `most` so many. `usual`: how many the stack asks for, where
+    something else may have changed that since; `why`: who has the number between the bounds.
     """
 
     hardware: Expectations
     node: NodeExpectation
     selector: Mapping[str, str]
-    desired: int | None = None
+    least: int
+    most: int
+    usual: int | None = None
+    why: str = ""
+
+    @property
+    def size(self) -> str:
+        """How many nodes, for people."""
+        if self.least == self.most:
+            return _nodes(self.least)
+        return f"{self.least} to {_nodes(self.most)}" + (f", {self.why}" if self.why else "")
 
     @property
     def name(self) -> str:
@@ -77,13 +89,13 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """Every node of every pool; a pool with another number of nodes than it should have is an entry too."""
+    """Every node of every pool; a pool is an entry too where there is something to say of its number of nodes."""
 
     nodes: tuple[NodeReport, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """Fail if a node fails, else could-not-tell if a node could not tell, else pass."""
+        """Fail if a node fails, else could-not-tell if one could not tell, else pass; without nodes neither."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property
@@ -121,8 +133,9 @@ def build_report(
         members = sorted(
             (node for node in nodes if _selected(node, pool.selector)), key=lambda node: node["metadata"]["name"]
         )
-        if pool.desired is not None and len(members) != pool.desired:
-            found.append(_wrong_number(pool, len(members)))
+        if (size := _size(pool, len(members))) is not None:
+            report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=(size,))
+            found.append(report)
         found += [_node_report(pool, node, reports, pod_uids) for node in members]
     return ValidationReport(tuple(found))
 
@@ -159,16 +172,40 @@ def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
 
 
-def _wrong_number(pool: ExpectedPool, found: int) -> NodeReport:
-    check = CheckResult(
+def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
+    """Return what is to be said of a pool's number of nodes, None where there is nothing.
+
+    No nodes where there may be none: nothing was proven, and that is no pass.
+    """
+    verdict: Verdict
+    severity: Severity = "critical"
+    expected, remedy = pool.size, ""
+    if not pool.least <= found <= pool.most:
+        verdict = FAIL
+        remedy = "see why nodes are missing or too many: capacity at the provider, quota, the autoscaler's log"
+        if found > pool.most:
+            remedy += "; an upgrade that is under way adds nodes for a time"
+    elif not found:
+        verdict = NOT_APPLICABLE
+    elif pool.usual is not None and found < pool.usual:
+        verdict, severity = COULD_NOT_TELL, "info"
+        expected = f"{_nodes(pool.usual)} ({pool.size})"
+        remedy = "an autoscaler may have taken nodes away; else see capacity at the provider, and quota"
+    else:
+        return None
+    return CheckResult(
         id="pool-size",
-        verdict=FAIL,
-        expected=f"{pool.desired} nodes",
-        observed=f"{found} nodes",
-        source=f"stack: count.desired of pool {pool.name}",
-        remediation="see why nodes are missing or too many: capacity at the provider, quota, the autoscaler's log",
+        verdict=verdict,
+        expected=expected,
+        observed=_nodes(found) if found else "no nodes: nothing to prove",
+        severity=severity,
+        source=f"stack: count of pool {pool.name}",
+        remediation=remedy,
     )
-    return NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=(check,))
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _node_report(

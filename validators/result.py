@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from validators.agent.checks import verdict_of
-from validators.agent.outcome import COULD_NOT_TELL, FAIL
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE
 
 Verdict = Literal["pass", "fail", "not-applicable", "could-not-tell"]
 Severity = Literal["critical", "warning", "info"]
@@ -66,6 +66,9 @@ class CheckResult:
 
 
 def overall(results: Iterable[CheckResult]) -> Verdict:
-    """Return the verdict over checks, as the agent gives it."""
-    verdict: Any = verdict_of([{"verdict": each.verdict, "severity": each.severity} for each in results])
+    """Return the verdict over checks, as the agent gives it; where none of them applies, that is no pass."""
+    found = list(results)
+    if found and all(each.verdict == NOT_APPLICABLE for each in found):
+        return NOT_APPLICABLE
+    verdict: Any = verdict_of([{"verdict": each.verdict, "severity": each.severity} for each in found])
     return verdict

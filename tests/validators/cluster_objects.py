@@ -31,7 +31,7 @@ EXPECTED = NodeExpectation(
     sources={"nvidia.com/gpu.shared": "stack: pools[1].sharing on 4 GPUs"},
 )
 HARDWARE = Expectations("serve", "g5.12xlarge", {"gpu-count": Expectation(4, "machine type g5.12xlarge")})
-POOL = ExpectedPool(hardware=HARDWARE, node=EXPECTED, selector={"gpu-platform.dev/pool": "serve"}, desired=1)
+POOL = ExpectedPool(hardware=HARDWARE, node=EXPECTED, selector={"gpu-platform.dev/pool": "serve"}, least=1, most=1)
 
 
 def node(name="serve-0", **changes):

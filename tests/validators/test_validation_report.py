@@ -20,7 +20,7 @@ THREE = [node(f"serve-{index}") for index in range(3)]
 
 def report_of(*reports, nodes=THREE, pods=None, desired=3):
     """Return the report of nodes of one pool with the agents' reports."""
-    pool = dataclasses.replace(POOL, desired=desired)
+    pool = dataclasses.replace(POOL, least=desired, most=desired)
     return build_report([pool], nodes, {report["node"]: report for report in reports}, pods)
 
 
@@ -113,9 +113,63 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
     ]
 
 
-def test_the_number_of_nodes_is_the_autoscalers_where_none_is_desired():
-    assert report_of(*good(0, 1, 2), desired=None).verdict == "pass"
-    assert report_of(nodes=[], desired=None).verdict == "pass"
+def scaled(*reports, nodes=THREE, **bounds):
+    """Return the report of a pool whose number of nodes something else may change."""
+    bounds = {"least": 0, "most": 10, "why": "as an autoscaler has it", **bounds}
+    pool = dataclasses.replace(POOL, **bounds)
+    return build_report([pool], nodes, {report["node"]: report for report in reports})
+
+
+def test_any_number_of_nodes_between_the_bounds_passes():
+    for least, most in ((0, 3), (3, 9), (1, 10)):
+        report = scaled(*good(0, 1, 2), least=least, most=most)
+        assert (report.verdict, len(report.nodes)) == ("pass", 3)
+
+
+@pytest.mark.parametrize(("least", "most"), [(4, 10), (0, 2)])
+def test_fewer_nodes_than_the_least_and_more_than_the_most_fail(least, most):
+    report = scaled(*good(0, 1, 2), least=least, most=most)
+    assert attention(report) == [("(pool serve)", "pool-size", "fail", "3 nodes")]
+    assert report.nodes[0].checks[0].expected == f"{least} to {most} nodes, as an autoscaler has it"
+
+
+def test_a_pool_without_nodes_that_must_have_some_fails():
+    report = scaled(nodes=[], least=1)
+    assert (report.verdict, report.exit_code) == ("fail", ExitCode.FINDING)
+
+
+def test_a_pool_that_may_be_empty_and_is_does_not_apply_and_never_passes():
+    report = scaled(nodes=[])
+    [entry_of_pool] = report.nodes
+    assert (entry_of_pool.node, entry_of_pool.verdict) == (None, "not-applicable")
+    assert (report.verdict, report.exit_code) == ("not-applicable", ExitCode.GOOD)
+    assert report.as_json()["summary"] == {"pass": 0, "fail": 0, "could-not-tell": 0}
+    text = text_of(report)
+    assert "pool serve: no nodes: nothing to prove (0 to 10 nodes, as an autoscaler has it)" in text
+    assert "Validation: not-applicable" in text
+
+
+def test_an_empty_pool_beside_one_that_passes_is_still_shown():
+    empty = dataclasses.replace(
+        POOL, node=dataclasses.replace(POOL.node, pool="burst"), selector={"a": "b"}, least=0
+    )
+    full = dataclasses.replace(POOL, least=3, most=3)
+    report = build_report([full, empty], THREE, {report["node"]: report for report in good(0, 1, 2)})
+    assert report.verdict == "pass"
+    assert "pool burst: no nodes: nothing to prove" in text_of(report)
+
+
+def test_fewer_nodes_than_the_stack_asks_for_are_shown_and_stop_nothing():
+    report = scaled(*good(0, 1, 2), usual=4)
+    assert report.verdict == "pass"
+    assert attention(report) == [("(pool serve)", "pool-size", "could-not-tell", "3 nodes")]
+    assert attention(scaled(*good(0, 1, 2), usual=2)) == []
+
+
+def test_an_empty_pool_is_skipped_in_junit():
+    root = ElementTree.fromstring(as_junit(scaled(nodes=[])))
+    [suite] = root
+    assert (suite.get("name"), suite.get("skipped"), suite.get("failures")) == ("(pool serve)", "1", "0")
 
 
 def test_nodes_of_other_pools_are_left_alone():
@@ -135,8 +189,7 @@ def test_reports_come_out_of_their_config_maps():
 
 
 def test_a_config_map_without_a_report_in_it_could_not_tell():
-    pool = dataclasses.replace(POOL, desired=1)
-    report = build_report([pool], THREE[:1], reports_of([config_map("")]))
+    report = build_report([POOL], THREE[:1], reports_of([config_map("")]))
     assert attention(report) == [("serve-0", "node-agent", "could-not-tell", "a report of version None")]
 
 

@@ -1,0 +1,85 @@
+"""How many nodes a pool should have, by whoever makes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.validation import collect_report
+from tests.cloud_plans import environment, filled, on_cloud
+from validators.result import CheckResult
+
+
+class Cluster:
+    """A cluster with so many nodes of the pool `train`, and with nothing else."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+
+    def objects(self, _version: str, kind: str, **_: str) -> Iterator[Mapping[str, Any]]:
+        for index in range(self._nodes if kind == "Node" else 0):
+            yield {"metadata": {"name": f"n-{index}", "labels": {"gpu-platform.dev/pool": "train"}}}
+
+
+def plan_of(least: int, desired: int, most: int, cloud: Any = None) -> EnvironmentPlan:
+    cluster = filled(GkeClusterPlan) if isinstance(cloud, GkePoolPlan) else filled(EksClusterPlan)
+    plan = on_cloud(environment({"train": desired}), cluster, train=cloud or filled(EksPoolPlan))
+    (pool,) = plan.pools
+    nodes = dataclasses.replace(pool.nodes, min=least, desired=desired, max=most)
+    return dataclasses.replace(plan, pools=(dataclasses.replace(pool, nodes=nodes),))
+
+
+def size(plan: EnvironmentPlan, nodes: int) -> CheckResult | None:
+    report = collect_report(Cluster(nodes), plan)  # type: ignore[arg-type]
+    return next((check for node in report.nodes if not node.node for check in node.checks), None)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"), [(0, "fail"), (1, "fail"), (2, "could-not-tell"), (4, None), (9, "fail")]
+)
+def test_a_managed_pool_has_at_least_its_min_and_at_most_its_max(found: int, verdict: str | None) -> None:
+    check = size(plan_of(2, 3, 8), found)
+    assert (check and check.verdict) == verdict
+
+
+def test_a_managed_pool_that_may_scale_to_zero_and_has_no_node_is_not_applicable() -> None:
+    check = size(plan_of(0, 2, 8), 0)
+    assert check is not None
+    assert (check.verdict, check.expected) == ("not-applicable", "0 to 8 nodes, as an autoscaler has it")
+
+
+def test_a_managed_pool_of_a_fixed_size_has_exactly_that() -> None:
+    for found in (0, 3, 5):
+        check = size(plan_of(4, 4, 4), found)
+        assert check is not None
+        assert (check.verdict, check.expected) == ("fail", "4 nodes")
+    assert size(plan_of(4, 4, 4), 4) is None
+
+
+@pytest.mark.parametrize(
+    ("cloud", "why"),
+    [
+        (filled(KarpenterPoolPlan), "made by Karpenter for pods that wait"),
+        (filled(GkePoolPlan, flex_start=True), "made by GKE when it has the capacity"),
+    ],
+)
+def test_nodes_that_come_when_they_are_needed_are_not_missed(cloud: Any, why: str) -> None:
+    check = size(plan_of(2, 4, 8, cloud), 0)
+    assert check is not None
+    assert (check.verdict, check.expected) == ("not-applicable", f"0 to 8 nodes, {why}")
+    assert size(plan_of(2, 4, 8, cloud), 1) is None
+    too_many = size(plan_of(2, 4, 8, cloud), 9)
+    assert too_many is not None
+    assert too_many.verdict == "fail"
+
+
+def test_a_sandbox_has_exactly_the_nodes_that_the_program_made() -> None:
+    check = size(environment({"train": 2}), 1)
+    assert check is not None
+    assert (check.verdict, check.expected) == ("fail", "2 nodes")
