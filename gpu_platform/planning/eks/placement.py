@@ -26,10 +26,7 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
     """Return the cluster placement group of a pool, or None.
 
     With a reservation it is the reservation's or none: nodes in another group do not get what is reserved.
-    Blocks stand together by themselves.
     """
-    if isinstance(pool.capacity, CapacityBlock):
-        return None
     if isinstance(pool.capacity, Reservation):
         group = pool.capacity.placement_group
         return PlacementGroup(name=group, create=False) if group is not None else None
@@ -46,7 +43,8 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
 def placed_by_default(pool: Pool, machine: MachineType) -> bool:
     """Return whether a pool that says nothing gets a placement group: only where messages cross nodes by EFA.
 
-    Not on spot: EC2 would look for spare capacity on one rack network only.
+    Not on spot: EC2 would look for spare capacity on one rack network only. Not on a capacity block: its
+    instances stand together by themselves.
     """
     return (
         pool.workload == "training"
