@@ -13,7 +13,7 @@ from components.gke.networks import GkeGpuNetworks, GkePodNetworks, JoinedNetwor
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.gke.create import SYSTEM_POOL
-from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit, require_version
+from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit
 from gpu_platform.planning.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.kubeconfig import gke_kubeconfig
 
@@ -121,16 +121,8 @@ class GkeCluster(pulumi.ComponentResource):
         vpc = GkeVpc(create.network, create, args.project, args.region, self._child)
         cluster = self._create_cluster(create, vpc, account)
         self._ready.append(self._create_system_pool(create, vpc, cluster, account))
-        made = pulumi.Output.all(cluster=cluster.id, version=cluster.master_version).apply(self._new_enough)
         endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
-        return made, endpoint.apply(self._reached_by_dns)
-
-    def _new_enough(self, made: dict[str, str]) -> str:
-        try:
-            require_version(self._args, made["version"])
-        except BadInput as error:
-            raise pulumi.RunError(str(error)) from None
-        return made["cluster"]
+        return cluster.id, endpoint.apply(self._reached_by_dns)
 
     def _reached_by_dns(self, endpoint: str) -> str:
         return gke_kubeconfig(self._args.name, endpoint, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -30,12 +31,18 @@ class GkeInstallers(pulumi.ComponentResource):
             k8s.apps.v1.DaemonSet(
                 plan.name,
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace, labels=labels),
-                spec={
-                    "selector": {"matchLabels": labels},
+                spec=k8s.apps.v1.DaemonSetSpecArgs(
+                    selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
                     # What nodes of one job run must be of one version: change all of them at once.
-                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}},
-                    "template": {"metadata": {"labels": labels}, "spec": dict(plan.pod_spec)},
-                },
+                    update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
+                        type="RollingUpdate",
+                        rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable="100%"),
+                    ),
+                    template=k8s.core.v1.PodTemplateSpecArgs(
+                        metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                        spec=cast("k8s.core.v1.PodSpecArgs", dict(plan.pod_spec)),
+                    ),
+                ),
                 opts=child,
             )
         self.daemon_sets = pulumi.Output.from_input([plan.name for plan in args])

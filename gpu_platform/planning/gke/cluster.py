@@ -121,6 +121,7 @@ def plan_gke_cluster(
         kubernetes=cluster.kubernetes,
         create=create,
         multi_networking=bool(newest),
+        gpu_nics=any(cloud.network != "none" for cloud in clouds),
         networks=networks,
         node_account=_account(cluster.name),
         node_roles=NODE_ROLES,

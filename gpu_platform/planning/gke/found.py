@@ -38,17 +38,19 @@ def found_kubeconfig(name: str, found: FoundCluster) -> str:
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
 
 
-def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput where the version of a control plane is too old for the pools of a plan."""
-    problems = Problems("cluster")
-    _check_version(plan, version, problems)
-    _raise(plan, problems)
-
-
 def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
     """Raise BadInput with everything for which a cluster cannot carry the pools of a plan."""
     problems = Problems("cluster")
-    _check_version(plan, found.version, problems)
+    if plan.minimum_version is not None and order(found.version) < order(plan.minimum_version):
+        problems.add(
+            f"GKE {found.version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
+        )
+    if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
+        problems.at("kubernetes").add(
+            f"{plan.kubernetes!r} on GKE {found.version}",
+            "what the cluster has, or older",
+            "correct it, or upgrade",
+        )
     if found.autopilot:
         problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "make one")
     if found.workload_pool is None:
@@ -57,7 +59,7 @@ def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
             "workload identity: the nodes' metadata server is GKE's",
             "gcloud container clusters update --workload-pool=PROJECT.svc.id.goog",
         )
-    if plan.multi_networking and found.datapath != DATAPLANE_V2:
+    if plan.gpu_nics and found.datapath != DATAPLANE_V2:
         problems.add(
             f"datapath {found.datapath or 'LEGACY_DATAPATH'}",
             f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
@@ -69,20 +71,5 @@ def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
             "multi-networking, for pools that join GPU networks",
             "make another cluster with it, or give the pools network: {via: profile}",
         )
-    _raise(plan, problems)
-
-
-def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> None:
-    if plan.minimum_version is not None and order(version) < order(plan.minimum_version):
-        problems.add(
-            f"GKE {version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
-        )
-    if plan.kubernetes is not None and minor(version) < minor(plan.kubernetes):
-        problems.at("kubernetes").add(
-            f"{plan.kubernetes!r} on GKE {version}", "what the cluster has, or older", "correct it, or upgrade"
-        )
-
-
-def _raise(plan: GkeClusterPlan, problems: Problems) -> None:
     if problems.found:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)

@@ -184,6 +184,9 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
+    """Of a new cluster: whether it can have further networks; it cannot be changed later."""
+    gpu_nics: bool
+    """Whether some pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
     node_account: str
     """Id of the nodes' service account, which the program makes."""

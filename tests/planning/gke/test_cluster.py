@@ -11,7 +11,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.gke.create import PRIVATE_RANGES
-from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit, require_version
+from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit
 from gpu_platform.planning.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan
 from gpu_platform.planning.gke.versions import highest, minor, order
 from gpu_platform.stacks import plan_platform
@@ -473,15 +473,10 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
     assert len(caught.value.problems) == 4
 
 
-def test_pools_without_gpu_nics_ask_nothing_of_the_network() -> None:
-    require_fit(cloud(on("g2-standard-48"), cluster=cluster()), found(datapath="", multi_networking=False))
-
-
-def test_a_new_cluster_that_came_out_too_old_is_refused() -> None:
-    ultra = cloud(on("a3-ultragpu-8g"))
-    require_version(ultra, "1.34.1-gke.1829001")
-    with pytest.raises(BadInput, match="the pools need it"):
-        require_version(ultra, "1.33.9-gke.1")
+@pytest.mark.parametrize("machine", ["g2-standard-48", "a3-highgpu-8g"])
+def test_pools_that_use_no_gpu_nics_ask_nothing_of_the_network(machine: str) -> None:
+    serving = cloud(on(machine, workload="inference"), cluster=cluster())
+    require_fit(serving, found(datapath="", multi_networking=False))
 
 
 def test_a_cluster_is_reached_by_its_dns_endpoint_where_it_is_open_else_by_its_address() -> None:

@@ -1,0 +1,54 @@
+"""Holds the inputs of a gcp:container/cluster:Cluster against the protos of the GKE API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.cloud import container_v1
+
+from tests.components.gke.gke_api import NODE_POOL, ProvidersOwn, Spelt, Table, as_message
+
+
+def _recurring(window: Mapping[str, Any]) -> dict[str, Any]:
+    times = {key: window[key] for key in ("startTime", "endTime")}
+    return {"window": times, "recurrence": window["recurrence"]}
+
+
+def _exclusions(listed: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """The API has a map by name, whose values the mapper takes as they are: the proto's parser checks them."""
+    return {
+        each["exclusionName"]: {
+            **{key: each[key] for key in ("startTime", "endTime") if key in each},
+            "maintenanceExclusionOptions": each["exclusionOptions"],
+        }
+        for each in listed
+    }
+
+
+CLUSTER: Table = {
+    ("Cluster", "project"): ProvidersOwn("part of the URL"),
+    ("Cluster", "deletionProtection"): ProvidersOwn("what the provider does on delete"),
+    ("Cluster", "removeDefaultNodePool"): ProvidersOwn("what the provider does after the creation"),
+    ("Cluster", "minMasterVersion"): Spelt("initialClusterVersion"),
+    ("Cluster", "datapathProvider"): Spelt("networkConfig.datapathProvider"),
+    ("Cluster", "enableMultiNetworking"): Spelt("networkConfig.enableMultiNetworking"),
+    ("Cluster", "enableL4IlbSubsetting"): Spelt("networkConfig.enableL4ilbSubsetting"),
+    ("Cluster", "networkingMode"): Spelt("ipAllocationPolicy.useIpAliases", lambda mode: mode == "VPC_NATIVE"),
+    ("Cluster", "enableLegacyAbac"): Spelt("legacyAbac.enabled"),
+    ("Cluster", "enableShieldedNodes"): Spelt("shieldedNodes.enabled"),
+    ("Cluster", "clusterAutoscaling"): Spelt("autoscaling"),
+    # The block is there or not; the API has a switch of its own beside it.
+    ("Cluster", "masterAuthorizedNetworksConfig"): Spelt(
+        "masterAuthorizedNetworksConfig", lambda block: {**block, "enabled": True}
+    ),
+    ("MaintenancePolicy", "recurringWindow"): Spelt("window.recurringWindow", _recurring),
+    ("MaintenancePolicy", "maintenanceExclusions"): Spelt("window.maintenanceExclusions", _exclusions),
+    ("LoggingConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
+    ("MonitoringConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
+}
+
+
+def cluster(inputs: Mapping[str, Any]) -> container_v1.Cluster:
+    """Return the API's Cluster of the recorded inputs of a gcp:container/cluster:Cluster."""
+    return as_message(container_v1.Cluster, inputs, {**NODE_POOL, **CLUSTER})

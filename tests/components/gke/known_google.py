@@ -1,0 +1,73 @@
+"""Google Cloud as the SDK's mock monitor plays it in a deploy: every output is known, lookups answer from data."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import pulumi
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks, set_mocks
+from pulumi.runtime.settings import SETTINGS
+from pulumi.runtime.stack import run_pulumi_func
+
+DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
+
+
+class KnownGoogle(Mocks):
+    """Answers with the inputs and what Google adds to them; remembers what was made, with its URN."""
+
+    def __init__(self, found: Mapping[str, Any] | None) -> None:
+        self._found = found
+        self.made: set[tuple[str, str]] = set()
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        self.made.add((args.typ, args.name))
+        added: dict[str, Any] = {"name": args.name, "email": f"{args.name}@example.com", "member": args.name}
+        outputs = {**added, **args.inputs}
+        if args.typ == "gcp:container/cluster:Cluster":
+            outputs["controlPlaneEndpointsConfig"] = {
+                "dnsEndpointConfig": {"allowExternalTraffic": True, "endpoint": DNS_ENDPOINT}
+            }
+        return f"{args.name}-id", outputs
+
+    def call(self, args: MockCallArgs) -> Any:
+        assert args.token == "gcp:container/getCluster:getCluster"
+        return {**(self._found or {}), "name": args.args["name"], "location": args.args["location"]}
+
+
+def deploy(
+    program: Callable[[], pulumi.Output[Any]], found: Mapping[str, Any] | None = None
+) -> tuple[KnownGoogle, Any]:
+    """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
+
+    `found`: what GKE says of the cluster that is looked up. Raises what the program raises, also late.
+    """
+    google = KnownGoogle(found)
+    result: list[Any] = []
+
+    async def run() -> None:
+        set_mocks(google, preview=False)
+        SETTINGS.rpc_manager.clear()
+        SETTINGS.outputs.clear()
+        await run_pulumi_func(lambda: program().apply(result.append))
+
+    contextvars.copy_context().run(_to_the_end, run)
+    return google, result[0]
+
+
+def _to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Leave no task behind where a program stops half-way."""
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(run())
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+        asyncio.set_event_loop(None)
