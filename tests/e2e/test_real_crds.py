@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +19,8 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox import control_plane
+from tests.components.eks.conftest import EXISTING, record_eks
+from tests.components.eks.karpenter_forms import FORMS, TRAIN
 
 CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 NAME = "e2e-crds"
@@ -67,3 +71,55 @@ def test_what_a_helm_release_hands_to_the_operator_is_a_valid_cluster_policy(cli
     spec = dict(plan.operator.cluster_policy)
     policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "dev"}, "spec": spec}
     client.apply(policy, dry_run=True)
+
+
+# What only AWS knows, as it would be.
+KNOWN_ON_AWS = {
+    "role": "ml-karpenter-nodes",
+    "subnetSelectorTerms": [{"id": "subnet-0a1b2c3d4e5f60718"}],
+    "securityGroupSelectorTerms": [{"id": "sg-0a1b2c3d4e5f60718"}],
+}
+
+
+def karpenter_objects(form: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the NodePool and the EC2NodeClass of a pool as the API server gets them."""
+    recorded = record_eks(form, cluster=EXISTING)
+    objects = [deepcopy(dict(one.inputs)) for one in recorded.resources if ":karpenter." in one.type]
+    for manifest in objects:
+        if manifest["kind"] == "EC2NodeClass":
+            manifest["spec"] |= KNOWN_ON_AWS
+    return objects
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_karpenters_objects_of_every_form_of_pool_are_accepted_with_strict_field_validation(
+    client: KubernetesClient, form: str
+) -> None:
+    objects = karpenter_objects(FORMS[form])
+    assert {one["kind"] for one in objects} == {"EC2NodeClass", "NodePool"}
+    for manifest in objects:
+        client.apply(manifest, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "said"),
+    [
+        ("EC2NodeClass", ("metadataOptions", "httpToken"), "required", "httpToken"),
+        ("EC2NodeClass", ("networkInterfaces", 0, "interfaceType"), "efa-only", "primary interface"),
+        ("NodePool", ("template", "spec", "startupTaint"), [], "startupTaint"),
+        ("NodePool", ("template", "metadata", "labels", "karpenter.sh/x"), "y", "restricted"),
+        ("NodePool", ("disruption", "budgets", 0, "reasons"), ["Drift"], "Drift"),
+    ],
+)
+def test_a_wrong_field_of_karpenters_objects_is_refused(
+    client: KubernetesClient, kind: str, path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    from gpu_platform.engine.client import Refused
+
+    (manifest,) = [one for one in karpenter_objects(TRAIN) if one["kind"] == kind]
+    place: Any = manifest["spec"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(Refused, match=said):
+        client.apply(manifest, dry_run=True)
