@@ -76,10 +76,15 @@ def _look_up_all_subnets(
 def _tagged_subnets(
     vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions, zone: str | None = None
 ) -> pulumi.Output[list[str]]:
+    filters = vpc_id.apply(partial(_subnet_filters, zone))
+    return aws.ec2.get_subnets_output(filters=filters, tags={SUBNET_TAG: "1"}, opts=opts).ids
+
+
+def _subnet_filters(zone: str | None, vpc_id: str) -> list[aws.ec2.GetSubnetsFilterArgs]:
     filters = [aws.ec2.GetSubnetsFilterArgs(name="vpc-id", values=[vpc_id])]
     if zone is not None:
         filters.append(aws.ec2.GetSubnetsFilterArgs(name="availability-zone", values=[zone]))
-    return aws.ec2.get_subnets_output(filters=filters, tags={SUBNET_TAG: "1"}, opts=opts).ids
+    return filters
 
 
 async def _vpc_cni_version(plan: EksClusterPlan, opts: pulumi.InvokeOptions) -> str | None:

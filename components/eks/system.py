@@ -110,6 +110,8 @@ class EksSystem(pulumi.ComponentResource):
             cluster_name=self._cluster.name,
             node_role_arn=self._cluster.node_role_arn,
             subnet_ids=self._cluster.all_subnet_ids,
+            # Unset, nodes would keep the version that the cluster had when they were made.
+            version=plan.kubernetes,
             instance_types=list(pool.instance_types),
             ami_type=pool.ami_type,
             capacity_type="ON_DEMAND",

@@ -65,7 +65,8 @@ class EksCluster(SpecModel):
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other are refused."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version; of a cluster that is there: held against what it turns out to be."""
+    """Minor version. Of a cluster that is there: held against what it turns out to be. Unset with `create`: the
+    newest that EKS has in standard support and the operator supports."""
     create: CreateEks | None = None
     production: bool = True
     """Protects cluster and pools from deletion, and makes zones independent of each other."""

@@ -16,8 +16,9 @@ _EVERYWHERE: Mapping[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
     """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
-    versions = [set(addon.versions) for addon in catalog.eks_addons.values()]
-    return tuple(sorted(set.intersection(*versions), key=minor)) if versions else ()
+    addons = catalog.eks_addons.values()
+    known = {version for addon in addons for version in addon.versions}
+    return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
 
 
 def minor(version: str) -> int:

@@ -277,6 +277,12 @@ def test_system_nodes_are_small_have_no_gpus_and_keep_their_credentials_to_thems
     assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"]) == ("true", "gp3")
 
 
+def test_system_nodes_are_upgraded_with_the_cluster() -> None:
+    recorded = made(kubernetes="1.35")
+    assert the(recorded, "Cluster")["version"] == "1.35"
+    assert recorded.one("NodeGroup", "ml-system").inputs["version"] == "1.35"
+
+
 # -- IAM ------------------------------------------------------------------------------------------------------
 
 
