@@ -19,6 +19,7 @@ from gpu_platform.errors import Problem
 
 _DEPLOYABLE_ELSEWHERE: Final = "plain Kubernetes objects"
 _FIX: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
+_MOST_TYPES_NAMED: Final = 4
 _CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
 
 
@@ -128,14 +129,15 @@ def kubernetes_objects(records: Iterable[ResourceRecord]) -> tuple[KubernetesObj
 
 
 def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
-    """Return one problem for each registration that the embedded engine cannot deploy."""
+    """Return what the embedded engine cannot deploy: a problem for each package, and for each object."""
     problems: list[Problem] = []
+    others: dict[str, list[ResourceRecord]] = {}
     seen: dict[ObjectKey, str] = {}
     for record in records:
         place = f"resource {record.name!r}"
         if not is_plain_object(record):
             if not _needs_no_deployment(record):
-                problems.append(Problem(place, record.type, _DEPLOYABLE_ELSEWHERE, _FIX))
+                others.setdefault(record.type.removeprefix(PROVIDER_PREFIX).partition(":")[0], []).append(record)
             continue
         key = object_key(record.inputs)
         if not key.name or key.name == UNKNOWN:
@@ -148,7 +150,17 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
             )
         else:
             seen[key] = place
-    return tuple(problems)
+    return (*(_of_package(package, found) for package, found in others.items()), *problems)
+
+
+def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
+    """Return one problem for all resources of a package: a cloud's stack has dozens."""
+    if len(records) == 1:
+        return Problem(f"resource {records[0].name!r}", records[0].type, _DEPLOYABLE_ELSEWHERE, _FIX)
+    types = sorted({record.type for record in records if not record.type.startswith(PROVIDER_PREFIX)})
+    more = len(types) - _MOST_TYPES_NAMED
+    named = ", ".join(types[:_MOST_TYPES_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return Problem(f"{len(records)} resources of {package}", named, _DEPLOYABLE_ELSEWHERE, _FIX)
 
 
 def _needs_no_deployment(record: ResourceRecord) -> bool:

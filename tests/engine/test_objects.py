@@ -59,6 +59,21 @@ def test_objects_and_what_exists_in_pulumi_only_are_accepted(record: ResourceRec
     assert only_pulumi_can_deploy([record]) == ()
 
 
+def test_the_many_resources_of_a_cloud_are_one_problem_each_cloud() -> None:
+    kinds = ("ec2/vpc:Vpc", "ec2/subnet:Subnet", "eks/cluster:Cluster", "iam/role:Role", "kms/key:Key")
+    cloud = [registered(f"aws:{kind}", name=f"{kind}-{index}") for kind in kinds for index in range(9)]
+
+    aws, gcp = only_pulumi_can_deploy(
+        [registered("pulumi:providers:aws"), *cloud, registered("gcp:compute/network:Network")]
+    )
+    assert aws.path == "46 resources of aws"
+    assert aws.found == (
+        "aws:ec2/subnet:Subnet, aws:ec2/vpc:Vpc, aws:eks/cluster:Cluster, aws:iam/role:Role and 1 more"
+    )
+    assert "Pulumi CLI" in aws.fix
+    assert gcp.found == "gcp:compute/network:Network"
+
+
 def test_an_object_without_a_name_is_refused() -> None:
     inputs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}}
 
