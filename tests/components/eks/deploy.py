@@ -14,9 +14,10 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack
 from tests.components.conftest import Recorded
 from tests.components.eks.moto_cloud import MotoCloud
+from tests.components.eks.moto_lookups import answer
 
 
-def deploy(loaded: LoadedStack, cloud: MotoCloud, patch: pytest.MonkeyPatch) -> Recorded:
+def deploy(loaded: LoadedStack, cloud: MotoCloud) -> Recorded:
     """Make every AWS resource of a stack in `cloud`; return what the program registered."""
 
     class Deployer(recording._Recorder):
@@ -36,8 +37,9 @@ def deploy(loaded: LoadedStack, cloud: MotoCloud, patch: pytest.MonkeyPatch) -> 
 
         def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> resource_pb2.ResourceInvokeResponse:
             known = struct_pb2.Struct()
-            known.update(cloud.answer(request.tok, plain_properties(request.args, reveal=True)))
+            known.update(answer(cloud, request.tok, plain_properties(request.args, reveal=True)))
             return resource_pb2.ResourceInvokeResponse(**{"return": known})
 
-    patch.setattr(recording, "_Recorder", Deployer)
-    return Recorded(record_stack(loaded, preview=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "_Recorder", Deployer)
+        return Recorded(record_stack(loaded, preview=False))

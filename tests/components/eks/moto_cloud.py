@@ -47,15 +47,19 @@ class MotoCloud:
         self.ids: dict[str, str] = {}
         """By URN: what is there."""
         self.cluster_security_group_id = ""
+        self._clients: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        return boto3.client(
-            service,
-            region_name=REGION,
-            endpoint_url=self._endpoint,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-        )
+        """Return boto3's client of a service."""
+        if service not in self._clients:
+            self._clients[service] = boto3.client(
+                service,
+                region_name=REGION,
+                endpoint_url=self._endpoint,
+                aws_access_key_id="testing",
+                aws_secret_access_key="testing",
+            )
+        return self._clients[service]
 
     def make(self, record: ResourceRecord) -> tuple[str, dict[str, Any]]:
         """Make a resource; return its id, and what is known of it beside its inputs."""
@@ -69,18 +73,19 @@ class MotoCloud:
             if index == 0:
                 made = _turned_out(record, answer)
                 if call.operation == "CreateCluster":
-                    made["vpcConfig"] |= self._as_eks_does(call.parameters["resourcesVpcConfig"]["subnetIds"])
+                    subnets = call.parameters["resourcesVpcConfig"]["subnetIds"]
+                    made["vpcConfig"]["clusterSecurityGroupId"] = self.make_cluster_security_group(subnets)
                 own_id = made["id"]
         self.ids[record.urn] = own_id
         return own_id, made
 
-    def _as_eks_does(self, subnets: list[str]) -> dict[str, str]:
-        """EKS makes a security group for control plane and nodes, which moto leaves out."""
+    def make_cluster_security_group(self, subnets: list[str]) -> str:
+        """Make what EKS makes for control plane and nodes, and moto leaves out; return its id."""
         ec2 = self.client("ec2")
         vpc_id = ec2.describe_subnets(SubnetIds=subnets)["Subnets"][0]["VpcId"]
         made = ec2.create_security_group(GroupName="eks-cluster-sg", Description="made by EKS", VpcId=vpc_id)
         self.cluster_security_group_id = made["GroupId"]
-        return {"clusterSecurityGroupId": made["GroupId"], "vpcId": vpc_id}
+        return self.cluster_security_group_id
 
     def _send(self, call: Call) -> Answer:
         if not moto_has(call):

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from tests.components.conftest import Recorded
-from tests.components.eks.conftest import load_eks
+from tests.components.eks.conftest import CREATED, EXISTING, load_eks, record_eks
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
+from tests.components.eks.moto_lookups import make_cluster
 from tests.components.eks.pool_forms import FORMS
 
 WITH_EFA = [name for name in FORMS if name.startswith("p")]
@@ -65,12 +66,18 @@ class Deployed:
         return groups["SecurityGroups"][0]
 
 
-@pytest.fixture(scope="module")
-def up() -> Iterator[Deployed]:
-    """One stack with a pool of every form, on a cluster that it makes."""
-    pools = [{**form, "name": name} for name, form in FORMS.items()]
-    with moto_cloud() as cloud, pytest.MonkeyPatch.context() as patch:
-        yield Deployed(deploy(load_eks(*pools), cloud, patch), cloud)
+POOLS = [{**form, "name": name} for name, form in FORMS.items()]
+LOOKED_UP = {key: value for key, value in EXISTING.items() if key != "subnets"}
+
+
+@pytest.fixture(scope="module", params=["made", "found"])
+def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
+    """One stack with a pool of every form, on a cluster that it makes, or that it finds."""
+    with moto_cloud() as cloud:
+        if request.param == "found":
+            make_cluster(cloud, "ml", ("us-east-2a", "us-east-2b"))
+        stack = load_eks(*POOLS, cluster=CREATED if request.param == "made" else LOOKED_UP)
+        yield Deployed(deploy(stack, cloud), cloud)
 
 
 @pytest.mark.parametrize("pool", FORMS)
@@ -137,10 +144,20 @@ def test_nodes_of_an_own_image_are_told_of_the_cluster_that_is_there(up: Deploye
     }
 
 
-def test_nodes_come_up_in_private_subnets_of_the_clusters_own_vpc(up: Deployed) -> None:
-    vpc = up.cluster()["resourcesVpcConfig"]
-    for pool in FORMS:
-        assert set(up.node_group(pool)["subnets"]) <= set(vpc["subnetIds"])
+@pytest.mark.parametrize("pool", FORMS)
+def test_nodes_come_up_in_private_subnets_of_the_cluster(up: Deployed, pool: str) -> None:
+    private = set(up.cluster()["resourcesVpcConfig"]["subnetIds"])
+    used = set(up.node_group(pool)["subnets"])
+    assert used <= private
+    if pool not in WITH_EFA:
+        assert used == private, "a pool that names no zone may use all"
+
+
+def test_a_deploy_makes_what_the_preview_said(up: Deployed) -> None:
+    created = bool(up.recorded.of("Vpc"))
+    preview = record_eks(*POOLS, cluster=CREATED if created else LOOKED_UP)
+    assert [r.urn for r in preview.resources if r.custom]
+    assert {r.urn for r in up.recorded.resources} == {r.urn for r in preview.resources}
 
 
 def test_what_moto_does_not_have_is_held_against_the_models_alone(up: Deployed) -> None:

@@ -1,0 +1,161 @@
+"""How EKS pools are made, changed and taken away."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.engine.record import ResourceRecord
+from policies import examine
+from tests.components.conftest import Recorded
+from tests.components.eks.conftest import CREATED, EXISTING, record_eks
+from tests.components.eks.pool_forms import FORMS
+
+TODAY = datetime.date(2026, 11, 21)
+RESERVED = [name for name, form in FORMS.items() if form.get("capacity", {}).get("reservation")]
+BOUGHT_BY_THE_HOUR = [name for name in FORMS if name not in RESERVED]
+
+
+def all_forms(**cluster: Any) -> Recorded:
+    """One stack with a pool of every form."""
+    return record_eks(*({**form, "name": name} for name, form in FORMS.items()), cluster={**CREATED, **cluster})
+
+
+def of_pools(recorded: Recorded) -> list[ResourceRecord]:
+    return [r for r in recorded.resources if r.custom and "index:EksNodePool" in r.parent]
+
+
+def all_before(recorded: Recorded, later: ResourceRecord) -> set[str]:
+    """URNs of what is there before a resource."""
+    direct = {r.urn: set(r.dependencies) for r in recorded.resources}
+    found: set[str] = set()
+    waiting = list(later.dependencies)
+    while waiting:
+        urn = waiting.pop()
+        if urn not in found:
+            found.add(urn)
+            waiting.extend(direct.get(urn, ()))
+    return found
+
+
+def test_everything_of_a_pool_hangs_below_its_component_and_goes_through_the_clusters_aws_provider() -> None:
+    made = of_pools(all_forms())
+    assert {r.type for r in made} == {
+        "aws:ec2/launchTemplate:LaunchTemplate",
+        "aws:ec2/placementGroup:PlacementGroup",
+        "aws:eks/nodeGroup:NodeGroup",
+    }
+    for record in made:
+        assert "pulumi:providers:aws::ml::" in record.provider, record.urn
+
+
+def test_a_pool_says_which_node_group_and_launch_template_it_is() -> None:
+    (pool,) = record_eks(FORMS["g6e-on-demand"]).of("EksNodePool")
+    assert set(pool.outputs) == {"node_group_name", "launch_template_id"}
+
+
+@pytest.mark.parametrize("form", RESERVED)
+def test_a_reserved_pool_goes_before_its_successor_comes_and_so_keeps_its_name(form: str) -> None:
+    record = all_forms().one("NodeGroup", form)
+    assert record.delete_before_replace
+    assert record.inputs["nodeGroupName"] == form
+
+
+@pytest.mark.parametrize("form", BOUGHT_BY_THE_HOUR)
+def test_any_other_pool_comes_before_its_predecessor_goes_and_so_gets_a_name_from_pulumi(form: str) -> None:
+    record = all_forms().one("NodeGroup", form)
+    assert not record.delete_before_replace
+    assert "nodeGroupName" not in record.inputs
+    assert "nodeGroupNamePrefix" not in record.inputs
+
+
+@pytest.mark.parametrize("production", [True, False])
+def test_production_protects_pools_from_deletion(production: bool) -> None:
+    for record in all_forms(production=production).of("NodeGroup"):
+        if "index:EksNodePool" in record.parent:
+            assert record.protect is production
+
+
+def test_an_update_may_take_as_long_as_nodes_need_to_drain_one_after_another() -> None:
+    record = record_eks(FORMS["p5-block"]).one("NodeGroup", "train")
+    assert record.timeouts == {"create": "60m", "update": "6h", "delete": "2h"}
+
+
+def test_a_pool_without_zones_may_use_the_private_subnets_of_all_and_no_public_one() -> None:
+    recorded = record_eks(FORMS["g6e-on-demand"], cluster=CREATED)
+    subnets = {r.urn: r.name for r in recorded.of("Subnet")}
+    record = recorded.one("NodeGroup", "train")
+    used = {subnets[urn] for urn in record.property_dependencies["subnetIds"] if urn in subnets}
+    assert used == {name for name in subnets.values() if "-private-" in name}
+    assert len(used) > 1
+
+
+def test_nodes_come_when_their_role_the_network_and_the_vpc_cni_are_there() -> None:
+    recorded = record_eks(FORMS["p5-block"], cluster=CREATED)
+    before = all_before(recorded, recorded.one("NodeGroup", "train"))
+    policies = [r for r in recorded.of("RolePolicyAttachment") if "-nodes-" in r.name]
+    assert policies
+    assert {r.urn for r in policies} <= before
+    assert {r.urn for r in recorded.of("RouteTableAssociation") if "private" in r.name} <= before
+    assert [r.urn for r in recorded.of("Addon") if r.inputs["addonName"] == "vpc-cni" and r.urn in before]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_preview_shows_user_data_but_where_it_tells_of_a_cluster_that_is_yet_to_come(form: str) -> None:
+    user_data = record_eks(FORMS[form]).one("LaunchTemplate", "train").inputs.get("userData")
+    if form == "own-image":
+        assert user_data == UNKNOWN
+    elif user_data is not None:
+        assert base64.b64decode(user_data, validate=True)
+
+
+def test_instances_volumes_and_interfaces_carry_the_names_of_stack_and_pool() -> None:
+    found = record_eks(FORMS["p5-block"]).one("LaunchTemplate", "train").inputs["tagSpecifications"]
+    assert [one["resourceType"] for one in found] == ["instance", "volume", "network-interface"]
+    for one in found:
+        assert one["tags"] == {
+            "Name": "ml-train",
+            "gpu-platform.dev/pool": "train",
+            "gpu-platform.dev/stack": "test",
+        }
+
+
+def test_only_pools_with_efa_join_the_efa_security_group() -> None:
+    recorded = all_forms()
+    (efa,) = [r.urn for r in recorded.of("SecurityGroup") if "efa" in r.name]
+    joined = {r.name for r in recorded.of("LaunchTemplate") if efa in r.dependencies}
+    assert joined == {name for name in FORMS if name.startswith("p")}
+
+
+@pytest.mark.parametrize("cluster", [CREATED, EXISTING])
+def test_pools_of_every_form_keep_all_rules_of_the_policy_pack(cluster: dict[str, Any]) -> None:
+    pools = [{**form, "name": name} for name, form in FORMS.items()]
+    records = [r.to_json() for r in record_eks(*pools, cluster=cluster).resources]
+    judged = examine(records, {"all": "mandatory"}, TODAY)
+    assert [str(violation) for violation in judged.violations] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "rule"),
+    [("taints", "gpu-node-taint"), ("labels", "topology-for-multi-gpu")],
+)
+def test_the_policy_pack_sees_eks_pools_as_they_are(key: str, rule: str) -> None:
+    """Without taints or labels and user data the same pool breaks the rules that it keeps otherwise."""
+    records = [r.to_json() for r in record_eks(FORMS["p5-block"]).resources]
+    for record in records:
+        if record["type"].endswith(":NodeGroup") and record["name"] == "train":
+            record["inputs"] = {**record["inputs"], key: _less(record["inputs"][key])}
+        if record["type"].endswith(":LaunchTemplate") and record["name"] == "train" and key == "labels":
+            record["inputs"] = {k: v for k, v in record["inputs"].items() if k != "userData"}
+    found = examine(records, {"all": "disabled", rule: "mandatory"}, TODAY).violations
+    assert [violation.subject for violation in found] == ["train"]
+
+
+def _less(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: inner for key, inner in value.items() if "topology" not in key}
+    return []

@@ -1,0 +1,61 @@
+"""The shipped EKS stack, made whole on moto's server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpu_platform.stacks import load_stack
+from tests.components.eks.deploy import deploy
+from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[MotoCloud]:
+    with moto_cloud() as account:
+        deploy(load_stack("eks-training"), account)
+        yield account
+
+
+def test_the_shipped_stack_has_its_cluster_with_system_nodes_and_managed_pools(cloud: MotoCloud) -> None:
+    eks = cloud.client("eks")
+    assert eks.list_clusters()["clusters"] == ["ml-prod"]
+    groups = eks.list_nodegroups(clusterName="ml-prod")["nodegroups"]
+    assert sorted(groups) == ["ml-prod-system-1a2b3c4", "serve-1a2b3c4", "train"]
+
+
+def test_karpenter_hears_of_interruptions_by_a_queue_that_every_rule_feeds(cloud: MotoCloud) -> None:
+    events = cloud.client("events")
+    (queue,) = cloud.client("sqs").list_queues()["QueueUrls"]
+    rules = [rule["Name"] for rule in events.list_rules()["Rules"]]
+    assert rules
+    for rule in rules:
+        (target,) = events.list_targets_by_rule(Rule=rule)["Targets"]
+        assert target["Arn"].rpartition(":")[2] == queue.rpartition("/")[2]
+
+
+def test_every_role_can_be_assumed_by_a_service_alone_and_has_only_policies_that_exist(cloud: MotoCloud) -> None:
+    iam = cloud.client("iam")
+    roles = iam.list_roles()["Roles"]
+    assert roles
+    for role in roles:
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+            assert set(statement["Principal"]) == {"Service"}, role["RoleName"]
+        attached = iam.list_attached_role_policies(RoleName=role["RoleName"])["AttachedPolicies"]
+        written = iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]
+        assert attached or written, f"{role['RoleName']} may do nothing"
+
+
+def test_private_subnets_reach_out_by_nat_and_public_ones_by_the_internet_gateway(cloud: MotoCloud) -> None:
+    ec2 = cloud.client("ec2")
+    cluster = cloud.client("eks").describe_cluster(name="ml-prod")["cluster"]
+    private = set(cluster["resourcesVpcConfig"]["subnetIds"])
+    vpc_id = ec2.describe_subnets(SubnetIds=sorted(private))["Subnets"][0]["VpcId"]
+    tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
+    for table in tables:
+        out = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
+        for association in table["Associations"]:
+            if "SubnetId" in association:
+                way = "NatGatewayId" if association["SubnetId"] in private else "GatewayId"
+                assert [way in route for route in out] == [True]
