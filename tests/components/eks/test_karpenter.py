@@ -335,9 +335,7 @@ def test_a_stack_without_karpenter_pools_has_no_karpenter() -> None:
 def up() -> Iterator[tuple[Recorded, MotoCloud]]:
     """Both kinds of pool on a cluster that the program makes."""
     with moto_cloud() as cloud:
-        with pytest.MonkeyPatch.context() as patch:
-            recorded = deploy(load_eks(DEVELOP, TRAIN), cloud, patch)
-        yield recorded, cloud
+        yield deploy(load_eks(DEVELOP, TRAIN), cloud), cloud
 
 
 def test_a_preview_with_every_cloud_output_unknown_registers_the_same_resources(
