@@ -217,7 +217,7 @@ class OperatorRelease(Fact):
 
 
 class Image(Fact):
-    """A container image, pinned by digest; by a tag that stays only where no digest can be known, and why."""
+    """A container image, pinned by digest; by a release's tag only where no digest can be known, and why."""
 
     name: str
     reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
@@ -229,7 +229,7 @@ class Image(Fact):
         if ("@sha256:" in self.reference) == (self.undigested is not None):
             raise ValueError(f"{self.reference}: either a digest, or a reason why there is none")
         if "@" not in self.reference and self.reference.rpartition(":")[2] in {self.reference, "", "latest"}:
-            raise ValueError(f"{self.reference}: a tag that stays")
+            raise ValueError(f"{self.reference}: the tag of a release")
         return self
 
 

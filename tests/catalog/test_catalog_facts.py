@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 import yaml
 
-from gpu_platform.catalog import Catalog, load_catalog
+from gpu_platform.catalog import Catalog, Image, load_catalog
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +189,31 @@ def test_the_node_agent_has_a_stock_python_image_pinned_by_digest(catalog: Catal
     reference = catalog.images["node-agent-python"].reference
     assert reference.startswith("python:3.")
     assert "-slim@sha256:" in reference
+
+
+@pytest.mark.parametrize(
+    ("reference", "undigested", "allowed"),
+    [
+        ("example.com/a@sha256:" + "0" * 64, None, True),
+        ("example.com/a:v1@sha256:" + "0" * 64, "why", False),
+        ("example.com/a:v1", None, False),
+        ("example.com/a:v1", "why", True),
+        ("example.com/a:latest", "why", False),
+        ("example.com/a", "why", False),
+    ],
+)
+def test_an_image_has_a_digest_or_a_release_and_a_reason(reference: str, undigested: str | None, allowed: bool):
+    entry = {
+        "name": "a",
+        "reference": reference,
+        "undigested": undigested,
+        "source": {"title": "t", "date": "2026-11-21"},
+    }
+    if allowed:
+        assert Image.model_validate(entry).reference == reference
+    else:
+        with pytest.raises(ValueError, match=reference.partition("@")[0]):
+            Image.model_validate(entry)
 
 
 def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):
