@@ -156,7 +156,7 @@ def _gke(cloud: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         if accelerator.sharing_strategy is not None
         else NOTHING
     )
-    networks = _listed(network.vpc for network in cluster.networks) if cloud.network == "networks" else NOTHING
+    networks = _listed(f"{network.vpc}/{network.subnet}" for network in cluster.networks[: cloud.gpu_networks])
     return {
         "guest_accelerator": f"{accelerator.count} x {accelerator.type}",
         "provisioning": _listed(

@@ -27,6 +27,7 @@ from gpu_platform.planning.gke.plan import (
     GkeClusterPlan,
     GkeKubelet,
     GkePoolPlan,
+    GpuNetwork,
     ReservationAffinity,
     UpgradeSettings,
 )
@@ -188,6 +189,18 @@ def test_gke_8_changing_the_driver_config_or_the_sharing_config_replaces_the_poo
     fields: Mapping[str, Any], effect: str, field: str
 ) -> None:
     assert what(gke(), gke(**fields)) == (effect, [f"pools[0].{field}"])
+
+
+def test_gke_replaces_a_pool_for_other_networks_of_its_own_and_not_for_those_of_another_pool() -> None:
+    networks = tuple(filled(GpuNetwork, vpc=f"gpu-{index}", subnet="nodes") for index in range(8))
+    four, eight = (dataclasses.replace(GKE, networks=networks[:count]) for count in (4, 8))
+    joins = {"network": "networks", "gpu_networks": 4}
+
+    assert changes(gke(four, **joins), gke(eight, **joins)) == ()
+    assert what(gke(eight, **joins), gke(eight, **joins | {"gpu_networks": 8})) == (
+        "replaced",
+        ["pools[0].network"],
+    )
 
 
 def test_gke_8_the_preview_must_warn_and_names_the_issue_as_its_source() -> None:
