@@ -5,74 +5,23 @@ Names quote the lines. All is judged on what the program registers, as a first p
 
 from __future__ import annotations
 
-import json
 import subprocess
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 from google.cloud import container_v1
 
-from components.gke import build_gke
-from components.gke.cluster import GkeCluster
-from gpu_platform.engine.record import ResourceRecord
-from gpu_platform.planning.gke.plan import GkeClusterPlan
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.components.conftest import Recorded
-from tests.components.gke.gke_api import NotInTheApi, node_pool, unspelt
-from tests.components.gke.gke_cluster_api import CLUSTER, cluster
-from tests.components.gke.known_google import DNS_ENDPOINT, deploy
-
-ZONE = "us-central1-a"
-EXISTING: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
-CREATED: dict[str, Any] = {**EXISTING, "create": {}}
-BIG: dict[str, Any] = {
-    "name": "train",
-    "machine_type": "a3-megagpu-8g",
-    "count": {"desired": 2},
-    "workload": "training",
-    "zones": [ZONE],
-    "placement": {"type": "none"},
-}
-A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
-
-
-def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return a platform object; a pool says what differs from a training node of A3 Mega."""
-    return {"kind": "environment", "cluster": cluster, "pools": [{**BIG, **pool} for pool in pools]}
-
-
-def recorded(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:
-    """Return what the program registers."""
-    return _recorded(json.dumps(platform_of(*pools, cluster=cluster)))
-
-
-@cache
-def _recorded(platform: str) -> Recorded:
-    parsed = json.loads(platform)
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test")))
-    )
-
-
-def made(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
-    """Return the inputs of the cluster that the program makes."""
-    (record,) = recorded(*pools, cluster=cluster).of("Cluster")
-    return dict(record.inputs)
-
-
-def google(recording: Recorded, kind: str) -> list[ResourceRecord]:
-    return [record for record in recording.of(kind) if record.type.startswith("gcp:")]
-
-
-def pod_networks(recording: Recorded, kind: str) -> list[dict[str, Any]]:
-    wanted = f"kubernetes:networking.gke.io/v1:{kind}"
-    return [dict(record.inputs) for record in recording.resources if record.type == wanted]
-
+from tests.components.gke.gke_cluster_api import cluster
+from tests.components.gke.gke_recorded import (
+    A3_AND_NEWER,
+    EVERY_FABRIC,
+    EXISTING,
+    ZONE,
+    google,
+    made,
+    pod_networks,
+    recorded,
+)
 
 # -- 1. Cluster for A3 and newer: dataplane v2, multi-networking, VPC-native, workload identity, exclusion ------
 
@@ -263,9 +212,6 @@ def test_gke_9_the_driver_is_installed_where_the_operator_looks_for_it() -> None
     assert step["imagePullPolicy"] == "Never", "it is on the node"
 
 
-EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], "machine_type": machine} for machine in A3_AND_NEWER)
-
-
 def test_installers_reach_tainted_nodes_of_their_accelerators_before_anything_else_runs_there() -> None:
     pods = daemon_sets(*EVERY_FABRIC)
     assert len(pods) == 7
@@ -305,252 +251,3 @@ def test_the_scripts_of_installers_are_shell() -> None:
     for script in scripts:
         checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
         assert checked.returncode == 0, f"{checked.stderr}\n{script}"
-
-
-# -- the cluster as a whole -------------------------------------------------------------------------------------
-
-
-def test_every_input_of_the_cluster_is_a_field_of_the_gke_api() -> None:
-    access = {**EXISTING, "kubernetes": "1.35", "create": {"api_access": ["203.0.113.0/24"]}}
-    api = cluster(made(*EVERY_FABRIC, {"name": "serve", "device_plugin": "provider"}, cluster=access))
-    assert api.release_channel.channel == container_v1.ReleaseChannel.Channel.REGULAR
-    assert api.initial_cluster_version == "1.35"
-    components = container_v1.MonitoringComponentConfig.Component
-    assert components.DCGM in api.monitoring_config.component_config.enable_components
-    assert api.autoscaling.autoscaling_profile == (
-        container_v1.ClusterAutoscaling.AutoscalingProfile.OPTIMIZE_UTILIZATION
-    )
-    assert api.shielded_nodes.enabled is True
-    assert api.legacy_abac.enabled is False
-    assert dict(api.resource_labels)["stack"] == "test"
-
-
-def test_the_mapper_of_clusters_names_fields_that_the_api_has_and_refuses_others() -> None:
-    assert list(unspelt(CLUSTER, container_v1.Cluster)) == []
-    with pytest.raises(NotInTheApi, match="datapathProvidr"):
-        cluster({**made({}), "datapathProvidr": "ADVANCED_DATAPATH"})
-    with pytest.raises(NotInTheApi, match="ADVANCED_DATAPATHS"):
-        cluster({**made({}), "datapathProvider": "ADVANCED_DATAPATHS"})
-
-
-def test_every_input_of_the_system_pool_is_a_field_of_the_gke_api() -> None:
-    pool = node_pool(recorded({}).one("NodePool", "ml-system").inputs)
-    assert not pool.config.accelerators
-    assert (pool.autoscaling.total_min_node_count, pool.autoscaling.total_max_node_count) == (2, 6)
-    assert pool.config.shielded_instance_config.enable_secure_boot is True
-    assert pool.config.workload_metadata_config.mode == container_v1.WorkloadMetadataConfig.Mode.GKE_METADATA
-
-
-def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
-    recording = recorded({})
-    assert made({})["privateClusterConfig"]["enablePrivateNodes"] is True
-    (nat,) = google(recording, "RouterNat")
-    subnet = recording.one("Subnetwork", "ml-nodes")
-    assert nat.inputs["sourceSubnetworkIpRangesToNat"] == "LIST_OF_SUBNETWORKS"
-    assert subnet.urn in nat.dependencies
-    assert subnet.inputs["privateIpGoogleAccess"] is True
-    (record,) = recording.of("Cluster")
-    assert nat.urn in record.dependencies, "nodes pull images as soon as they are there"
-
-
-@pytest.mark.parametrize(("access", "private"), [([], True), (["10.8.0.0/16"], True), (["203.0.113.0/24"], False)])
-def test_the_api_server_is_reached_by_dns_with_iam_and_by_address_from_where_the_stack_says(
-    access: list[str], private: bool
-) -> None:
-    inputs = made({}, cluster={**EXISTING, "create": {"api_access": access}})
-    assert inputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["allowExternalTraffic"] is True
-    assert inputs["privateClusterConfig"]["enablePrivateEndpoint"] is private
-    networks = inputs["masterAuthorizedNetworksConfig"]
-    assert [each["cidrBlock"] for each in networks.get("cidrBlocks", [])] == access
-    assert networks["gcpPublicCidrsAccessEnabled"] is False
-
-
-def test_the_pool_that_gke_demands_is_removed_and_what_becomes_of_it_is_no_change() -> None:
-    (record,) = recorded({}).of("Cluster")
-    assert record.inputs["removeDefaultNodePool"] is True
-    assert record.inputs["initialNodeCount"] == 1
-    assert set(record.ignore_changes) == {"nodeConfig", "initialNodeCount"}
-
-
-def test_all_nodes_run_as_one_service_account_with_the_least_roles() -> None:
-    recording = recorded({})
-    (account,) = google(recording, "Account")
-    grants = google(recording, "IAMMember")
-    assert {grant.inputs["role"] for grant in grants} == {
-        "roles/container.defaultNodeServiceAccount",
-        "roles/artifactregistry.reader",
-    }
-    for pool in google(recording, "NodePool"):
-        assert account.urn in pool.property_dependencies["nodeConfig"], pool.name
-        assert {grant.urn for grant in grants} <= set(pool.dependencies) or pool.name == "ml-system"
-    (record,) = recording.of("Cluster")
-    assert {grant.urn for grant in grants} <= set(record.dependencies)
-
-
-@pytest.mark.parametrize("production", [True, False])
-def test_a_production_cluster_is_protected_twice(production: bool) -> None:
-    (record,) = recorded({}, cluster={**CREATED, "production": production}).of("Cluster")
-    assert record.protect is production
-    assert record.inputs["deletionProtection"] is production
-
-
-def test_the_kubeconfig_is_a_secret_and_nothing_in_kubernetes_comes_before_nodes_that_can_run_it() -> None:
-    recording = recorded({})
-    assert "kubeconfig" in recording.program.secret_outputs
-    (provider,) = [each for each in recording.resources if each.type == "pulumi:providers:kubernetes"]
-    assert provider.inputs["kubeconfig"] == "[secret]"
-    assert recording.one("NodePool", "ml-system").urn in provider.dependencies
-    for record in recording.resources:
-        if record.type.startswith("kubernetes:"):
-            assert record.provider.startswith(provider.urn), record.urn
-
-
-def test_everything_of_google_cloud_goes_through_the_provider_of_project_and_region() -> None:
-    recording = recorded({})
-    (provider,) = [each for each in recording.resources if each.type == "pulumi:providers:gcp"]
-    assert (provider.inputs["project"], provider.inputs["region"]) == ("my-project", "us-central1")
-    of_google = [record for record in recording.resources if record.type.startswith("gcp:")]
-    assert len(of_google) > 20
-    assert {record.provider.rpartition("::")[0] for record in of_google} == {provider.urn}
-
-
-@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_every_component_of_the_cluster_registers_its_outputs(where: dict[str, Any]) -> None:
-    components = [record for record in recorded({}, cluster=where).resources if ":index:Gke" in record.type]
-    assert len(components) >= 5
-    for component in components:
-        assert component.outputs, component.urn
-
-
-def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
-    """Return the program's part for the cluster and its pools, which gives what it hands to both."""
-
-    def program() -> pulumi.Output[Any]:
-        plan = plan_platform(platform, "test")
-        assert plan.kind == "environment"
-        assert isinstance(plan.cluster.cloud, GkeClusterPlan)
-        made, make_pools = build_gke(plan.cluster.cloud, plan.pools)
-        make_pools(pulumi.ResourceOptions(providers=[made.provider]))
-        return pulumi.Output.all(
-            kubeconfig=made.kubeconfig,
-            cluster=made.outputs.cluster,
-            account=made.outputs.node_service_account,
-            networks=[list(pair) for pair in made.outputs.gpu_networks],
-        )
-
-    return program
-
-
-FOUND: dict[str, Any] = {
-    "id": "projects/my-project/locations/us-central1/clusters/ml",
-    "masterVersion": "1.35.2-gke.1269001",
-    "enableAutopilot": False,
-    "datapathProvider": "ADVANCED_DATAPATH",
-    "enableMultiNetworking": True,
-    "endpoint": "34.1.2.3",
-    "workloadIdentityConfigs": [{"workloadPool": "my-project.svc.id.goog"}],
-    "masterAuths": [
-        {
-            "clientCertificate": "",
-            "clientCertificateConfigs": [],
-            "clientKey": "",
-            "clusterCaCertificate": "Q0E=",
-        }
-    ],
-    "controlPlaneEndpointsConfigs": [
-        {
-            "dnsEndpointConfigs": [
-                {
-                    "allowExternalTraffic": True,
-                    "enableK8sCertsViaDns": False,
-                    "enableK8sTokensViaDns": False,
-                    "endpoint": "gke-there.us-central1.gke.goog",
-                }
-            ],
-            "ipEndpointsConfigs": [{"enabled": True}],
-        }
-    ],
-}
-"""A cluster that is there, as the provider writes what GKE says of it."""
-
-
-@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
-def test_with_every_output_unknown_the_same_resources_are_registered_as_with_all_known(
-    where: dict[str, Any],
-) -> None:
-    preview = recorded(*EVERY_FABRIC, cluster=where)
-    google, _ = deploy(built(platform_of(*EVERY_FABRIC, cluster=where)), FOUND)
-    prefixes = ("gcp:", "kubernetes:networking.gke.io/", "pulumi:providers:")
-    unknown = {(record.type, record.name) for record in preview.resources if record.type.startswith(prefixes)}
-    known = {(kind, name) for kind, name in google.made if kind.startswith(prefixes)}
-    assert unknown == known
-
-
-def test_the_kubeconfig_of_a_new_cluster_is_of_its_dns_endpoint_and_holds_no_credential() -> None:
-    _, outputs = deploy(built(platform_of({})))
-    config = json.loads(outputs["kubeconfig"])
-    assert config["clusters"][0]["cluster"] == {"server": f"https://{DNS_ENDPOINT}"}
-    assert config["users"][0]["user"].keys() == {"exec"}
-    assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
-    assert outputs["account"] == "ml-nodes@example.com"
-
-
-# -- a cluster that is there ------------------------------------------------------------------------------------
-
-
-def test_of_a_cluster_that_is_there_nothing_is_made_but_what_its_pools_need() -> None:
-    recording = recorded({}, cluster=EXISTING)
-    assert not recording.of("Cluster")
-    assert {record.name for record in google(recording, "NodePool")} == {"train"}
-    assert len(google(recording, "Account")) == 1
-    assert len(google(recording, "Network")) == len(pod_networks(recording, "Network")) == 8
-    assert not google(recording, "RouterNat")
-    assert "gpudirect-tcpxo-installer" in {record.name for record in recording.of("DaemonSet")}
-    assert "kubeconfig" in recording.program.secret_outputs
-
-
-def test_a_cluster_that_is_there_is_handed_to_its_pools_by_its_full_name() -> None:
-    _, outputs = deploy(built(platform_of({}, cluster=EXISTING)), FOUND)
-    assert outputs["cluster"] == FOUND["id"]
-    assert outputs["networks"] == [[f"ml-gpu-{index}"] * 2 for index in range(8)]
-    server = json.loads(outputs["kubeconfig"])["clusters"][0]["cluster"]
-    assert server == {"server": "https://gke-there.us-central1.gke.goog"}
-
-
-def test_a_cluster_without_an_open_dns_endpoint_is_reached_by_its_address() -> None:
-    closed = {"enableK8sCertsViaDns": False, "enableK8sTokensViaDns": False, "endpoint": "gke-there"}
-    endpoints = [{"dnsEndpointConfigs": [{**closed, "allowExternalTraffic": False}], "ipEndpointsConfigs": []}]
-    _, outputs = deploy(
-        built(platform_of({}, cluster=EXISTING)), {**FOUND, "controlPlaneEndpointsConfigs": endpoints}
-    )
-    server = json.loads(outputs["kubeconfig"])["clusters"][0]["cluster"]
-    assert server == {"server": "https://34.1.2.3", "certificate-authority-data": "Q0E="}
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
-    [
-        ({"enableMultiNetworking": False}, "multi-networking"),
-        ({"datapathProvider": "LEGACY_DATAPATH"}, "dataplane v2"),
-        ({"workloadIdentityConfigs": []}, "workload identity"),
-        ({"enableAutopilot": True}, "Autopilot"),
-    ],
-)
-def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(
-    facts: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(pulumi.RunError, match=words) as stopped:
-        deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, **facts})
-    assert "GKE cluster ml: 1 problem" in str(stopped.value)
-
-
-def test_a_cluster_without_a_provider_of_google_cloud_says_what_it_lacks() -> None:
-    plan = plan_platform(platform_of({}, cluster=EXISTING), "test")
-    assert isinstance(plan.cluster.cloud, GkeClusterPlan)
-    cloud = plan.cluster.cloud
-
-    def program() -> pulumi.Output[Any]:
-        return GkeCluster("ml", cloud).kubeconfig
-
-    with pytest.raises(ValueError, match="give it a provider"):
-        deploy(program, FOUND)

@@ -1,0 +1,60 @@
+"""Records GKE environments as `pulumi preview` would: every cloud output unknown."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.components.conftest import Recorded
+
+ZONE = "us-central1-a"
+EXISTING: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+CREATED: dict[str, Any] = {**EXISTING, "create": {}}
+BIG: dict[str, Any] = {
+    "name": "train",
+    "machine_type": "a3-megagpu-8g",
+    "count": {"desired": 2},
+    "workload": "training",
+    "zones": [ZONE],
+    "placement": {"type": "none"},
+}
+A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
+EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], "machine_type": machine} for machine in A3_AND_NEWER)
+
+
+def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
+    """Return a platform object; a pool says what differs from a training node of A3 Mega."""
+    return {"kind": "environment", "cluster": cluster, "pools": [{**BIG, **pool} for pool in pools]}
+
+
+def recorded(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:
+    """Return what the program registers."""
+    return _recorded(json.dumps(platform_of(*pools, cluster=cluster)))
+
+
+@cache
+def _recorded(platform: str) -> Recorded:
+    parsed = json.loads(platform)
+    return Recorded(
+        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test")))
+    )
+
+
+def made(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
+    """Return the inputs of the cluster that the program makes."""
+    (record,) = recorded(*pools, cluster=cluster).of("Cluster")
+    return dict(record.inputs)
+
+
+def google(recording: Recorded, kind: str) -> list[ResourceRecord]:
+    return [record for record in recording.of(kind) if record.type.startswith("gcp:")]
+
+
+def pod_networks(recording: Recorded, kind: str) -> list[dict[str, Any]]:
+    wanted = f"kubernetes:networking.gke.io/v1:{kind}"
+    return [dict(record.inputs) for record in recording.resources if record.type == wanted]
