@@ -1,0 +1,119 @@
+"""The linear program of `offline`: how many nodes of each shape get which contents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_platform.planning.placement.pricing import Contents
+from gpu_platform.planning.placement.shapes import NodeShape
+
+_EPSILON = 1e-6
+_LIKELY = 0.3
+_Floats = NDArray[np.float64]
+
+
+class Master:
+    """Nodes left by shape, pods left by kind, contents known so far. `prices`: of one more pod of each kind."""
+
+    def __init__(self, supply: Mapping[NodeShape, int], demand: _Floats, value: _Floats) -> None:
+        # Costs a tenth of a second and is needed by this alone.
+        from ortools.linear_solver import pywraplp  # pyright: ignore[reportMissingTypeStubs] - it has none
+
+        make_solver = cast("Any", pywraplp.Solver.CreateSolver)  # pyright: ignore[reportUnknownMemberType]
+
+        self.supply = dict(supply)
+        self.demand = demand
+        self.prices: _Floats = np.zeros(len(demand))
+        self._value = value
+        solver: Any = make_solver("GLOP")
+        self._solver = solver
+        self._nodes: dict[NodeShape, Any] = {shape: solver.Constraint(0, count) for shape, count in supply.items()}
+        self._pods: list[Any] = [solver.Constraint(0, float(count)) for count in demand]
+        self._objective: Any = solver.Objective()
+        self._objective.SetMaximization()
+        self._columns: list[tuple[NodeShape, Contents]] = []
+        self._variables: list[Any] = []
+        self._known: set[tuple[NodeShape, Contents]] = set()
+        self._node_prices = dict.fromkeys(supply, 0.0)
+
+    def within(self, contents: Contents, left: _Floats) -> Contents:
+        """Return the contents without the pods that are no longer to be had."""
+        counts: Counter[int] = Counter()
+        kept: list[tuple[int, ...]] = []
+        for pods in contents:
+            stay: list[int] = []
+            for kind in pods:
+                if counts[kind] < left[kind]:
+                    counts[kind] += 1
+                    stay.append(kind)
+            if stay:
+                kept.append(tuple(stay))
+        return tuple(sorted(kept))
+
+    def add(self, shape: NodeShape, contents: Contents, *, only_if_worth: bool = False) -> bool:
+        """Offer contents to the nodes of a shape; returns whether they are new, and worth more than the prices."""
+        contents = self.within(contents, self.demand)
+        counts = Counter(kind for pods in contents for kind in pods)
+        worth = sum((self._value[kind] - self.prices[kind]) * count for kind, count in counts.items())
+        if not counts or (shape, contents) in self._known:
+            return False
+        if only_if_worth and worth <= self._node_prices[shape] + _EPSILON:
+            return False
+        self._known.add((shape, contents))
+        variable: Any = self._solver.NumVar(0, self._solver.infinity(), "")
+        self._columns.append((shape, contents))
+        self._variables.append(variable)
+        self._objective.SetCoefficient(
+            variable, float(sum(self._value[kind] * count for kind, count in counts.items()))
+        )
+        self._nodes[shape].SetCoefficient(variable, 1)
+        for kind, count in counts.items():
+            self._pods[kind].SetCoefficient(variable, count)
+        return True
+
+    def solve(self) -> float:
+        """Solve with the contents known so far; returns the objective in thousandths of GPUs."""
+        self._solver.Solve()
+        self.prices = np.array([row.dual_value() for row in self._pods])
+        self._node_prices = {shape: row.dual_value() for shape, row in self._nodes.items()}
+        return float(self._objective.Value())
+
+    def take(self) -> list[tuple[NodeShape, Contents, int]]:
+        """Return contents to fix, and on how many nodes: whole parts of the solution, else its likeliest ones."""
+        amounts = [float(variable.solution_value()) for variable in self._variables]
+        wanted = [(index, int(amount + _EPSILON)) for index, amount in enumerate(amounts)]
+        if not any(count for _, count in wanted):
+            likely = sorted(range(len(amounts)), key=lambda index: -amounts[index])
+            few = [index for index in likely[: max(1, len(likely) // 20)] if amounts[index] > _LIKELY]
+            wanted = [(index, 1) for index in few or [one for one in likely[:1] if amounts[one] > _EPSILON]]
+        nodes, pods = dict(self.supply), self.demand.copy()
+        fixed: list[tuple[NodeShape, Contents, int]] = []
+        for index, count in wanted:
+            shape, contents = self._columns[index]
+            counts = Counter(kind for group in contents for kind in group)
+            fitting = min(count, nodes[shape], *(int(pods[kind] // number) for kind, number in counts.items()))
+            if fitting > 0:
+                fixed.append((shape, contents, fitting))
+                nodes[shape] -= fitting
+                for kind, number in counts.items():
+                    pods[kind] -= number * fitting
+        return fixed
+
+    def rest(self, fixed: Sequence[tuple[NodeShape, Contents, int]]) -> Master:
+        """Return the program of what is left, solved, with the contents that may still be of use."""
+        supply, demand = dict(self.supply), self.demand.copy()
+        for shape, contents, count in fixed:
+            supply[shape] -= count
+            for kind, number in Counter(kind for group in contents for kind in group).items():
+                demand[kind] -= number * count
+        rest = Master(supply, demand, self._value)
+        for shape, contents in self._columns:
+            if supply[shape]:
+                rest.add(shape, contents)
+        rest.solve()
+        return rest

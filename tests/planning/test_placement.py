@@ -1,0 +1,147 @@
+"""The placement planner: what it places fits, nothing is above its bound, small cases are as good as can be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.planning.placement import WHOLE_GPU, NodeShape, OnlinePlacer, PodShape, pack
+
+NODES = st.lists(
+    st.builds(
+        NodeShape,
+        st.sampled_from([16000, 32000, 96000]),
+        st.sampled_from([65536, 131072, 393216]),
+        st.sampled_from([1, 2, 4, 8]),
+        st.sampled_from(["A", "B"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+MODELS = st.sampled_from([(), (), ("A",), ("B",), ("A", "B")])
+CPU, MEMORY = st.integers(0, 24).map(lambda cores: cores * 500), st.sampled_from([0, 4096, 30000, 98304])
+PODS = st.lists(
+    st.one_of(
+        st.builds(PodShape, CPU, MEMORY, st.just(1), st.sampled_from([50, 130, 320, 470, 810]), MODELS),
+        st.builds(PodShape, CPU, MEMORY, st.sampled_from([1, 1, 2, 4, 8]), st.just(WHOLE_GPU), MODELS),
+        st.builds(PodShape, CPU, MEMORY, st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+class Ledger:
+    """Books pods on nodes by itself, and fails on any that does not fit."""
+
+    def __init__(self, nodes: list[NodeShape]) -> None:
+        self.nodes = nodes
+        self.cpu = [node.cpu_milli for node in nodes]
+        self.memory = [node.memory_mib for node in nodes]
+        self.free = [[WHOLE_GPU] * node.gpus for node in nodes]
+
+    def book(self, pod: PodShape, node: int, gpus: tuple[int, ...]) -> None:
+        assert len(set(gpus)) == pod.gpus
+        assert not pod.gpus or not pod.models or self.nodes[node].model in pod.models
+        self.cpu[node] -= pod.cpu_milli
+        self.memory[node] -= pod.memory_mib
+        for gpu in gpus:
+            self.free[node][gpu] -= pod.gpu_milli
+        assert self.cpu[node] >= 0
+        assert self.memory[node] >= 0
+        assert min(self.free[node]) >= 0
+
+
+@given(NODES, PODS)
+@settings(max_examples=60)
+def test_a_packing_overfills_no_node_and_is_not_above_its_bound(nodes: list[NodeShape], pods: list[PodShape]):
+    packing = pack(nodes, pods, seconds=1)
+    ledger = Ledger(nodes)
+    for one in packing.placed:
+        ledger.book(pods[one.pod], one.node, one.gpus)
+    assert len({one.pod for one in packing.placed}) == len(packing.placed)
+    assert packing.allocated_milli == sum(pods[one.pod].demand_milli for one in packing.placed)
+    assert packing.allocated_milli <= packing.bound_milli
+    assert packing.bound_milli <= min(packing.capacity_milli, sum(pod.demand_milli for pod in pods))
+
+
+@given(NODES, PODS)
+@settings(max_examples=60)
+def test_pods_placed_one_by_one_overfill_no_node_and_are_turned_away_only_where_none_has_room(
+    nodes: list[NodeShape], pods: list[PodShape]
+):
+    placer, ledger = OnlinePlacer(nodes, Counter(pods)), Ledger(nodes)
+    for pod in pods:
+        place = placer.place(pod)
+        if place is not None:
+            ledger.book(pod, place.node, place.gpus)
+            continue
+        for index, node in enumerate(nodes):
+            enough = sum(milli >= pod.gpu_milli for milli in ledger.free[index]) >= pod.gpus
+            assert (
+                not enough
+                or ledger.cpu[index] < pod.cpu_milli
+                or ledger.memory[index] < pod.memory_mib
+                or not pod.will_run_on(node.model)
+            )
+
+
+def test_shares_are_paired_so_that_gpus_come_out_full():
+    nodes = [NodeShape(64000, 262144, 4)]
+    pods = [PodShape(1000, 1024, 1, milli) for milli in (810, 190, 530, 470, 650, 350, 320, 230, 450)]
+    packing = pack(nodes, pods, seconds=2)
+    assert packing.allocated_milli == 4 * WHOLE_GPU
+    assert packing.bound_milli == 4 * WHOLE_GPU
+
+
+def test_pods_that_need_much_cpu_go_where_there_is_much_cpu_for_each_gpu():
+    # Four GPUs want 24 CPUs each, four want 8: only one way of mixing them uses all eight GPUs.
+    nodes = [NodeShape(64000, 262144, 4)] * 2
+    pods = [PodShape(24000, 1024, 1, WHOLE_GPU)] * 4 + [PodShape(8000, 1024, 1, WHOLE_GPU)] * 4
+    assert pack(nodes, pods, seconds=2).share == 1
+
+
+def test_memory_limits_a_packing_too():
+    nodes = [NodeShape(64000, 100000, 4)]
+    pods = [PodShape(1000, 40000, 1, WHOLE_GPU)] * 4
+    assert pack(nodes, pods, seconds=2).allocated_milli == 2 * WHOLE_GPU
+
+
+def test_pods_that_ask_for_a_model_run_on_that_model_only():
+    nodes = [NodeShape(8000, 8192, 1, "T4"), NodeShape(8000, 8192, 1, "A10")]
+    pods = [PodShape(1000, 1024, 1, WHOLE_GPU, ("A10",))] * 2
+    packing = pack(nodes, pods, seconds=1)
+    assert [one.node for one in packing.placed] == [1]
+
+
+@pytest.mark.parametrize(("gpus", "pods"), list(product([1, 2], [2, 3, 4])))
+def test_small_packings_are_as_good_as_trying_everything(gpus: int, pods: int):
+    nodes = [NodeShape(10000, 65536, gpus)] * 2
+    waiting = [
+        PodShape(cpu, 1024, 1, milli) for cpu, milli in [(6000, 700), (5000, 600), (3000, 400), (2000, 300)]
+    ][:pods]
+
+    def most(left: tuple[PodShape, ...], free: tuple[tuple[int, tuple[int, ...]], ...]) -> int:
+        if not left:
+            return 0
+        pod, rest = left[0], left[1:]
+        best = most(rest, free)
+        for index, (cpu, shares) in enumerate(free):
+            for gpu, milli in enumerate(shares):
+                if cpu >= pod.cpu_milli and milli >= pod.gpu_milli:
+                    taken = (*shares[:gpu], milli - pod.gpu_milli, *shares[gpu + 1 :])
+                    after = (*free[:index], (cpu - pod.cpu_milli, taken), *free[index + 1 :])
+                    best = max(best, pod.demand_milli + most(rest, after))
+        return best
+
+    free = tuple((node.cpu_milli, (WHOLE_GPU,) * node.gpus) for node in nodes)
+    assert pack(nodes, waiting, seconds=1).allocated_milli == most(tuple(waiting), free)
+
+
+def test_a_pod_that_nobody_expected_is_an_error_and_not_a_guess():
+    placer = OnlinePlacer([NodeShape(8000, 8192, 1)], {PodShape(1000, 1024, 1, 500): 1})
+    with pytest.raises(KeyError):
+        placer.place(PodShape(1000, 1024, 1, 501))
