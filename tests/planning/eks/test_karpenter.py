@@ -310,12 +310,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "remove it",
     ),
     "an alternative with fewer efa interfaces": (
-        said(
-            machine_type="g6e.48xlarge",
-            workload="training",
-            zones=[ZONE],
-            karpenter={"alternatives": ["g6.48xlarge"]},
-        ),
+        training(karpenter={"alternatives": ["p5en.48xlarge"]}) | {"machine_type": "p5e.48xlarge"},
         "karpenter.alternatives[0]",
         "remove it",
     ),
