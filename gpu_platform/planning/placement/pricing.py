@@ -1,7 +1,7 @@
 """The most valuable set of pods for one empty node, when each kind of pod has a value: a knapsack in two steps.
 
-First the best contents of one GPU for every amount of CPU, then the best GPUs side by side. CPU is counted in quanta.
-Where these must be coarse, pods are rounded up and nodes down, so that what comes out fits. Memory is not counted.
+First the best contents of one GPU for every amount of CPU, then the best GPUs side by side. CPU is in quanta.
+Where these must be coarse, pods are rounded up and nodes down, so that what comes out fits. Memory is left out.
 """
 
 from __future__ import annotations
