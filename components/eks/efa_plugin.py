@@ -19,7 +19,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     def __init__(self, name: str, plan: HelmChartPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EfaDevicePlugin", name, None, opts)
-        chart = k8s.helm.v3.Release(
+        k8s.helm.v3.Release(
             plan.name,
             k8s.helm.v3.ReleaseArgs(
                 name=plan.name,
@@ -32,5 +32,5 @@ class EfaDevicePlugin(pulumi.ComponentResource):
             ),
             opts=inside(self, opts),
         )
-        self.release = chart.version
+        self.release = pulumi.Output.from_input(plan.version)
         self.register_outputs({"release": self.release})

@@ -60,7 +60,7 @@ class KarpenterController(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self, depends_on=[crds, queue, *rules, *allowed]),
         )
         self.works = controller
-        self.release = controller.version
+        self.release = pulumi.Output.from_input(plan.version)
         self.queue_url = queue.url
         self.role_arn = role.arn
         self.register_outputs({"release": self.release, "queue_url": self.queue_url, "role_arn": self.role_arn})

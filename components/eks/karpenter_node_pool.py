@@ -38,8 +38,8 @@ class KarpenterNodePool(pulumi.ComponentResource):
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
         group = self._create_placement_group(plan, cluster)
         node_class = self._create_node_class(plan, cluster, inside(self, opts, *cluster.ready, *group))
-        node_pool = self._create_node_pool(plan, node_class)
-        self.node_pool = node_pool.metadata["name"]
+        self._create_node_pool(plan, node_class)
+        self.node_pool = pulumi.Output.from_input(plan.name)
         self.register_outputs({"node_pool": self.node_pool})
 
     def _create_placement_group(self, plan: KarpenterPoolPlan, cluster: EksOutputs) -> list[pulumi.Resource]:
@@ -76,10 +76,8 @@ class KarpenterNodePool(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _create_node_pool(
-        self, plan: KarpenterPoolPlan, node_class: k8s.apiextensions.CustomResource
-    ) -> k8s.apiextensions.CustomResource:
-        return k8s.apiextensions.CustomResource(
+    def _create_node_pool(self, plan: KarpenterPoolPlan, node_class: k8s.apiextensions.CustomResource) -> None:
+        k8s.apiextensions.CustomResource(
             plan.name,
             api_version="karpenter.sh/v1",
             kind="NodePool",
