@@ -47,13 +47,13 @@ def local_ssd_count(machine: MachineType) -> int:
     return machine.local_nvme_gb // LOCAL_SSD_GB
 
 
-def secure_boot(pool: Pool, software: NodeSoftware) -> bool:
+def secure_boot(pool: Pool) -> bool:
     """Return whether nodes load only signed kernel modules.
 
-    Google signs the drivers that GKE and the installer bring to Container-Optimized OS. A driver container builds
-    modules that nobody has signed (NVIDIA/gpu-operator#1726), and those of Ubuntu are built in the same way.
+    Google signs the drivers that GKE and the installer bring to Container-Optimized OS. On Ubuntu the driver's
+    modules are built on the node, and nobody has signed them (NVIDIA/gpu-operator#1726).
     """
-    return pool.image.family != "ubuntu" and software.driver != "operator"
+    return pool.image.family != "ubuntu"
 
 
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:

@@ -108,7 +108,7 @@ def plan_gke_pool(
         kms_key=pool.disk.kms_key,
         # GPUDirect needs it, and every machine type with GPUs has it.
         gvnic=True,
-        secure_boot=secure_boot(pool, software),
+        secure_boot=secure_boot(pool),
         kubelet=kubelet_config(kubelet),
         network=network,
         gpu_networks=network_count(machine, fabric) if network == "networks" else 0,

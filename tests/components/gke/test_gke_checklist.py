@@ -348,6 +348,7 @@ def test_gke_9_the_operators_sharing_is_no_setting_of_the_pool():
 def test_nodes_are_counted_by_location_and_the_autoscalers_limits_over_all_of_them():
     spot, steady, fixed = inputs("g2-spot"), inputs("g2-steady"), inputs("a3-mega-reserved")
     assert spot["initialNodeCount"] == 1
+    assert "nodeCount" not in spot
     assert spot["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 10, "locationPolicy": "ANY"}
     assert steady["initialNodeCount"] == 2
     assert steady["autoscaling"] == {"totalMinNodeCount": 1, "totalMaxNodeCount": 4, "locationPolicy": "BALANCED"}
