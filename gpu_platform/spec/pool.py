@@ -221,8 +221,8 @@ class Pool(SpecModel):
     """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
     reservation."""
     zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
-    """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes in
-    each, so a pool with nodes from the start must name them in a regional cluster."""
+    """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes
+    in each, so a pool with nodes from the start must name them in a regional cluster."""
     workload: Workload
     """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
     sharing: Sharing = NoSharing()
