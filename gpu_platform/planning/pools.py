@@ -249,7 +249,7 @@ def plan_pool(
         gpu_memory_mib=gpu.memory_mib,
         gpus_per_node=machine.gpu_count,
         nodes=nodes,
-        capacity=pool.capacity.model_dump(exclude_none=True),
+        capacity=pool.capacity.model_dump(mode="json", exclude_none=True),
         placement=_placement(pool, cloud),
         sharing=sharing,
         resources=resources,
