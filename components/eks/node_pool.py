@@ -56,7 +56,7 @@ class EksNodePool(pulumi.ComponentResource):
         self, name: str, plan: EksPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
     ) -> aws.ec2.LaunchTemplate:
         groups = [cluster.cluster_security_group_id]
-        if plan.efa and cluster.efa_security_group_id is not None:
+        if cluster.efa_security_group_id is not None:
             groups.append(cluster.efa_security_group_id)
         return aws.ec2.LaunchTemplate(
             name,
