@@ -18,6 +18,7 @@ from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
 from tests.components.eks.moto_lookups import make_cluster
 from tests.components.eks.pool_forms import FORMS
 
+pytestmark = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
 WITH_EFA = [name for name in FORMS if name.startswith("p")]
 
 

@@ -10,6 +10,8 @@ from gpu_platform.stacks import load_stack
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
 
+pytestmark = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
+
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[MotoCloud]:
