@@ -6,6 +6,7 @@ which a preview does not need. Source of the grammar: apimachinery, pkg/api/reso
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 
@@ -28,6 +29,14 @@ def parse_quantity(value: str | int | float) -> Decimal:
     if suffix in _BINARY:
         return Decimal(number) * 1024 ** _BINARY[suffix]
     return Decimal(number).scaleb(_DECIMAL[suffix])
+
+
+def parse_memory_mib(value: str) -> int:
+    """Return the MiB, rounded up, of an amount such as `10GB`, `10Gi` or `512MiB`; raises ValueError without a unit."""
+    text = value.removesuffix("B")
+    if not text or text[-1].isdigit() or text[-1] in "num":
+        raise ValueError(f"not an amount of memory with its unit: {value!r}")
+    return math.ceil(parse_quantity(text) / 2**20)
 
 
 def parse_duration(value: str) -> int:

@@ -105,7 +105,10 @@ class SharingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero)."""
+    """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero).
+
+    `utilisation`: share of its GPUs' time that is expected to be put to work; None: not said.
+    """
 
     name: str
     path: str
@@ -132,6 +135,7 @@ class PoolPlan:
     cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan | None
     """How the cloud makes the nodes; None where the program or somebody else does."""
     price_usd_per_hour: float | None
+    utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
 

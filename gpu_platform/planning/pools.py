@@ -262,7 +262,8 @@ def plan_pool(
         driver_version=version,
         software=software,
         cloud=cloud,
-        price_usd_per_hour=machine.price_usd_per_hour,
+        price_usd_per_hour=machine.price_usd_per_hour if pool.usd_per_hour is None else pool.usd_per_hour,
+        utilisation=pool.utilisation,
         expectations=hardware_expectations(
             pool.name, path, machine, sharing, operator, pool.image.driver, version, catalog
         ),

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from pydantic import BaseModel as _PydanticModel
 from pydantic_core import PydanticCustomError
 
-from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.quantity import parse_duration, parse_memory_mib, parse_quantity
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -73,6 +73,15 @@ def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a str
     return str(value)
 
 
+def _gpu_memory(value: str) -> str:
+    try:
+        if parse_memory_mib(value) > 0:
+            return value
+    except ValueError:
+        pass
+    raise wrong("an amount of memory above zero with its unit", "for example 10GB or 10Gi")
+
+
 def _mig_profile(value: str) -> str:
     if not _MIG_PROFILE.fullmatch(value):
         raise wrong(
@@ -130,6 +139,7 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
+GpuMemory = Annotated[str, AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 OperatorVersion = Annotated[str, AfterValidator(_release)]
 KubeconfigPath = Annotated[str, AfterValidator(_path)]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpu_platform.spec._types import DnsLabel, Member, MigProfileName, Quantity, SpecModel
+from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SpecModel
 
 
 class Quota(SpecModel):
@@ -32,6 +32,8 @@ class Workload(SpecModel):
     """Whole GPUs of one pod; on a shared or MIG pool a pod takes exactly one share or instance."""
     profile: MigProfileName | None = None
     """Which MIG profile, where the pool offers several."""
+    gpu_memory: GpuMemory | None = None
+    """GPU memory that a pod needs on each GPU, share or instance that it holds; held against what there is."""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
     image: str | None = None
