@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: up down test lint fmt clean help
+.PHONY: install up down test lint fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -15,6 +15,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+install: $(STAMP) ## set up .venv with the command gpu-platform
 
 up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, report
 	$(BIN)/gpu-platform up local
