@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
 
 IamPrincipal = Annotated[
@@ -79,15 +80,15 @@ class Exclusion(SpecModel):
     """A time in which GKE upgrades nothing of that scope."""
 
     name: DnsLabel
-    start: AwareDatetime
-    end: AwareDatetime
+    start: Instant
+    end: Instant
     scope: Literal["no-upgrades", "no-minor-upgrades", "no-minor-or-node-upgrades"] = "no-minor-or-node-upgrades"
 
 
 class Maintenance(SpecModel):
     """When GKE may upgrade."""
 
-    start: AwareDatetime = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
+    start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
     """Begin of the first window."""
     hours: int = Field(default=6, ge=4, le=24)
     recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", pattern=r"^FREQ=(DAILY|WEEKLY).*$")

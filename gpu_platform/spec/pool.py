@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
+from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import (
     DnsLabel,
     Duration,
@@ -82,9 +83,9 @@ class CapacityBlock(SpecModel):
     type: Literal["capacity-block"]
     reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
     zone: Zone
-    ends: AwareDatetime | None = None
+    ends: Instant | None = None
     """When the block ends, such as 2026-12-14T11:30:00Z; EKS drains its nodes some 40 minutes before."""
-    needed_until: AwareDatetime | None = None
+    needed_until: Instant | None = None
     """Until when the pool is needed; a block that ends before is refused."""
 
 
