@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import AwareDatetime, BeforeValidator
@@ -11,10 +12,15 @@ from pydantic import AwareDatetime, BeforeValidator
 _AS_GO_PRINTS_IT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ([+-]\d\d)(\d\d) \S+")
 
 
-def _rfc3339(value: object) -> object:
-    match = _AS_GO_PRINTS_IT.fullmatch(value) if isinstance(value, str) else None
-    return f"{match[1]}{match[2]}:{match[3]}" if match else value
+def _read(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    as_go = _AS_GO_PRINTS_IT.fullmatch(value)
+    try:
+        return datetime.fromisoformat(f"{as_go[1]}{as_go[2]}:{as_go[3]}" if as_go else value)
+    except ValueError:
+        return value
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_rfc3339, json_schema_input_type=AwareDatetime)]
+Instant = Annotated[AwareDatetime, BeforeValidator(_read, json_schema_input_type=AwareDatetime)]
 """With a time zone, such as 2026-12-14T11:30:00Z."""
