@@ -11,6 +11,7 @@ from gpu_platform.planning.cost import plan_cost
 from gpu_platform.planning.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.expectations import validation_pod_security
 from gpu_platform.planning.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.gpu_memory import check_gpu_memory
 from gpu_platform.planning.monitoring import metrics_config_map, plan_monitoring
 from gpu_platform.planning.operator import check_host_paths, check_operator, cluster_version, plan_operator
 from gpu_platform.planning.plan import (
@@ -96,7 +97,9 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
     _check_teams_alone(spec, problems)
     for index, team in enumerate(spec.teams):
         check_team(team, pools, priorities, problems.at(f"teams[{index}]"))
-    check_quotas([(f"teams[{i}]", team) for i, team in enumerate(spec.teams)], pools, spec.overcommit, problems)
+    teams = [(f"teams[{index}]", team) for index, team in enumerate(spec.teams)]
+    check_quotas(teams, pools, spec.overcommit, problems)
+    check_gpu_memory(teams, pools, catalog, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     metrics = metrics_config_map(spec.monitoring)
@@ -150,7 +153,9 @@ def make_team_plan(
         )
     check_team(spec.team, environment_plan.pools, priorities, here)
     others: list[tuple[str, Team]] = [("(environment)", team) for team in environment.teams]
-    check_quotas([*others, ("team", spec.team)], environment_plan.pools, environment.overcommit, problems)
+    teams = [*others, ("team", spec.team)]
+    check_quotas(teams, environment_plan.pools, environment.overcommit, problems)
+    check_gpu_memory(teams, environment_plan.pools, catalog, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     decisions: list[Decision] = []
