@@ -124,6 +124,32 @@ def test_instances_volumes_and_interfaces_carry_the_names_of_stack_and_pool() ->
         }
 
 
+def test_what_a_pool_is_made_of_carries_its_name() -> None:
+    made = of_pools(record_eks(FORMS["p4de-placed"]))
+    assert len(made) == 3
+    for record in made:
+        assert record.inputs["tags"]["gpu-platform.dev/pool"] == "train", record.urn
+
+
+def test_who_starts_an_instance_by_hand_gets_the_newest_version_of_the_template() -> None:
+    assert record_eks(FORMS["p5-block"]).one("LaunchTemplate", "train").inputs["updateDefaultVersion"] is True
+
+
+@pytest.mark.parametrize(
+    ("form", "key", "value"),
+    [
+        ({**FORMS["g6-own-key"], "disk": {"type": "io2"}}, "iops", 3000),
+        ({**FORMS["g5g-arm"]}, "throughput", 500),
+    ],
+    ids=["io2 needs IOPS", "images are pulled to gp3"],
+)
+def test_a_volume_is_as_fast_as_its_kind_and_what_is_on_it_ask_for(
+    form: dict[str, Any], key: str, value: int
+) -> None:
+    (disk,) = record_eks(form).one("LaunchTemplate", "train").inputs["blockDeviceMappings"]
+    assert disk["ebs"][key] == value
+
+
 def test_only_pools_with_efa_join_the_efa_security_group() -> None:
     recorded = all_forms()
     (efa,) = [r.urn for r in recorded.of("SecurityGroup") if "efa" in r.name]
