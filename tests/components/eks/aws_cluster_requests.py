@@ -35,8 +35,6 @@ _TABLE: Table = {
     ("PutRolePolicyRequest", "policy"): Spelt("PolicyDocument"),
     # what takes effect at other times
     ("CreateAddonRequest", "resolveConflictsOnUpdate"): ProvidersOwn("of UpdateAddon"),
-    ("CreateAddonRequest", "preserve"): ProvidersOwn("of DeleteAddon"),
-    ("CreateRoleRequest", "forceDetachPolicies"): ProvidersOwn("before DeleteRole"),
     ("CreateKeyRequest", "deletionWindowInDays"): ProvidersOwn("of ScheduleKeyDeletion"),
 }
 
@@ -82,13 +80,11 @@ def _internet_gateway(_: str, inputs: Inputs) -> list[Call]:
 
 def _route_table(_: str, inputs: Inputs) -> list[Call]:
     made = call("ec2", "CreateRouteTable", {**without(inputs, "tags", "routes"), **tags("route-table", inputs)})
-    return [made, *(_route("CreateRoute", OWN_ID, route) for route in inputs.get("routes", []))]
-
-
-def _route(operation: str, table: str, route: Inputs) -> Call:
-    inner = {key: value for key, value in route.items() if key not in ("cidrBlock", "routeTableId")}
-    destination = {"destinationCidrBlock": route["cidrBlock"]} if "cidrBlock" in route else {}
-    return call("ec2", operation, {"routeTableId": table, **destination, **inner})
+    routes = [
+        {"routeTableId": OWN_ID, "destinationCidrBlock": route["cidrBlock"], **without(route, "cidrBlock")}
+        for route in inputs["routes"]
+    ]
+    return [made, *(call("ec2", "CreateRoute", route) for route in routes)]
 
 
 def _default_security_group(_: str, inputs: Inputs) -> list[Call]:
@@ -106,22 +102,8 @@ def _key(_: str, inputs: Inputs) -> list[Call]:
 
 
 def _role(name: str, inputs: Inputs) -> list[Call]:
-    role = inputs.get("name", name + SUFFIX)
-    later = ("name", "managedPolicyArns", "inlinePolicies")
-    made = call("iam", "CreateRole", {"roleName": role, **without(inputs, *later)}, _TABLE)
-    attached = [
-        call("iam", "AttachRolePolicy", {"roleName": role, "policyArn": arn})
-        for arn in inputs.get("managedPolicyArns", [])
-    ]
-    written = [
-        call(
-            "iam",
-            "PutRolePolicy",
-            {"roleName": role, "policyName": policy["name"], "policyDocument": policy["policy"]},
-        )
-        for policy in inputs.get("inlinePolicies", [])
-    ]
-    return [made, *attached, *written]
+    role = {"roleName": inputs.get("name", name + SUFFIX)}
+    return [call("iam", "CreateRole", {**role, **without(inputs, "name")}, _TABLE)]
 
 
 def _role_policy(name: str, inputs: Inputs) -> list[Call]:
@@ -171,7 +153,6 @@ CLUSTER_MAKERS: Mapping[str, Maker] = {
     "aws:ec2/eip:Eip": _ec2("AllocateAddress", "elastic-ip"),
     "aws:ec2/natGateway:NatGateway": _ec2("CreateNatGateway", "natgateway"),
     "aws:ec2/routeTable:RouteTable": _route_table,
-    "aws:ec2/route:Route": lambda _, inputs: [_route("CreateRoute", inputs["routeTableId"], inputs)],
     "aws:ec2/routeTableAssociation:RouteTableAssociation": lambda _, inputs: [
         call("ec2", "AssociateRouteTable", inputs)
     ],
