@@ -127,8 +127,8 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
 @pytest.mark.parametrize(
     ("fields", "effect", "field"),
     [
-        ({"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, "replaced", "pools[0].image.family"),
-        ({"ami_type": None, "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family"),
+        ({"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, "replaced", "pools[0].image.family or image.ami"),
+        ({"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family or image.ami"),
         ({"capacity_type": "CAPACITY_BLOCK"}, "replaced", "pools[0].capacity.type"),
         ({"zones": ("us-east-2b",)}, "replaced", "pools[0].zones"),
         ({"zones": ()}, "replaced", "pools[0].zones"),

@@ -75,8 +75,8 @@ class EksPoolPlan:
     kind: Literal["eks"] = "eks"
     node_group: str
     instance_type: str
-    ami_type: str | None
-    """None with an own `ami`: EKS refuses a type beside an image of the launch template."""
+    ami_type: str
+    """CUSTOM with an own `ami`: left out, the provider would keep the old type, and EKS refuse the image."""
     ami: str | None
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None

@@ -29,6 +29,7 @@ from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
 
 _LABEL_DOMAIN = "amazonaws.com"
+OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS takes beside an image of the launch template
 _MAX_TAINTS = 50  # of a node group, by the EKS API
 
 
@@ -126,7 +127,7 @@ def plan_eks_pool(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
         node_group=pool.name,
         instance_type=machine.name,
-        ami_type=None if own_image else image.image_types[machine.arch],
+        ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
         ami=pool.image.ami,
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,

@@ -16,7 +16,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        ("image", plan.ami or plan.ami_type or "", "the stack says so" if plan.ami else "EKS's own for the GPUs"),
+        ("image", plan.ami or plan.ami_type, "the stack says so" if plan.ami else "EKS's own for the GPUs"),
         *_local_nvme(pool, machine),
         (
             "instance metadata",

@@ -294,8 +294,8 @@ def test_eks_8_ami_type(form: str, ami_type: str) -> None:
     assert "imageId" not in template(FORMS[form])
 
 
-def test_eks_8_ami_type_is_left_out_beside_an_own_image() -> None:
-    assert "amiType" not in node_group(FORMS["own-image"])
+def test_eks_8_ami_type_of_an_own_image_is_said_so_that_going_to_one_or_back_replaces_the_group() -> None:
+    assert node_group(FORMS["own-image"])["amiType"] == "CUSTOM"
     assert template(FORMS["own-image"])["imageId"] == AMI
 
 

@@ -117,7 +117,7 @@ def test_no_combination_yields_an_inconsistent_node_group(spec: Pool) -> None:
     assert plan.max_size >= 1
     assert plan.max_unavailable >= 1
     assert 1 <= plan.metadata_hop_limit <= 2
-    assert (plan.ami is None) != (plan.ami_type is None)
+    assert (plan.ami is not None) == (plan.ami_type == "CUSTOM")
     assert all(one.volume_type in ("gp3", "io2") for one in plan.block_devices)
     assert all((one.iops is not None) == (one.volume_type == "io2") for one in plan.block_devices)
     assert len({one.device_name for one in plan.block_devices}) == len(plan.block_devices)

@@ -65,9 +65,9 @@ def test_eks_8_ami_type_al2023_and_bottlerocket_by_architecture(said: dict[str, 
     assert (plan.ami_type, plan.ami) == (ami_type, None)
 
 
-def test_an_own_ami_has_no_type() -> None:
+def test_an_own_ami_has_the_type_that_eks_takes_beside_it() -> None:
     plan = node_group(image={"ami": AMI})
-    assert (plan.ami_type, plan.ami) == (None, AMI)
+    assert (plan.ami_type, plan.ami) == ("CUSTOM", AMI)
 
 
 def test_eks_10_g7_needs_driver_595_and_a_custom_ami() -> None:
