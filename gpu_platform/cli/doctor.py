@@ -7,25 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from gpu_platform.cli.tool import Tool
 from gpu_platform.errors import ExitCode
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One thing that some command needs: what was found (empty: missing), what for, and what to do.
-
-    `known` False: this machine cannot tell, somebody has to ask.
-    """
-
-    name: str
-    found: str
-    needed_for: str
-    required: bool
-    remedy: str
-    known: bool = True
 
 
 def _version(*command: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.doctor import Tool
+from gpu_platform.cli.tool import Tool
 from gpu_platform.credentials import aws_sources, google_sources
 from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import Unusable, find_cli
