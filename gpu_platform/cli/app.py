@@ -12,9 +12,10 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
 
@@ -34,6 +35,21 @@ sandbox_app = typer.Typer(
 app.add_typer(sandbox_app, name="sandbox")
 mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, the fewest GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
+
+
+class _StackFirst(TyperGroup):
+    """A group whose first word may be a stack instead of a command: `capacity local` is `capacity show local`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own copy of Click
+        """Put the default command before anything that is none of the group's."""
+        known = args and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if known else ["show", *args])
+
+
+capacity_app = typer.Typer(
+    cls=_StackFirst, help="Capacity of a stack: `capacity STACK`; or pools for workloads: `capacity suggest`."
+)
+app.add_typer(capacity_app, name="capacity")
 
 
 class Format(StrEnum):
@@ -76,12 +92,20 @@ def check(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
     _leave(check_stack(stack, as_json=output is Format.JSON))
 
 
-@app.command()
-def capacity(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
-    """Show physical and logical GPUs by pool, quotas against capacity, cost and waste."""
+@capacity_app.command("show")
+def capacity_show(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="Measured: YAML or JSON, pool to share of GPU time, 0 to 1."),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long one proof may take.")] = 10.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show GPUs by pool, whether the quotas can be honoured together, cost and waste; `show` may be left out."""
     from gpu_platform.cli.capacity import show_capacity
 
-    _leave(show_capacity(stack, as_json=output is Format.JSON))
+    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, as_json=output is Format.JSON))
 
 
 @app.command()

@@ -1,23 +1,33 @@
-"""`gpu-platform capacity`: physical and logical GPUs, quotas against them, cost and waste."""
+"""`gpu-platform capacity`: physical and logical GPUs, whether the quotas can be honoured, cost and waste."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
 from gpu_platform.errors import BadInput, ExitCode, Problem
-from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack
 
+_EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.COULD_NOT_TELL}
 
-def show_capacity(stack: str, *, as_json: bool) -> ExitCode:
-    """Print the capacity of an environment at its desired size."""
+
+def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, as_json: bool) -> ExitCode:
+    """Print the capacity of an environment at its desired size.
+
+    Ends with a finding where the quotas cannot be honoured together at the most nodes that the pools may have.
+    """
     plan = load_stack(stack).plan
     if plan.kind != "environment":
         problem = Problem(
@@ -27,61 +37,65 @@ def show_capacity(stack: str, *, as_json: bool) -> ExitCode:
             f"run `gpu-platform capacity {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
-    document = capacity_document(plan)
+    pools = [pool.name for pool in plan.pools]
+    measured = read_utilisation(utilisation, pools) if utilisation is not None else None
+    catalog = load_catalog()
+    report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
+    document = capacity_document(plan, report, catalog)
     if as_json:
         print(json.dumps(document, indent=2))
     else:
-        show_document(console(), document)
-    return ExitCode.GOOD
+        _show(console(), document)
+    return _EXIT_CODES[document["quotas"]["verdict"]]
 
 
-def capacity_document(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Return capacity, grants and cost as plain JSON values; money in USD, memory in MiB."""
-    offered: dict[str, int] = {}
-    for pool in plan.pools:
-        for name, count in pool.units_desired.items():
-            offered[name] = offered.get(name, 0) + count
-    granted = {
-        name: sum(int(tenant.quota.get(f"requests.{name}", "0")) for tenant in plan.tenants) for name in offered
-    }
-    cost = plan.cost
-    return {
-        "version": 1,
-        "stack": plan.stack,
-        "pools": [
-            {
-                "name": pool.name,
-                "machine_type": pool.machine_type,
-                "nodes": pool.nodes.desired,
-                "gpu": pool.gpu_product,
-                "physical_gpus": pool.gpus_per_node * pool.nodes.desired,
-                "mode": pool.sharing.mode,
-                "logical_gpus": dict(pool.units_desired),
-                "usd_per_hour": line.usd_per_hour,
-                "granted_share": round(line.granted_share, 4),
-            }
-            for pool, line in zip(plan.pools, cost.pools, strict=True)
-        ],
-        "resources": [
-            {"name": name, "offered": count, "granted": granted[name]} for name, count in sorted(offered.items())
-        ],
-        "cost": {
-            "usd_per_hour": round(cost.usd_per_hour, 4),
-            "usd_per_month": round(cost.usd_per_hour * HOURS_PER_MONTH, 2),
-            "ungranted_usd_per_hour": round(cost.ungranted_usd_per_hour, 4),
-            "unknown_price": list(cost.unknown),
-        },
-    }
+def _show(out: Console, document: Mapping[str, Any]) -> None:
+    _show_pools(out, document)
+    for mode in document["modes"]:
+        out.print(f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical")
+    for resource in document["resources"]:
+        out.print(f"{resource['name']}: {resource['granted']} granted of {resource['offered']} offered")
+    _show_quotas(out, document["quotas"])
+    cost, effective, waste = document["cost"], document["effective"], document["waste"]
+    out.print(
+        f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); granted to nobody: {_usd(cost['ungranted_usd_per_hour'])}"
+    )
+    if cost["unknown_price"]:
+        out.print(f"not in the cost, price unknown: {', '.join(cost['unknown_price'])}")
+    share = f" ({effective['share']:.0%})" if effective["share"] is not None else ""
+    out.print(f"effective: {_money(effective)}{share}: {effective['how']}")
+    if effective["unknown"]:
+        out.print(
+            f"not in the effective part: {', '.join(effective['unknown'])} (write utilisation in the pool, "
+            "or give --utilisation)"
+        )
+    out.print(f"waste: {'at least ' if waste['at_least'] else ''}{_money(waste)}, by cause:")
+    _show_causes(out, waste)
+    for one in document["oversubscription"]["resources"]:
+        out.print(
+            f"oversubscription: {one['asked']} of {one['name']} granted, {one['offered']} offered: "
+            f"{one['gpus']:g} GPUs, {_money(one)} to honour it; no part of the waste"
+        )
 
 
-def show_document(console: Console, document: Mapping[str, Any]) -> None:
-    """Print a capacity document as tables."""
+def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
     pools = Table(title=f"Stack {document['stack']}: pools", title_justify="left", box=None)
-    for column in ("pool", "nodes", "machine type", "GPU", "GPUs", "mode", "logical GPUs", "USD/h", "granted"):
+    for column in (
+        "pool",
+        "nodes",
+        "machine type",
+        "GPU",
+        "GPUs",
+        "mode",
+        "logical GPUs",
+        "USD/h",
+        "USD/month",
+        "granted",
+        "utilisation",
+    ):
         pools.add_column(column, overflow="fold")
     for pool in document["pools"]:
         logical = ", ".join(f"{count} x {name}" for name, count in pool["logical_gpus"].items())
-        price = "unknown" if pool["usd_per_hour"] is None else f"{pool['usd_per_hour']:.2f}"
         pools.add_row(
             pool["name"],
             str(pool["nodes"]),
@@ -90,16 +104,61 @@ def show_document(console: Console, document: Mapping[str, Any]) -> None:
             str(pool["physical_gpus"]),
             pool["mode"],
             logical,
-            price,
+            _number(pool["usd_per_hour"]),
+            _number(pool["usd_per_month"]),
             f"{pool['granted_share']:.0%}",
+            "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}",
         )
-    console.print(pools)
-    for resource in document["resources"]:
-        console.print(f"{resource['name']}: {resource['granted']} granted of {resource['offered']} offered")
-    cost = document["cost"]
-    console.print(
-        f"cost: {cost['usd_per_hour']:.2f} USD/h, {cost['usd_per_month']:.2f} USD/month ({HOURS_PER_MONTH} h); "
-        f"granted to nobody: {cost['ungranted_usd_per_hour']:.2f} USD/h"
-    )
-    if cost["unknown_price"]:
-        console.print(f"not in the cost, price unknown: {', '.join(cost['unknown_price'])}")
+    out.print(pools)
+    for pool in document["pools"]:
+        out.print(escape(f"  {pool['name']}: {pool['logical_how']}; {pool['price_how']}"))
+
+
+def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:
+    for size in ("desired", "most"):
+        judged = quotas[size]
+        if judged is None:
+            continue
+        nodes = ", ".join(f"{pool} {count}" for pool, count in judged["nodes"].items())
+        told = {
+            "placed": "can be honoured together",
+            "impossible": "cannot be honoured together",
+            "unknown": "could not be placed, nor shown impossible, in time: give it more --seconds",
+        }[judged["verdict"]]
+        out.print(f"quotas at the {size} nodes ({nodes}): {told}")
+        if judged["conflict"] is not None:
+            _show_conflict(out, judged["conflict"])
+    out.print(f"  {quotas['how']}")
+
+
+def _show_conflict(out: Console, conflict: Mapping[str, Any]) -> None:
+    kind = "the smallest set" if conflict["smallest"] else "a set"
+    alone = "; without any one of them the others can be" if conflict["minimal"] else ""
+    out.print(f"  {kind} that cannot be: {', '.join(conflict['teams'])}{alone}")
+    for lacking in conflict["lacking"]:
+        out.print(f"  too little: {lacking}")
+
+
+def _show_causes(out: Console, waste: Mapping[str, Any]) -> None:
+    table = Table(box=None, pad_edge=True)
+    for column in ("cause", "GPUs", "USD/h", "USD/month", "how"):
+        table.add_column(column, overflow="fold", justify="left" if column in ("cause", "how") else "right")
+    for cause in waste["causes"]:
+        without = f"; not known of {', '.join(cause['unknown'])}" if cause["unknown"] else ""
+        numbers = (cause["gpus"], cause["usd_per_hour"], cause["usd_per_month"])
+        table.add_row(cause["cause"], *map(_number, numbers), cause["how"] + without)
+    out.print(table)
+
+
+def _money(figures: Mapping[str, Any]) -> str:
+    if figures["usd_per_hour"] is None:
+        return "unknown"
+    return f"{figures['usd_per_hour']:.2f} USD/h, {figures['usd_per_month']:.2f} USD/month"
+
+
+def _usd(per_hour: float | None) -> str:
+    return "unknown" if per_hour is None else f"{per_hour:.2f} USD/h"
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -18,6 +18,7 @@ from gpu_platform.spec.problems import problems_of
 from gpu_platform.spec.stack import Environment, Stack, TeamStack
 
 CONFIG_KEY = "gpu-platform:platform"
+_Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,14 @@ def stack_name(path: Path) -> str:
     return path.name.removeprefix("Pulumi.").rsplit(".", 1)[0]
 
 
-def read_stack_file(path: Path) -> StackFile:
-    """Read the YAML of a stack file; raises BadInput where it is no stack file at all."""
+def read_yaml_file(path: Path) -> object:
+    """Read a YAML file strictly; raises BadInput where it is no readable YAML, or has a key twice."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "a readable UTF-8 file")]) from None
     try:
-        document: object = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
@@ -96,6 +97,11 @@ def read_stack_file(path: Path) -> StackFile:
         raise BadInput(str(path), [Problem("(the whole file)", "a nesting without end", "valid YAML")]) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
+
+
+def read_stack_file(path: Path) -> StackFile:
+    """Read the YAML of a stack file; raises BadInput where it is no stack file at all."""
+    document = read_yaml_file(path)
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
     if not isinstance(config, Mapping):
         problem = Problem(
@@ -126,11 +132,16 @@ def read_stack_file(path: Path) -> StackFile:
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
     """Validate a platform object; raises BadInput with every problem, its places as the file has them."""
-    text = as_json(platform)
+    return parse_document(platform, source, stack_adapter())
+
+
+def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
+    """Validate a document by its models; raises BadInput with every problem, its places as the file has them."""
+    text = as_json(document)
     try:
-        return stack_adapter().validate_json(text)
+        return adapter.validate_json(text)
     except ValidationError as error:
-        raise BadInput(source, problems_of(error, json.loads(text), stack_adapter())) from None
+        raise BadInput(source, problems_of(error, json.loads(text), adapter)) from None
 
 
 def as_json(platform: object) -> str:

@@ -1,0 +1,230 @@
+"""The capacity report as plain JSON values; each figure says how it was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.capacity.proof import PodsOnNode
+from gpu_platform.planning.capacity.report import CapacityReport, Honoured
+from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNGRANTED, PoolUse
+from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.planning.plan import EnvironmentPlan, PoolCost, PoolPlan
+
+_HOW_CAUSE = {
+    GEOMETRY: "compute slices of cut GPUs that no MIG instance of the layout has",
+    STRANDED: "units that nobody holds, on nodes of the placement whose CPU or memory left is too little for the "
+    "smallest pod that wants one",
+    UNGRANTED: "units that nobody holds in the placement, less the stranded ones",
+    IDLE: "GPUs that are not put to work, less the causes above: held by a quota, and idle",
+}
+_HOW_QUOTAS = (
+    "declared workloads as they are, the rest of each quota as pods of one unit with an equal part of the team's "
+    "CPU and memory, at most the unit's part of a node; placed by the units, CPU and memory of each node"
+)
+_HOW_OVERSUBSCRIPTION = (
+    "units of all quotas less units offered at the desired size; in USD at the cheapest known price of the pools "
+    "that offer them. Nobody pays for it, so it is no part of the waste: pods wait for it"
+)
+
+
+def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Catalog) -> dict[str, Any]:
+    """Return capacity, proof, cost and waste; money in USD (null: unknown), memory in MiB, shares from 0 to 1."""
+    offered: dict[str, int] = {}
+    for pool in plan.pools:
+        for name, count in pool.units_desired.items():
+            offered[name] = offered.get(name, 0) + count
+    granted = {
+        name: sum(int(tenant.quota.get(f"requests.{name}", "0")) for tenant in plan.tenants) for name in offered
+    }
+    lines = zip(plan.pools, plan.cost.pools, report.uses, strict=True)
+    return {
+        "version": 1,
+        "stack": plan.stack,
+        "pools": [_pool(pool, line, use, catalog) for pool, line, use in lines],
+        "modes": _modes(plan.pools),
+        "resources": [
+            {"name": name, "offered": count, "granted": granted[name]} for name, count in sorted(offered.items())
+        ],
+        "quotas": _quotas(report),
+        "cost": _cost(plan),
+        "effective": _effective(report.uses),
+        "waste": _waste(report.uses),
+        "oversubscription": {
+            "resources": [
+                {
+                    "name": one.resource,
+                    "asked": one.asked,
+                    "offered": one.offered,
+                    "gpus": round(one.gpus, 4),
+                    "usd_per_hour": _hour(one.usd_per_hour),
+                    "usd_per_month": _month(one.usd_per_hour),
+                }
+                for one in report.oversubscribed
+            ],
+            "how": _HOW_OVERSUBSCRIPTION,
+        },
+    }
+
+
+def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dict[str, Any]:
+    nodes = pool.nodes.desired
+    logical = " + ".join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    return {
+        "name": pool.name,
+        "machine_type": pool.machine_type,
+        "nodes": nodes,
+        "gpu": pool.gpu_product,
+        "physical_gpus": use.gpus,
+        "mode": pool.sharing.mode,
+        "logical_gpus": dict(pool.units_desired),
+        "logical_how": logical,
+        "usd_per_hour": line.usd_per_hour,
+        "usd_per_month": _month(line.usd_per_hour),
+        "price_how": _price_how(pool, catalog),
+        "granted_share": round(line.granted_share, 4),
+        "utilisation": use.utilisation,
+        "utilisation_how": "measured"
+        if use.measured
+        else f"declared in {pool.path}.utilisation"
+        if use.utilisation is not None
+        else "unknown: neither declared nor measured",
+        "wasted_gpus": {cause: _rounded(use.wasted[cause]) for cause in CAUSES},
+    }
+
+
+def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
+    """Return physical and logical GPUs by sharing mode."""
+    modes: dict[str, dict[str, Any]] = {}
+    for pool in pools:
+        mode = modes.setdefault(
+            pool.sharing.mode, {"mode": pool.sharing.mode, "physical_gpus": 0, "logical_gpus": 0}
+        )
+        mode["physical_gpus"] += pool.gpus_per_node * pool.nodes.desired
+        mode["logical_gpus"] += sum(pool.units_desired.values())
+    return list(modes.values())
+
+
+def _price_how(pool: PoolPlan, catalog: Catalog) -> str:
+    machine, price = catalog.machine_types[pool.machine_type], pool.price_usd_per_hour
+    if price is None:
+        return f"unknown: no list price of {machine.name}; write {pool.path}.usd_per_hour"
+    if price != machine.price_usd_per_hour:
+        return f"{pool.nodes.desired} (nodes) x {price} USD/h of {pool.path}.usd_per_hour"
+    kind = pool.capacity["type"]
+    other = "" if kind == "on-demand" else f"; what {kind} costs is not known here: write {pool.path}.usd_per_hour"
+    return f"{pool.nodes.desired} (nodes) x {price} USD/h on demand ({machine.source}){other}"
+
+
+def _quotas(report: CapacityReport) -> dict[str, Any]:
+    last = report.most or report.desired
+    return {
+        "verdict": last.proof.verdict,
+        "at": "most nodes" if report.most is not None else "desired nodes",
+        "desired": _honoured(report.desired),
+        "most": _honoured(report.most) if report.most is not None else None,
+        "how": _HOW_QUOTAS,
+    }
+
+
+def _honoured(honoured: Honoured) -> dict[str, Any]:
+    conflict = honoured.conflict
+    return {
+        "verdict": honoured.proof.verdict,
+        "nodes": {room.pool: room.count for room in honoured.rooms},
+        "conflict": None
+        if conflict is None
+        else {
+            "teams": list(conflict.owners),
+            "lacking": list(conflict.lacking),
+            "minimal": conflict.minimal,
+            "smallest": conflict.smallest,
+        },
+        "placement": [_placed(pods) for pods in honoured.proof.pods],
+    }
+
+
+def _placed(pods: PodsOnNode) -> dict[str, Any]:
+    return {
+        "pool": pods.pool,
+        "node": pods.node,
+        "team": pods.group.owner,
+        "pods_of": pods.group.name,
+        "pods": pods.pods,
+        "resource": pods.group.resource,
+        "units": pods.group.units,
+        "cpu_millicores": pods.need.cpu_millicores,
+        "memory_mib": pods.need.memory_mib,
+    }
+
+
+def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
+    cost = plan.cost
+    known = len(cost.unknown) < len(cost.pools)
+    return {
+        "usd_per_hour": _hour(cost.usd_per_hour if known else None),
+        "usd_per_month": _month(cost.usd_per_hour if known else None),
+        "ungranted_usd_per_hour": _hour(cost.ungranted_usd_per_hour if known else None),
+        "unknown_price": list(cost.unknown),
+        "how": f"desired nodes x price of a node, over pools of known price; a month has {HOURS_PER_MONTH} h",
+    }
+
+
+def _effective(uses: Sequence[PoolUse]) -> dict[str, Any]:
+    known = [use for use in uses if use.effective is not None and use.price is not None]
+    usd = sum((use.effective or 0.0) * (use.price or 0.0) for use in known) if known else None
+    cost = sum(use.gpus * (use.price or 0.0) for use in known)
+    return {
+        "usd_per_hour": _hour(usd),
+        "usd_per_month": _month(usd),
+        "share": round(usd / cost, 4) if usd is not None and cost else None,
+        "unknown": [use.pool for use in uses if use.gpus and use not in known],
+        "how": "GPUs x utilisation x price of a GPU, over the pools of which both are known",
+    }
+
+
+def _waste(uses: Sequence[PoolUse]) -> dict[str, Any]:
+    causes = [_cause(cause, uses) for cause in CAUSES]
+    known = [_cause_usd(cause, uses) for cause in CAUSES]
+    usd = sum(one for one in known if one is not None) if any(one is not None for one in known) else None
+    return {
+        "usd_per_hour": _hour(usd),
+        "usd_per_month": _month(usd),
+        "at_least": any(use.gpus and (use.price is None or use.utilisation is None) for use in uses),
+        "causes": causes,
+        "how": "the sum of its causes; at_least: of some pool the price or the utilisation is not known",
+    }
+
+
+def _cause(cause: str, uses: Sequence[PoolUse]) -> dict[str, Any]:
+    usd = _cause_usd(cause, uses)
+    gpus = [count for use in uses if (count := use.wasted[cause]) is not None]
+    return {
+        "cause": cause,
+        "gpus": _rounded(sum(gpus)) if gpus else None,
+        "usd_per_hour": _hour(usd),
+        "usd_per_month": _month(usd),
+        "unknown": [use.pool for use in uses if use.gpus and (use.wasted[cause] is None or use.price is None)],
+        "how": _HOW_CAUSE[cause],
+    }
+
+
+def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
+    """Return what a cause costs an hour over the pools of which it and the price are known; None if of none."""
+    known = [
+        count * use.price for use in uses if (count := use.wasted[cause]) is not None and use.price is not None
+    ]
+    return sum(known) if known else None
+
+
+def _hour(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 4)
+
+
+def _month(usd_per_hour: float | None) -> float | None:
+    return None if usd_per_hour is None else round(usd_per_hour * HOURS_PER_MONTH, 2)
+
+
+def _rounded(gpus: float | None) -> float | None:
+    return None if gpus is None else round(gpus, 4)

@@ -1,0 +1,149 @@
+"""Whether pods can all run at once on nodes, with the placement that proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup
+from gpu_platform.planning.node_resources import NodeResources
+
+Verdict = Literal["placed", "impossible", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsOnNode:
+    """Pods of one group on one node of a pool (its number, from 0), and what one of them asks for."""
+
+    group: PodGroup
+    pool: str
+    node: int
+    pods: int
+
+    @property
+    def need(self) -> NodeResources:
+        """CPU and memory of one of the pods."""
+        return self.group.needs[self.pool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """`placed`: where every pod runs. `impossible`: no placement exists. `unknown`: none was found in time.
+
+    Where not every pod has a place, `pods` are those that a plain packing placed.
+    """
+
+    verdict: Verdict
+    pods: tuple[PodsOnNode, ...]
+
+
+def prove(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
+    """Return whether all pods fit on the nodes at once, by units, CPU and memory of each node.
+
+    A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
+    question gets the same answer; past `seconds` the verdict is `unknown`.
+    """
+    placed, left = _fill(rooms, groups)
+    if not left:
+        return Proof(verdict="placed", pods=placed)
+    if any(_asked(groups, name) > _offered(rooms, groups, name) for name in {group.resource for group in groups}):
+        return Proof(verdict="impossible", pods=placed)
+    verdict, found = _search(rooms, groups, seconds)
+    return Proof(verdict=verdict, pods=found if verdict == "placed" else placed)
+
+
+def _asked(groups: Sequence[PodGroup], resource: str) -> int:
+    return sum(group.units * group.count for group in groups if group.resource == resource)
+
+
+def _offered(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], resource: str) -> int:
+    allowed = {pool for group in groups if group.resource == resource for pool in group.needs}
+    return sum(room.units.get(resource, 0) * room.count for room in rooms if room.pool in allowed)
+
+
+class _Node:
+    """One node as it fills up."""
+
+    def __init__(self, room: NodeRoom, number: int) -> None:
+        self.pool, self.number = room.pool, number
+        self.units = dict(room.units)
+        self.cpu, self.memory = room.cpu_millicores, room.memory_mib
+
+    def fitting(self, group: PodGroup) -> int:
+        """Return how many pods of a group still fit."""
+        need = group.needs.get(self.pool)
+        if need is None:
+            return 0
+        fits = [self.units.get(group.resource, 0) // group.units]
+        fits += [self.cpu // need.cpu_millicores] if need.cpu_millicores else []
+        fits += [self.memory // need.memory_mib] if need.memory_mib else []
+        return min(fits)
+
+    def take(self, group: PodGroup, pods: int) -> None:
+        need = group.needs[self.pool]
+        self.units[group.resource] -= group.units * pods
+        self.cpu -= need.cpu_millicores * pods
+        self.memory -= need.memory_mib * pods
+
+
+def _fill(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
+    """Place group by group, the hardest first, on the fullest nodes that have room; returns how many are left."""
+    nodes = [_Node(room, number) for room in rooms for number in range(room.count)]
+    placed: list[PodsOnNode] = []
+    unplaced = 0
+    for group in sorted(groups, key=_hardness):
+        left = group.count
+        for node in sorted(nodes, key=lambda node: node.units.get(group.resource, 0)):
+            pods = min(left, node.fitting(group))
+            if pods:
+                node.take(group, pods)
+                placed.append(PodsOnNode(group=group, pool=node.pool, node=node.number, pods=pods))
+                left -= pods
+        unplaced += left
+    return tuple(placed), unplaced
+
+
+def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
+    largest = max((need.cpu_millicores for need in group.needs.values()), default=0)
+    return len(group.needs), -group.units, -largest, group.owner, group.name
+
+
+def _search(
+    rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], seconds: float
+) -> tuple[Verdict, tuple[PodsOnNode, ...]]:
+    # Costs half a second and is needed by this alone.
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    nodes = [_Node(room, number) for room in rooms for number in range(room.count)]
+    on_node: list[list[tuple[PodGroup, Any]]] = [[] for _ in nodes]
+    places: list[tuple[PodGroup, _Node, Any]] = []
+    for group in groups:
+        pods: list[Any] = []
+        for index, node in enumerate(nodes):
+            most = min(group.count, node.fitting(group))
+            if most:
+                variable = model.new_int_var(0, most, "")
+                pods.append(variable)
+                on_node[index].append((group, variable))
+                places.append((group, node, variable))
+        model.add(sum(pods) == group.count)
+    for node, held in zip(nodes, on_node, strict=True):
+        for resource, units in node.units.items():
+            model.add(sum(pods * group.units for group, pods in held if group.resource == resource) <= units)
+        model.add(sum(pods * group.needs[node.pool].cpu_millicores for group, pods in held) <= node.cpu)
+        model.add(sum(pods * group.needs[node.pool].memory_mib for group, pods in held) <= node.memory)
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = 1
+    status = solver.solve(model)
+    if solver.status_name(status) == "INFEASIBLE":
+        return "impossible", ()
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return "unknown", ()
+    return "placed", tuple(
+        PodsOnNode(group=group, pool=node.pool, node=node.number, pods=solver.value(pods))
+        for group, node, pods in places
+        if solver.value(pods)
+    )

@@ -1,0 +1,100 @@
+"""`gpu-platform capacity STACK` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_platform.cli import main
+from gpu_platform.paths import STACKS_DIR
+
+Called = tuple[int, str, str]
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Called:
+    with pytest.raises(SystemExit) as stop:
+        main(["capacity", *arguments])
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+@pytest.mark.parametrize("stack", ["local", "dev", "eks-training", "gke-training"])
+def test_the_quotas_of_every_shipped_environment_can_be_honoured_together(
+    capsys: pytest.CaptureFixture[str], stack: str
+) -> None:
+    code, out, _ = _run(capsys, stack, "--format", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["quotas"]["verdict"] == "placed"
+    assert document["quotas"][document["quotas"]["at"].split()[0]]["placement"]
+
+
+def test_the_command_show_may_be_left_out_and_options_may_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = _run(capsys, "local", "--format", "json")
+    assert _run(capsys, "show", "local", "--format", "json") == plain
+    assert _run(capsys, "--format", "json", "local") == plain
+
+
+def test_text_shows_modes_the_verdict_cost_and_waste_by_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, "local")
+    assert "mode mig: 56 logical GPUs of 8 physical" in out
+    assert "quotas at the desired nodes (train 2, serve 2, notebooks 1): can be honoured together" in out
+    assert "cost: 83.39 USD/h, 60877.00 USD/month (730 h)" in out
+    assert "waste: at least" in out
+    for cause in ("geometry remainder", "stranded CPU or memory", "granted to no team", "idle quota"):
+        assert cause in out
+
+
+def test_quotas_that_cannot_be_honoured_are_a_finding_that_names_the_smallest_set(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stack = tmp_path / "Pulumi.much.yaml"
+    text = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+    text = text.replace("cpu: 16, memory: 128Gi", "cpu: 90, memory: 128Gi")
+    stack.write_text(text, "utf-8")
+    code, out, _ = _run(capsys, str(stack))
+    assert code == 1
+    assert "the smallest set that cannot be: vision, search" in out
+    assert "too little: CPU on the nodes that have the GPUs" in out
+
+
+def test_measured_utilisation_is_read_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "dcgm.json"
+    file.write_text('{"train": 0.5, "serve": 0.25, "notebooks": 1}', "utf-8")
+    code, out, _ = _run(capsys, "local", "--utilisation", str(file), "--format", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["effective"]["usd_per_hour"] == pytest.approx(27.44705 + 0.263 + 27.44705, abs=1e-3)
+    assert document["waste"]["usd_per_hour"] == pytest.approx(27.44705 + 0.789, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "allowed"),
+    [
+        ("train: 48", "train", "a number from 0 to 1"),
+        ("train: -0.1", "train", "a number from 0 to 1"),
+        ("train: '0.5'", "train", "a number from 0 to 1"),
+        ("trian: 0.5", "trian", "a pool of the stack: train, serve, notebooks. Fix: did you mean 'train'?"),
+        ("- 0.5", "(the whole file)", "a mapping"),
+        ("train: 0.5\ntrain: 0.6", "line 2, column 1", "each key once"),
+        ("", "(the whole file)", "a mapping"),
+    ],
+)
+def test_a_wrong_utilisation_file_is_refused_with_the_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, place: str, allowed: str
+) -> None:
+    file = tmp_path / "measured.yaml"
+    file.write_text(text, "utf-8")
+    code, _, err = _run(capsys, "local", "--utilisation", str(file))
+    assert code == 2
+    assert f"  - {place}: found " in err
+    assert allowed in err
+
+
+def test_a_utilisation_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "local", "--utilisation", "nowhere.yaml")
+    assert code == 2
+    assert "nowhere.yaml" in err

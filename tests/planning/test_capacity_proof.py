@@ -1,0 +1,110 @@
+"""A placement proves, a conflict is smallest: both held against trying every placement."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given, settings
+
+from gpu_platform.planning.capacity import NodeRoom, PodGroup, prove
+from gpu_platform.planning.capacity.conflict import smallest_conflict
+from tests.planning.capacity_cases import CASES, assert_placed_within, fits_by_trying_all, pods, room
+
+Case = tuple[list[NodeRoom], list[PodGroup]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(CASES)
+def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(case: Case) -> None:
+    rooms, groups = case
+    found = prove(rooms, groups)
+    assert found.verdict == ("placed" if fits_by_trying_all(rooms, groups) else "impossible")
+    if found.verdict == "placed":
+        assert_placed_within(rooms, groups, found.pods)
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES)
+def test_a_conflict_really_conflicts_every_proper_part_of_it_fits_and_none_is_smaller(case: Case) -> None:
+    rooms, groups = case
+    found = smallest_conflict(rooms, groups)
+    if fits_by_trying_all(rooms, groups):
+        assert found is None
+        return
+    assert found is not None
+    assert found.minimal
+    assert found.smallest
+    assert not fits_by_trying_all(rooms, _of(groups, found.owners))
+    for left_out in found.owners:
+        part = [owner for owner in found.owners if owner != left_out]
+        assert fits_by_trying_all(rooms, _of(groups, part))
+    for few in combinations([group.owner for group in groups], len(found.owners) - 1):
+        assert fits_by_trying_all(rooms, _of(groups, few))
+
+
+def _of(groups: list[PodGroup], owners: object) -> list[PodGroup]:
+    assert isinstance(owners, list | tuple)
+    return [group for group in groups if group.owner in owners]
+
+
+def test_pods_of_several_gpus_that_do_not_fit_beside_each_other_are_a_conflict_though_gpus_suffice() -> None:
+    rooms = [room(count=2, gpus=8)]
+    groups = [pods("five", 2, units=5), pods("six", 1, units=6), pods("bystander", 1, units=1)]
+    found = smallest_conflict(rooms, groups)
+    assert found is not None
+    assert found.owners == ("five", "six")
+    assert found.lacking == (
+        "GPUs on one node: there are enough in all, but pods of several GPUs do not fit beside each other",
+    )
+
+
+def test_a_conflict_names_the_resource_of_which_there_is_too_little_in_all() -> None:
+    found = smallest_conflict([room(gpus=8)], [pods("a", 5), pods("b", 2), pods("c", 6)])
+    assert found is not None
+    assert set(found.owners) == {"a", "c"}
+    assert found.lacking == ("gpu of a: 11 asked for, 8 offered",)
+
+
+def test_a_conflict_over_cpu_or_memory_says_which() -> None:
+    cpu = smallest_conflict([room(gpus=8, cpu=8000)], [pods("a", 1, cpu=6000), pods("b", 1, cpu=3000)])
+    memory = smallest_conflict([room(gpus=8)], [pods("a", 1, memory=6000), pods("b", 1, memory=3000)])
+    assert cpu is not None
+    assert memory is not None
+    assert cpu.lacking == ("CPU on the nodes that have the GPUs",)
+    assert memory.lacking == ("memory on the nodes that have the GPUs",)
+
+
+def test_a_conflict_where_deletion_alone_would_keep_more_owners_is_still_the_smallest() -> None:
+    """Deletion leaves out the small first, and would end with x and y on pool b; large conflicts by itself."""
+    rooms = [room("a", gpus=4), room("b", gpus=8)]
+    groups = [
+        pods("large", 5, pools=("a",)),
+        pods("x", 6, pools=("b",)),
+        pods("y", 6, pools=("b",)),
+    ]
+    found = smallest_conflict(rooms, groups)
+    assert found is not None
+    assert found.owners == ("large",)
+    assert found.smallest
+
+
+def test_many_teams_of_which_each_asks_for_one_gpu_conflict_by_one_more_than_there_are_gpus() -> None:
+    found = smallest_conflict([room(count=4, gpus=8)], [pods(f"t{index}", 1) for index in range(40)])
+    assert found is not None
+    assert len(found.owners) == 33
+    assert found.minimal
+
+
+def test_a_packing_that_a_plain_one_misses_is_found() -> None:
+    rooms = [room(gpus=100, count=2, cpu=10_000)]
+    sizes = (6000, 5000, 5000, 4000)  # 6 + 4 and 5 + 5: largest first on the fullest node would begin 6 + 5
+    groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate(sizes)]
+    found = prove(rooms, groups)
+    assert found.verdict == "placed"
+    assert_placed_within(rooms, groups, found.pods)
+
+
+def test_a_thousand_nodes_and_twenty_teams_are_proven_in_a_second_or_two() -> None:
+    rooms = [room(count=1000, gpus=8, cpu=96_000, memory=1_000_000)]
+    groups = [pods(f"t{index}", 400, cpu=11_000, memory=100_000) for index in range(20)]
+    assert prove(rooms, groups).verdict == "placed"

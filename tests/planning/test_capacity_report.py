@@ -1,0 +1,210 @@
+"""The capacity report: textbook cases, the pods that quotas stand for, and what is wasted by which cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.capacity_document import capacity_document
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.capacity import report_capacity
+from gpu_platform.planning.capacity.rooms import groups_of, rooms_of
+from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNGRANTED
+from gpu_platform.stacks import plan_platform
+from tests.planning.capacity_cases import assert_placed_within
+from tests.planning.conftest import PlanMaker, environment, pool, team
+
+ONE_A100 = "a2-ultragpu-1g"
+
+
+def _report(plan: EnvironmentPlan, **measured: float) -> dict[str, Any]:
+    catalog = load_catalog()
+    return capacity_document(plan, report_capacity(plan, catalog, measured=measured), catalog)
+
+
+def _causes(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {cause["cause"]: cause for cause in document["waste"]["causes"]}
+
+
+def test_ten_a100s_whole_cut_and_time_sliced_give_4_and_21_and_30_logical_gpus(make_plan: PlanMaker) -> None:
+    plan = make_plan(
+        pool("whole", ONE_A100, count={"desired": 4}),
+        pool("cut", ONE_A100, count={"desired": 3}, sharing={"mode": "mig", "layout": {"1g.10gb": 7}}),
+        pool("shared", ONE_A100, count={"desired": 3}, sharing={"mode": "time-slicing", "replicas": 10}),
+    )
+    assert _report(plan)["modes"] == [
+        {"mode": "none", "physical_gpus": 4, "logical_gpus": 4},
+        {"mode": "mig", "physical_gpus": 3, "logical_gpus": 21},
+        {"mode": "time-slicing", "physical_gpus": 3, "logical_gpus": 30},
+    ]
+
+
+def _thirty_two(make_plan: PlanMaker, **rest: Any) -> EnvironmentPlan:
+    gpus = pool("gpus", ONE_A100, count={"desired": 32}, usd_per_hour=3.06, **rest)
+    return make_plan(gpus, teams=[team(quota={"gpus": 32})])
+
+
+def test_thirty_two_gpus_at_3_06_usd_and_48_percent_cost_71482_a_month_of_which_37170_are_wasted(
+    make_plan: PlanMaker,
+) -> None:
+    document = _report(_thirty_two(make_plan, utilisation=0.48))
+    assert document["cost"]["usd_per_month"] == 71_481.60
+    assert document["effective"]["usd_per_month"] == pytest.approx(71_481.60 * 0.48, abs=0.01)
+    assert document["effective"]["share"] == 0.48
+    assert document["waste"]["usd_per_month"] == pytest.approx(71_481.60 * 0.52, abs=0.01)
+    assert not document["waste"]["at_least"]
+    assert _causes(document)[IDLE]["usd_per_month"] == document["waste"]["usd_per_month"]
+
+
+def test_a_measured_utilisation_goes_before_the_declared_one_and_says_so(make_plan: PlanMaker) -> None:
+    document = _report(_thirty_two(make_plan, utilisation=0.48), gpus=0.75)
+    assert document["pools"][0]["utilisation"] == 0.75
+    assert document["pools"][0]["utilisation_how"] == "measured"
+    assert document["effective"]["share"] == 0.75
+
+
+def test_without_a_utilisation_the_effective_part_and_idle_quota_are_unknown_and_never_zero(
+    make_plan: PlanMaker,
+) -> None:
+    document = _report(_thirty_two(make_plan))
+    assert document["effective"]["usd_per_hour"] is None
+    assert document["effective"]["unknown"] == ["gpus"]
+    assert _causes(document)[IDLE]["gpus"] is None
+    assert document["waste"]["at_least"]
+
+
+def test_a_price_that_is_unknown_is_never_zero(make_plan: PlanMaker) -> None:
+    document = _report(make_plan(pool(machine_type="dgx-a100-640gb", utilisation=0.5), teams=[team()]))
+    assert document["cost"]["usd_per_hour"] is None
+    assert document["cost"]["usd_per_month"] is None
+    assert document["cost"]["unknown_price"] == ["train"]
+    assert document["waste"]["usd_per_hour"] is None
+    assert "write pools[0].usd_per_hour" in document["pools"][0]["price_how"]
+
+
+def test_a_price_in_the_pool_goes_before_the_list_price_and_each_says_where_it_is_from(
+    make_plan: PlanMaker,
+) -> None:
+    listed = _report(make_plan(pool()))["pools"][0]
+    own = _report(make_plan(pool(usd_per_hour=20)))["pools"][0]
+    assert listed["usd_per_hour"] == 27.44705
+    assert "Karpenter" in listed["price_how"]
+    assert own["usd_per_hour"] == 20
+    assert own["price_how"] == "1 (nodes) x 20.0 USD/h of pools[0].usd_per_hour"
+
+
+def test_a_pod_that_takes_the_cpu_of_a_node_strands_its_other_gpus(make_plan: PlanMaker) -> None:
+    hungry = {"name": "hungry", "pool": "train", "gpus": 1, "cpu": 95}
+    wanting = {"name": "wanting", "pool": "train", "gpus": 1, "cpu": 11}
+    plan = make_plan(
+        pool(count={"desired": 2}), teams=[team(quota={"gpus": 2, "cpu": 106}, workloads=[hungry, wanting])]
+    )
+    document = _report(plan)
+    assert document["quotas"]["verdict"] == "placed"
+    assert _causes(document)[STRANDED]["gpus"] == 7
+    assert _causes(document)[UNGRANTED]["gpus"] == 7
+
+
+@pytest.mark.parametrize(
+    ("layout", "gpus"),
+    [({"3g.40gb": 2}, 8 / 7), ({"1g.10gb": 7}, 0), ({"4g.40gb": 1, "3g.40gb": 1}, 0), ({"1g.20gb": 4}, 24 / 7)],
+)
+def test_compute_slices_that_no_instance_has_are_the_geometry_remainder(
+    make_plan: PlanMaker, layout: dict[str, int], gpus: float
+) -> None:
+    document = _report(make_plan(pool("cut", sharing={"mode": "mig", "layout": layout})))
+    causes = _causes(document)
+    assert causes[GEOMETRY]["gpus"] == pytest.approx(gpus, abs=1e-3)
+    assert causes[UNGRANTED]["gpus"] == pytest.approx(8 - gpus, abs=1e-3)
+
+
+def test_gpus_promised_beyond_what_there_is_are_oversubscription_and_no_part_of_the_waste(
+    make_plan: PlanMaker,
+) -> None:
+    plan = make_plan(
+        pool(utilisation=1), teams=[team("a", quota={"gpus": 8}), team("b", quota={"gpus": 4})], overcommit=1.5
+    )
+    document = _report(plan)
+    over = document["oversubscription"]["resources"]
+    assert [(one["asked"], one["offered"], one["gpus"]) for one in over] == [(12, 8, 4)]
+    assert over[0]["usd_per_hour"] == pytest.approx(27.44705 / 2, abs=1e-4)
+    assert document["waste"]["usd_per_hour"] == 0
+    assert document["quotas"]["verdict"] == "impossible"
+    assert document["quotas"]["desired"]["conflict"]["teams"] == ["a", "b"]
+
+
+def test_quotas_that_an_autoscaler_can_honour_are_placed_at_the_most_nodes() -> None:
+    cluster = {"provider": "existing", "kubernetes": "1.34"}
+    train = pool(count={"desired": 1, "max": 2}, nodes={"selector": {"group": "gpu"}})
+    plan = plan_platform(environment(train, cluster=cluster, teams=[team(quota={"gpus": 12})]), "test")
+    assert plan.kind == "environment"
+    quotas = _report(plan)["quotas"]
+    assert (quotas["desired"]["verdict"], quotas["most"]["verdict"]) == ("impossible", "placed")
+    assert (quotas["verdict"], quotas["at"]) == ("placed", "most nodes")
+
+
+def test_nodes_of_the_sandbox_stay_as_many_as_they_are(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(count={"desired": 1, "max": 2}), teams=[team(quota={"gpus": 12})])
+    quotas = _report(plan)["quotas"]
+    assert quotas["most"] is None
+    assert quotas["verdict"] == "impossible"
+
+
+def test_a_quota_stands_for_its_workloads_and_one_gpu_pods_with_an_equal_part_of_the_rest(
+    make_plan: PlanMaker,
+) -> None:
+    big = {"name": "big", "pool": "train", "gpus": 4, "cpu": 20, "memory": "100Gi"}
+    plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 40, "memory": "500Gi"}, workloads=[big])])
+    declared, open_ones = groups_of(plan)
+    assert (declared.name, declared.units, declared.count) == ("big", 4, 1)
+    assert (open_ones.name, open_ones.units, open_ones.count) == ("quota", 1, 4)
+    assert open_ones.needs["train"] == (5000, 100 * 1024)
+
+
+def test_a_quota_of_cpu_beyond_the_nodes_asks_for_the_gpus_part_of_the_node_alone(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 5000})])
+    (group,) = groups_of(plan)
+    assert group.needs["train"].cpu_millicores == plan.pools[0].cpu_millicores // 8
+    assert group.needs["train"].memory_mib == 1024, "the default request, where the quota says nothing of memory"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    gpus=st.integers(0, 16),
+    shares=st.integers(0, 16),
+    instances=st.integers(0, 14),
+    cpu=st.integers(1, 400),
+    utilisation=st.floats(0, 1),
+)
+def test_every_split_adds_up_to_the_gpus_that_are_paid_for_and_no_node_is_overfilled(
+    gpus: int, shares: int, instances: int, cpu: int, utilisation: float
+) -> None:
+    quota = {"gpus": gpus, "shared": shares, "mig": {"2g.20gb": instances}, "cpu": cpu}
+    pools = [
+        pool(count={"desired": 2}, utilisation=utilisation),
+        pool(
+            "serve", "g4dn.xlarge", count={"desired": 4}, sharing={"mode": "mps", "replicas": 4}, utilisation=0.3
+        ),
+        pool("cut", sharing={"mode": "mig", "layout": {"2g.20gb": 3}}, utilisation=1),
+    ]
+    plan = plan_platform(environment(*pools, teams=[team(quota=quota)], overcommit=2), "test")
+    assert plan.kind == "environment"
+    report = report_capacity(plan, load_catalog())
+    for use in report.uses:
+        wasted = [use.wasted[cause] for cause in CAUSES]
+        assert all(one is not None and one >= -1e-9 for one in wasted)
+        assert sum(one or 0 for one in wasted) + (use.effective or 0) == pytest.approx(use.gpus)
+    if report.desired.proof.verdict == "placed":
+        assert_placed_within(rooms_of(plan.pools), groups_of(plan), report.desired.proof.pods)
+
+
+def test_every_figure_says_how_it_was_computed(make_plan: PlanMaker) -> None:
+    document = _report(make_plan(pool(), teams=[team()]))
+    for part in ("quotas", "cost", "effective", "waste", "oversubscription"):
+        assert document[part]["how"]
+    assert all(cause["how"] for cause in document["waste"]["causes"])
+    assert all(one["logical_how"] and one["price_how"] and one["utilisation_how"] for one in document["pools"])
