@@ -13,6 +13,8 @@ class EksOutputs:
     """An EKS cluster as its pools need it. `ready`: what must be there before a node may join."""
 
     name: pulumi.Output[str]
+    kubernetes: str | None
+    """Minor version, as the stack or the plan says it."""
     endpoint: pulumi.Output[str]
     certificate_authority: pulumi.Output[str]
     """Base64 of the PEM, as EKS gives it."""

@@ -87,6 +87,7 @@ class EksCluster(pulumi.ComponentResource):
         found = look_up(self._plan, self, self._aws)
         return EksOutputs(
             name=found.name,
+            kubernetes=self._plan.kubernetes,
             endpoint=found.endpoint,
             certificate_authority=found.certificate_authority,
             service_cidr=found.service_cidr,
@@ -112,6 +113,7 @@ class EksCluster(pulumi.ComponentResource):
         cluster = control_plane.cluster
         outputs = EksOutputs(
             name=cluster.name,
+            kubernetes=plan.kubernetes,
             endpoint=cluster.endpoint,
             certificate_authority=cluster.certificate_authority.data,
             service_cidr=cluster.kubernetes_network_config.service_ipv4_cidr,

@@ -103,6 +103,8 @@ class EksNodePool(pulumi.ComponentResource):
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             ami_type=plan.ami_type,
+            # Unset, nodes would keep the version that the cluster had when they were made. An own image has its own.
+            version=cluster.kubernetes if plan.ami is None else None,
             capacity_type=plan.capacity_type,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)

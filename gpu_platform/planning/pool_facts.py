@@ -94,6 +94,7 @@ def _interfaces(cloud: EksPoolPlan) -> str:
 def _eks(cloud: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
         "ami_type": cloud.ami_type,
+        "version": (cluster.kubernetes or NOTHING) if cloud.ami is None else NOTHING,
         "capacity_type": cloud.capacity_type,
         "subnet_ids": _listed(cloud.zones or _zones_of(cluster)) or "all of the cluster's",
         "instance_type": cloud.instance_type,

@@ -148,6 +148,14 @@ def test_eks_replaces_a_node_group_for_what_is_its_own_and_rolls_it_for_its_laun
     assert what(eks(), eks(**fields)) == (effect, [field])
 
 
+def test_a_new_kubernetes_version_rolls_the_nodes_of_eks_but_those_of_an_own_image() -> None:
+    newer = dataclasses.replace(EKS, kubernetes="1.36")
+    older = dataclasses.replace(EKS, kubernetes="1.35")
+    assert what(eks(older), eks(newer)) == ("rolled", ["cluster.kubernetes"])
+    own = {"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}
+    assert changes(eks(older, **own), eks(newer, **own)) == ()
+
+
 @pytest.mark.parametrize(
     "fields",
     [

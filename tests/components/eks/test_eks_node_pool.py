@@ -58,6 +58,17 @@ def test_a_pool_says_which_node_group_and_launch_template_it_is() -> None:
     assert set(pool.outputs) == {"node_group_name", "launch_template_id"}
 
 
+def test_nodes_are_upgraded_with_the_cluster_and_those_of_an_own_image_by_their_image() -> None:
+    def versions(**cluster: Any) -> set[str | None]:
+        made = all_forms(**cluster).of("NodeGroup")
+        return {one.inputs.get("version") for one in made if one.name not in ("ml-system", "own-image")}
+
+    assert versions() == {"1.34"}
+    assert versions(kubernetes="1.35") == {"1.35"}
+    assert "version" not in all_forms().one("NodeGroup", "own-image").inputs
+    assert "version" not in record_eks(FORMS["p5-block"], cluster=EXISTING).of("NodeGroup")[0].inputs
+
+
 @pytest.mark.parametrize("form", RESERVED)
 def test_a_reserved_pool_goes_before_its_successor_comes_and_so_keeps_its_name(form: str) -> None:
     record = all_forms().one("NodeGroup", form)
