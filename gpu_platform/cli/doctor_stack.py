@@ -35,7 +35,7 @@ _AWS_SERVICES = {
     "cloudwatch/eventRule": "events",
     "cloudwatch/eventTarget": "events",
 }
-# Roles that cover each service of Google Cloud that the program touches.
+# Roles that cover each service of Google Cloud that the program touches, and the APIs that it calls for it.
 _GOOGLE_ROLES = {
     "compute": "roles/compute.admin",
     "container": "roles/container.admin",
@@ -43,6 +43,15 @@ _GOOGLE_ROLES = {
     "projects": "roles/resourcemanager.projectIamAdmin",
     "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
 }
+_GOOGLE_APIS = {
+    "compute": "compute.googleapis.com",
+    "container": "container.googleapis.com",
+    "kms": "cloudkms.googleapis.com",
+    "projects": "cloudresourcemanager.googleapis.com",
+    "serviceaccount": "iam.googleapis.com",
+}
+# What nodes call by themselves.
+_NODE_APIS = ("artifactregistry.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com")
 
 
 def needs_of(stack: str) -> list[Tool]:
@@ -53,6 +62,8 @@ def needs_of(stack: str) -> list[Tool]:
     found = [_pulumi(resources), *_plugins(resources)]
     if plan.kind == "environment" and plan.cluster.cloud is not None:
         found += [*_cloud(plan), _permissions(plan, resources)]
+    if plan.kind == "environment" and isinstance(plan.cluster.cloud, GkeClusterPlan):
+        found.append(_google_apis(plan.cluster.cloud, resources))
     return found
 
 
@@ -103,7 +114,8 @@ def _cloud(plan: EnvironmentPlan) -> Iterator[Tool]:
             account = cloud.account or "whichever account the credentials are of"
             yield _credentials("AWS", aws_sources(), account, "run aws configure sso, then aws sso login")
         case GkeClusterPlan() as cloud:
-            login = "run gcloud auth application-default login"
+            # Pulumi takes the application default credentials, the kubeconfig's plugin gcloud's own.
+            login = "run gcloud auth login --update-adc, which serves Pulumi and the kubeconfig's plugin alike"
             yield _credentials("Google Cloud", google_sources(), f"project {cloud.project}", login)
         case None:
             return
@@ -137,17 +149,30 @@ def _quota(quota: QuotaNeed, provider: str) -> Tool:
 
 
 def _permissions(plan: EnvironmentPlan, resources: Iterable[ResourceRecord]) -> Tool:
-    package = {"eks": "aws", "gke": "gcp"}[plan.cluster.provider]
-    types = {record.type for record in resources if record.custom and record.type.startswith(f"{package}:")}
-    if package == "aws":
-        services = sorted({_aws_service(each) for each in types})
+    if plan.cluster.provider == "eks":
+        services = sorted({_aws_service(each) for each in _types("aws", resources)})
         wanted = ", ".join(f"{service}:*" for service in services) + " (iam with iam:PassRole)"
         remedy = "whoever runs `up` must be among cluster.create.admins, or have an access entry of the cluster"
     else:
-        services = sorted({each.split(":")[1].partition("/")[0] for each in types})
+        services = _google_services(resources)
         wanted = ", ".join(_GOOGLE_ROLES.get(service, f"a role for {service}") for service in services)
-        remedy = "the APIs compute.googleapis.com and container.googleapis.com must be enabled as well"
+        remedy = "see gcloud projects get-iam-policy"
     return Tool("permissions", "", f"creating, changing and deleting: {wanted}", False, remedy, known=False)
+
+
+def _google_apis(cloud: GkeClusterPlan, resources: Iterable[ResourceRecord]) -> Tool:
+    called = {_GOOGLE_APIS.get(service, f"{service}.googleapis.com") for service in _google_services(resources)}
+    enable = f"gcloud services enable --project {cloud.project} " + " ".join(sorted(called | set(_NODE_APIS)))
+    return Tool("Google APIs", "", "a new project has few of them enabled", False, enable, known=False)
+
+
+def _google_services(resources: Iterable[ResourceRecord]) -> list[str]:
+    """Return the services that the program touches, as Pulumi's modules have them: `container`, `projects`."""
+    return sorted({each.split(":")[1].partition("/")[0] for each in _types("gcp", resources)})
+
+
+def _types(package: str, resources: Iterable[ResourceRecord]) -> set[str]:
+    return {record.type for record in resources if record.custom and record.type.startswith(f"{package}:")}
 
 
 def _aws_service(type_: str) -> str:

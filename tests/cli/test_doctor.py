@@ -148,6 +148,27 @@ def test_quotas_and_permissions_are_for_somebody_to_ask(needs: Any, capsys: pyte
     assert "ASK     quota Running On-Demand G" in capsys.readouterr().out
 
 
+def test_the_google_apis_that_must_be_enabled_are_named_as_a_command(needs: Any) -> None:
+    need = needs("gke-training")["Google APIs"]
+    command, _, apis = need["remedy"].partition(" --project my-project ")
+
+    assert command == "gcloud services enable"
+    assert {name.removesuffix(".googleapis.com") for name in apis.split()} == {
+        "artifactregistry",
+        "cloudresourcemanager",
+        "compute",
+        "container",
+        "iam",
+        "logging",
+        "monitoring",
+    }
+    assert not need["known"]
+
+
+def test_one_login_serves_pulumi_and_the_kubeconfig_of_gke(needs: Any) -> None:
+    assert "gcloud auth login --update-adc" in needs("gke-training")["Google Cloud credentials"]["remedy"]
+
+
 def test_permissions_on_google_cloud_are_roles(needs: Any) -> None:
     wanted = needs("gke-training")["permissions"]["needed_for"]
 
