@@ -41,6 +41,7 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 # -- NVIDIA -----------------------------------------------------------------------------------------------
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
+SHARED_SUFFIX: Final = ".shared"  # of a resource that the device plugin renames where it is shared
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 GPU_TAINT_VALUE: Final = "present"

@@ -67,7 +67,7 @@ def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator
     spec = mended.environment
     cluster = None if mended.is_filler("cluster") else spec.cluster
     operator = None if mended.is_filler("operator") else spec.operator
-    found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog())
+    found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog(), spec.sharing)
     if not found and cluster is not None and mended.pools_are_real:
         try:
             make_environment_plan(spec, "", load_catalog())

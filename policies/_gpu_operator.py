@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform import names
+from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
 from policies._pools import Pool
 from policies._stack import Resource, Stack
@@ -97,10 +98,16 @@ class MigDevices:
         counted = ((profile, count.whole()) for profile, count in self.entry.get("mig-devices").entries())
         return {profile: count for profile, count in counted if count is not None and count > 0}
 
-    @property
-    def filtered(self) -> bool:
-        """Whether a device filter restricts it to some GPU models."""
-        return self.entry.get("device-filter").present
+    def selects(self, gpu: Gpu) -> bool:
+        """Return whether it speaks of GPUs of a model. NotVisible, also where the model's id is not known."""
+        place = self.entry.get("device-filter")
+        if not place.present:
+            return True
+        if gpu.pci_id is None:
+            raise place.not_visible(f"the PCI device id of {gpu.product} is not known")
+        # One id, or a list of them; a subsystem may stand after a colon.
+        listed = (item.text() or "" for item in place.items() or (place,))
+        return gpu.pci_id.casefold() in {text.partition(":")[0].casefold() for text in listed}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,10 +237,10 @@ def mig_instances_of(stack: Stack, pool: Pool) -> Iterator[Mapping[str, int]]:
     if layout is None:
         yield from _generated(label, pool)
         return
-    for devices in layout.devices:
-        if devices.filtered:
-            raise devices.entry.get("device-filter").not_visible("which GPUs it selects is decided on the node")
-        yield devices.instances if devices.enabled else {}
+    for gpu in pool.gpus:
+        for devices in layout.devices:
+            if devices.selects(gpu):
+                yield devices.instances if devices.enabled else {}
 
 
 def _generated(label: Value, pool: Pool) -> Iterator[Mapping[str, int]]:

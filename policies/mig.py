@@ -35,11 +35,11 @@ def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
     if not without:
         return
     layout = mig_layout_of(stack, pool)
-    enabled = [devices for devices in layout.devices if devices.enabled] if layout is not None else []
-    if layout is not None and not enabled:
-        return
-    if enabled and all(devices.filtered for devices in enabled):
-        raise enabled[0].entry.get("device-filter").not_visible("which GPUs it selects is decided on the node")
+    if layout is not None:
+        enabled = [devices for devices in layout.devices if devices.enabled]
+        without = [gpu for gpu in without if any(devices.selects(gpu) for devices in enabled)]
+        if not without:
+            return
     able = sorted(gpu.model for gpu in stack.catalog.gpus.values() if gpu.mig is not None)
     yield Breach(
         at=label,
@@ -84,16 +84,19 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
         yield from _of_generated_layout(pool, label)
         return
     for gpu in pool.gpus:
+        if gpu.mig is not None and not any(devices.selects(gpu) for devices in layout.devices):
+            yield Breach(
+                at=label,
+                found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
+                allowed="an entry whose device-filter names the GPU, or has none",
+                fix=f"add {gpu.pci_id} to a device-filter, or name another layout",
+            )
         for devices in layout.devices:
             if gpu.mig is None or not devices.enabled:
                 continue
             illegal = check_layout(gpu, devices.instances)
-            if illegal is None:
+            if illegal is None or not devices.selects(gpu):
                 continue
-            if devices.filtered:
-                raise devices.entry.get("device-filter").not_visible(
-                    "which GPUs it selects is decided on the node"
-                )
             yield Breach(
                 at=devices.entry.get("mig-devices"),
                 found=f"{illegal.found}, for pool {pool.name!r}",

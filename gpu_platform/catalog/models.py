@@ -6,9 +6,10 @@ Facts live as YAML under `facts/`, each entry with its source and the date it wa
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class Fact(BaseModel):
@@ -45,17 +46,36 @@ class MigProfile(Fact):
     media_engines: bool = False
 
 
+def _pairs(value: object) -> object:
+    return tuple(cast("Mapping[str, int]", value).items()) if isinstance(value, Mapping) else value
+
+
 class Mig(Fact):
     """MIG support of a GPU model."""
 
     compute_slices: int
     memory_slices: int
     profiles: tuple[MigProfile, ...]
+    # Pairs, since a model with a dict has no hash, and layouts are searched once a model.
+    balanced: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] | None = Field(
+        default=None, description="mig-parted's `all-balanced`: profile to count; None: it has none for this GPU"
+    )
     source: Source
 
     def profile(self, name: str) -> MigProfile | None:
         """Return the profile of that exact name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
+
+    def named_layout(self, name: str) -> Mapping[str, int] | None:
+        """Return the layout that mig-parted names `all-balanced` or `all-<profile>`, or None if it has none.
+
+        In these names `+` may be written as `.`: `all-1g.10gb.me`. Source: mig-parted v0.15.0, pkg/mig/builder.
+        """
+        if name == "all-balanced":
+            return None if self.balanced is None else dict(self.balanced)
+        wanted = name.removeprefix("all-").replace("+", ".")
+        found = next((each for each in self.profiles if each.name.replace("+", ".") == wanted), None)
+        return None if found is None else {found.name: found.max_instances}
 
 
 class Gpu(Fact):
@@ -64,6 +84,11 @@ class Gpu(Fact):
     model: str = Field(description="our short name: a100-80gb, h100-80gb, t4")
     product: str = Field(description="NVML's product name: NVIDIA A100-SXM4-80GB")
     aliases: tuple[str, ...] = ()
+    pci_id: str | None = Field(
+        default=None,
+        pattern=r"^0x[0-9A-F]{8}$",
+        description="PCI device and vendor id as mig-parted's device-filter has it: 0x20B210DE; None: not known",
+    )
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell"]
     compute_capability: str
     memory_mib: int = Field(description="total memory as NVML reports it, MiB")

@@ -42,7 +42,9 @@ def hardware_expectations(
         driver_version=driver_version,
         driver_source=driver_source,
         mig_layouts=layouts,
-        mig_source=f"stack: {path}.sharing.{part}" if sharing.mig_layouts else f"stack: {path}.sharing (no MIG)",
+        mig_source=f"stack: {sharing.source}.{part}"
+        if sharing.mig_layouts
+        else f"stack: {sharing.source} (no MIG)",
     )
 
 
@@ -59,7 +61,7 @@ def node_expectation(
 ) -> NodeExpectation:
     """Return what a pool's `v1/Node` objects should say once whoever offers its GPUs has done the work."""
     of_machine = f"machine type {machine.name} ({machine.source})"
-    of_sharing = f"stack: {path}.sharing"
+    of_sharing = f"stack: {sharing.source}"
     expected = dict(labels)
     sources = dict.fromkeys(labels, f"stack: {path}")
     if software.device_plugin == "gke":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
@@ -25,6 +25,7 @@ from gpu_platform.planning.plan import (
 )
 from gpu_platform.planning.pools import check_driver, check_pool, plan_pool
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing_configs import PoolShare, pool_shares
 from gpu_platform.planning.tenants import (
     check_priorities,
     check_quotas,
@@ -39,6 +40,7 @@ from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster, Operator
 from gpu_platform.spec.operations import Policy
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.stack import Environment, TeamStack
 from gpu_platform.spec.team import Team
 
@@ -48,14 +50,32 @@ PAUSE_IMAGE = "pause"
 
 
 def check_parts(
-    pools: Sequence[tuple[int, Pool]], cluster: Cluster | None, operator: Operator | None, catalog: Catalog
+    pools: Sequence[tuple[int, Pool]],
+    cluster: Cluster | None,
+    operator: Operator | None,
+    catalog: Catalog,
+    named: Mapping[str, Sharing] | None = None,
 ) -> list[Problem]:
     """Return what is wrong with pools and operator, each by itself.
 
     Works on the parts of a file that parsed, so that a file with mistakes of several kinds shows them in one run.
-    `pools`: index in the file, pool.
+    `pools`: index in the file, pool; `named`: the environment's sharing.
     """
     problems = Problems()
+    shares = pool_shares(pools, named or {}, cluster, catalog, problems)
+    _check_shares(shares, pools, cluster, operator, catalog, problems)
+    return list(dict.fromkeys(problems.found))
+
+
+def _check_shares(
+    shares: Sequence[PoolShare],
+    declared: Sequence[tuple[int, Pool]],
+    cluster: Cluster | None,
+    operator: Operator | None,
+    catalog: Catalog,
+    problems: Problems,
+) -> None:
+    pools = [(share.index, share.pool) for share in shares]
     if isinstance(cluster, EksCluster):
         check_eks_cluster(cluster, [pool for _, pool in pools], operator, catalog, problems.at("cluster"))
     elif isinstance(cluster, GkeCluster):
@@ -63,36 +83,37 @@ def check_parts(
     if operator is not None:
         check_operator(operator, cluster, [pool for _, pool in pools], catalog, problems.at("operator"))
         check_host_paths(pools, cluster, operator, catalog, problems)
-    check_unique("pool", [(f"pools[{index}]", pool.name) for index, pool in pools], problems)
+    check_unique("pool", [(share.path, share.pool.name) for share in shares], problems)
     named = [
         (f"pools[{index}].nodes.names[{place}]", node)
-        for index, pool in pools
+        for index, pool in declared
         if pool.nodes is not None
         for place, node in enumerate(pool.nodes.names or ())
     ]
     check_unique("node", named, problems, field="")
-    for index, pool in pools:
-        here = problems.at(f"pools[{index}]")
-        check_pool(pool, cluster, operator, catalog, here)
+    for share in shares:
+        here = problems.at(share.path)
+        check_pool(share.pool, cluster, operator, catalog, here, share)
         if operator is not None:
-            check_driver(pool, cluster, operator, catalog, here)
-    return problems.found
+            check_driver(share.pool, cluster, operator, catalog, here)
 
 
 def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
-    found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog)
+    declared = list(enumerate(spec.pools))
+    found = check_parts(declared, spec.cluster, spec.operator, catalog, spec.sharing)
     if found:
         # What the teams may have cannot be judged on pools that are wrong; names and priorities can.
         problems = Problems(found=found)
         _check_teams_alone(spec, problems)
         raise BadInput(stack, problems.found)
     decisions: list[Decision] = []
-    pools = tuple(
-        plan_pool(pool, f"pools[{index}]", spec.cluster, spec.operator, catalog, decisions)
-        for index, pool in enumerate(spec.pools)
-    )
     problems = Problems()
+    shares = pool_shares(declared, spec.sharing, spec.cluster, catalog, problems)
+    pools = tuple(
+        plan_pool(share.pool, share.path, spec.cluster, spec.operator, catalog, decisions, share)
+        for share in shares
+    )
     priorities = priority_values(spec.priorities)
     _check_teams_alone(spec, problems)
     for index, team in enumerate(spec.teams):
@@ -111,7 +132,7 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
         kind="environment",
         stack=stack,
         cluster=plan_cluster(spec.cluster, stack, pools, spec.operator, catalog, decisions),
-        operator=plan_operator(spec, pools, metrics, catalog, decisions),
+        operator=plan_operator(spec, pools, shares, metrics, catalog, decisions),
         pools=pools,
         priority_classes=plan_priority_classes(spec.priorities),
         tenants=tuple(

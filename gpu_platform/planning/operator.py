@@ -9,6 +9,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.content import as_yaml, hashed_config_map
+from gpu_platform.planning.mig_parted import Fleet, config_entries, document
 from gpu_platform.planning.operator_values import (
     ConfigReference,
     Configured,
@@ -34,10 +35,19 @@ from gpu_platform.planning.plan import (
     Taint,
 )
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing import DEFAULT_KEY, WHOLE_GPU_CONFIG, mig_parted_entries
+from gpu_platform.planning.sharing import (
+    DEFAULT_KEY,
+    WHOLE_GPU_CONFIG,
+    device_plugin_config,
+    layouts_of,
+    named_key,
+)
+from gpu_platform.planning.sharing_configs import PoolShare, concrete_sharing
 from gpu_platform.planning.software import GKE_NVIDIA_DIR, node_image, node_software
 from gpu_platform.spec.cluster import Cluster, GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra, Sharing
+from gpu_platform.spec.sharing import Mig as MigSharing
 from gpu_platform.spec.stack import Environment
 
 SANDBOX_KUBERNETES = "1.36"  # what sandbox/go.mod pins
@@ -147,14 +157,16 @@ def _supported(catalog: Catalog) -> str:
 def plan_operator(
     spec: Environment,
     pools: Sequence[PoolPlan],
+    shares: Sequence[PoolShare],
     metrics: ConfigMapPlan | None,
     catalog: Catalog,
     decisions: list[Decision],
 ) -> OperatorPlan:
-    """Return the operator's plan for pools that are already planned."""
+    """Return the operator's plan for pools that are already planned; `shares`: where their sharing comes from."""
     release = catalog.operator_releases[spec.operator.release]
-    device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, device_plugin_data(pools))
-    mig_data = mig_parted_data(pools)
+    plugin_data = device_plugin_data(spec.sharing, pools, catalog)
+    device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, plugin_data)
+    mig_data = mig_parted_data(spec.sharing, pools, shares, catalog)
     mig = hashed_config_map("mig-parted-config", names.OPERATOR_NAMESPACE, mig_data) if mig_data else None
     on_cloud = spec.cluster.provider in CLOUDS
     owned = any(pool.software.driver == "operator" for pool in pools)
@@ -259,25 +271,60 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
     )
 
 
-def device_plugin_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: one a pool, and the default for nodes of no pool."""
-    configs = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
+def device_plugin_data(
+    named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
+) -> Mapping[str, str]:
+    """Return the device plugin's configs by key: one a name, one a pool without a name, and the default."""
+    configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
+    for name, declared in named.items():
+        configs |= _named_configs(name, declared, pools, catalog)
     for pool in pools:
-        if pool.sharing.device_plugin_key is not None and pool.sharing.device_plugin_config is not None:
-            configs[pool.sharing.device_plugin_key] = pool.sharing.device_plugin_config
+        sharing = pool.sharing
+        if sharing.device_plugin_key is not None and sharing.device_plugin_config is not None:
+            configs.setdefault(sharing.device_plugin_key, sharing.device_plugin_config)
     return {key: as_yaml(config) for key, config in configs.items()}
 
 
-def mig_parted_data(pools: Sequence[PoolPlan]) -> Mapping[str, str]:
+def _named_configs(
+    name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
+) -> dict[str, Mapping[str, Any]]:
+    """Return the configs of a named sharing by key, for the GPU models that there are and it speaks of."""
+    found: dict[str, Sharing] = {}
+    profiles: dict[str, set[str]] = {}
+    for model in dict.fromkeys(pool.gpu_model for pool in pools):
+        gpu = catalog.gpus[model]
+        concrete = concrete_sharing(declared, gpu, catalog)
+        if concrete is None or isinstance(concrete, Dra):
+            continue
+        key = named_key(name, declared, gpu)
+        found.setdefault(key, concrete)
+        if isinstance(concrete, MigSharing) and gpu.mig is not None:
+            cut = {profile for entry in layouts_of(concrete) for profile in entry.layout}
+            profiles.setdefault(key, set()).update(cut)
+    return {key: device_plugin_config(one, sorted(profiles.get(key, ()))) for key, one in found.items()}
+
+
+def mig_parted_data(
+    named: Mapping[str, Sharing], pools: Sequence[PoolPlan], shares: Sequence[PoolShare], catalog: Catalog
+) -> Mapping[str, str]:
     """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to cut."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
     if not managed:
         return {}
-    configs: dict[str, Any] = {names.MIG_ALL_DISABLED: [{"devices": "all", "mig-enabled": False}]}
+    most: dict[str, int] = {}
     for pool in managed:
-        if pool.sharing.mig_layouts:
-            configs[pool.name] = mig_parted_entries(pool.sharing, pool.gpus_per_node)
-    return {"config.yaml": as_yaml({"version": "v1", "mig-configs": configs})}
+        most[pool.gpu_model] = max(pool.gpus_per_node, most.get(pool.gpu_model, 0))
+    fleets = [Fleet(catalog.gpus[model], count) for model, count in most.items()]
+    configs = {
+        name: config_entries(declared, fleets, catalog)
+        for name, declared in named.items()
+        if isinstance(declared, MigSharing)
+    }
+    for pool, share in zip(pools, shares, strict=True):
+        if share.name is None and isinstance(share.declared, MigSharing) and pool in managed:
+            fleet = Fleet(catalog.gpus[pool.gpu_model], pool.gpus_per_node)
+            configs[pool.name] = config_entries(share.declared, [fleet], catalog)
+    return {"config.yaml": as_yaml(document({name: found for name, found in configs.items() if found}))}
 
 
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:

@@ -88,12 +88,27 @@ class MigDevicesPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MpsShare:
+    """What a replica of a GPU shared by MPS may use: memory in MiB, threads in percent of the GPU's."""
+
+    memory_mib: int
+    threads_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPlan:
-    """How a pool's GPUs are offered."""
+    """How a pool's GPUs are offered.
+
+    `name`: of the environment's sharing that the pool takes; `source`: where the stack file says it.
+    `replicas`: of each GPU, or of each MIG instance.
+    """
 
     mode: str
+    name: str | None
+    source: str
     replicas: int
     renamed: bool
+    mps: MpsShare | None
     mig_strategy: Literal["none", "single", "mixed"]
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
@@ -101,6 +116,8 @@ class SharingPlan:
     device_plugin_config: Mapping[str, Any] | None
     """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""
     mig_config: str | None
+    partitions: bool = False
+    """With DRA: the driver cuts MIG instances for claims that ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

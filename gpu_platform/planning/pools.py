@@ -17,7 +17,14 @@ from gpu_platform.planning.node_resources import allocatable
 from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.provider_sharing import check_provider_sharing
-from gpu_platform.planning.sharing import DEFAULT_KEY, check_sharing, offered_resources, plan_sharing
+from gpu_platform.planning.sharing import (
+    DEFAULT_KEY,
+    check_sharing,
+    offered_resources,
+    plan_sharing,
+    sharing_decisions,
+)
+from gpu_platform.planning.sharing_configs import PoolShare, as_written
 from gpu_platform.planning.software import (
     branch_of,
     check_software,
@@ -47,9 +54,18 @@ _CLOUDS: Mapping[str, str] = {"eks": "aws", "gke": "gcp"}
 
 
 def check_pool(
-    pool: Pool, cluster: Cluster | None, operator: Operator | None, catalog: Catalog, problems: Problems
+    pool: Pool,
+    cluster: Cluster | None,
+    operator: Operator | None,
+    catalog: Catalog,
+    problems: Problems,
+    share: PoolShare | None = None,
 ) -> None:
-    """Record everything that is wrong with one pool by itself."""
+    """Record everything that is wrong with one pool by itself; `problems` stands at the pool.
+
+    `share`: where the pool's sharing comes from; unset: it is written in the pool itself.
+    """
+    share = share or as_written(pool, problems.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name == DEFAULT_KEY:
         problems.at("name").add(
@@ -62,7 +78,8 @@ def check_pool(
             f"{pool.machine_type!r}", f"one of the {len(known)} machine types of the catalogue", fix
         )
     else:
-        check_sharing(pool, machine, catalog.gpu_of(machine), problems)
+        if share.sound:
+            check_sharing(share, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
     if len(pool.name) > MAX_POOL_NAME:
@@ -93,7 +110,8 @@ def check_pool(
     if operator is not None:
         check_software(pool, cluster, operator, catalog, problems)
         plugin = node_software(pool, cluster, operator, catalog).device_plugin
-        check_provider_sharing(pool, plugin, machine, catalog.gpu_of(machine), problems)
+        of_sharing = Problems(share.sharing_path, problems.found)
+        check_provider_sharing(pool, plugin, machine, catalog.gpu_of(machine), of_sharing)
     if isinstance(cluster, EksCluster):
         check_eks_pool(pool, machine, cluster, catalog, problems)
     elif isinstance(cluster, GkeCluster):
@@ -183,15 +201,26 @@ def check_driver(
 
 
 def plan_pool(
-    pool: Pool, path: str, cluster: Cluster, operator: Operator, catalog: Catalog, decisions: list[Decision]
+    pool: Pool,
+    path: str,
+    cluster: Cluster,
+    operator: Operator,
+    catalog: Catalog,
+    decisions: list[Decision],
+    share: PoolShare | None = None,
 ) -> PoolPlan:
-    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+    """Return the plan of a pool without problems; appends what was chosen to `decisions`.
+
+    `share`: where the pool's sharing comes from; unset: it is written in the pool itself.
+    """
+    share = share or as_written(pool, path)
     machine = catalog.machine_types[pool.machine_type]
     gpu = catalog.gpu_of(machine)
     software = node_software(pool, cluster, operator, catalog)
-    sharing = plan_sharing(pool, gpu, software.device_plugin)
+    sharing = plan_sharing(share, gpu, software.device_plugin)
+    decisions += sharing_decisions(pool.name, sharing, share)
     version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
-    nodes = _nodes(pool, cluster)
+    nodes = _nodes(pool, cluster, share.nodes)
     kubelet = _kubelet(pool, machine, cluster, decisions)
     cpu_millicores, memory_mib = allocatable(machine)
     labels = {
@@ -283,11 +312,11 @@ def _placement(pool: Pool, cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan 
             return "cluster" if cloud.placement_group is not None else "none"
 
 
-def _nodes(pool: Pool, cluster: Cluster) -> NodesPlan:
+def _nodes(pool: Pool, cluster: Cluster, said: tuple[str, ...] | None) -> NodesPlan:
     ownership: Literal["created", "labelled", "selected", "cloud"]
     node_names: tuple[str, ...] = ()
     if cluster.provider == "sandbox":
-        ownership, node_names = "created", tuple(f"{pool.name}-{i}" for i in range(pool.count.desired))
+        ownership, node_names = "created", said or tuple(f"{pool.name}-{i}" for i in range(pool.count.desired))
     elif pool.nodes is not None and pool.nodes.names is not None:
         ownership, node_names = "labelled", pool.nodes.names
     elif pool.nodes is not None:

@@ -10,19 +10,22 @@ from __future__ import annotations
 from gpu_platform.catalog import Gpu, MachineType, MigProfile
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.software import Owner
-from gpu_platform.spec.pool import Mig, Mps, Pool, TimeSlicing
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
 """GPUs whose instances Bottlerocket documents by name."""
 
 
 def check_provider_sharing(
-    pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, problems: Problems
+    pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record sharing that only the operator's device plugin can do, on a pool whose plugin is another's."""
+    """Record sharing that only the operator's device plugin can do, on a pool whose plugin is another's.
+
+    `here` stands where the sharing is written.
+    """
     if device_plugin == "operator":
         return
-    here = problems.at("sharing")
     match pool.sharing:
         case TimeSlicing() | Mps() as sharing:
             _check_replicated(sharing, device_plugin, here)
@@ -53,6 +56,12 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     if gpu.mig is None:  # check_sharing says so
         return
     whose = "GKE's" if device_plugin == "gke" else "Bottlerocket's"
+    if sharing.replicas > 1:
+        here.at("replicas").add(
+            f"time-slicing of MIG instances with {whose} device plugin",
+            "instances that are not shared: only the operator's device plugin is set up for both at once",
+            "remove replicas",
+        )
     if "strategy" in sharing.model_fields_set and sharing.strategy == "mixed":
         here.at("strategy").add(
             f"'mixed' with {whose} device plugin",

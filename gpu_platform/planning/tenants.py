@@ -58,6 +58,9 @@ def granted(quota: Quota) -> dict[str, int]:
     """Return a quota's GPU units by extended resource."""
     units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
     units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
+    units |= {
+        names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
+    }
     return {name: count for name, count in units.items() if count}
 
 
@@ -67,7 +70,9 @@ def quota_place(resource: str) -> str:
         return "gpus"
     if resource == names.SHARED_GPU_RESOURCE:
         return "shared"
-    return "mig." + resource.removeprefix(names.MIG_RESOURCE_PREFIX)
+    profile = resource.removeprefix(names.MIG_RESOURCE_PREFIX)
+    shared = profile.endswith(names.SHARED_SUFFIX)
+    return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
 
 
 def check_team(team: Team, pools: Sequence[PoolPlan], priorities: Mapping[str, int], problems: Problems) -> None:
@@ -265,7 +270,7 @@ def _subject(member: str) -> Subject:
 
 def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
     if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
-        return names.mig_resource(workload.profile)
+        return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
     # A pool with several resources and no profile named means its instances, or its only resource.
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 

@@ -16,6 +16,7 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
+_MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
@@ -91,6 +92,15 @@ def _mig_profile(value: str) -> str:
     return value
 
 
+def _mig_layout(value: str) -> str:
+    if not _MIG_LAYOUT.fullmatch(value):
+        raise wrong(
+            "profile to count such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as all-1g.10gb",
+            "write mode: none for whole GPUs" if value == "all-disabled" else "write for example all-balanced",
+        )
+    return value
+
+
 def _release(value: str) -> str:
     if not _VERSION.fullmatch(value):
         raise wrong("a GPU Operator release such as v26.7.0", "write it with the leading v and three numbers")
@@ -141,6 +151,7 @@ Duration = Annotated[str, AfterValidator(_duration)]
 Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
 GpuMemory = Annotated[str, AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
+MigLayoutName = Annotated[str, AfterValidator(_mig_layout)]
 OperatorVersion = Annotated[str, AfterValidator(_release)]
 KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]

@@ -21,7 +21,7 @@ _POOL_FILLER: Mapping[str, Any] = {
 _TEAM_FILLER: Mapping[str, Any] = {"quota": {}, "priority": "training", "members": ["group:filler"]}
 _TOP_FILLER: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
 # Fields of a pool on which the judgement of the teams rests.
-_OFFER = {"machine_type", "count", "sharing", "nodes"}
+_OFFER = {"machine_type", "count", "sharing", "nodes", "per_node"}
 _ENTRY = re.compile(r"(pools|teams)\[(\d+)\](?:\.([^.\[]+))?.*")
 
 
@@ -55,6 +55,9 @@ def mend(platform: object, wrong: Iterable[str]) -> Mended | None:
         if index is None:
             filled.append(part)
             _fill(mended, part, _TOP_FILLER)
+            if part == "sharing":
+                filled += _forget_names(mended["pools"])
+                real = False
             continue
         if part in filled:  # the whole list is filler already
             continue
@@ -69,6 +72,17 @@ def mend(platform: object, wrong: Iterable[str]) -> Mended | None:
     except ValidationError:
         return None
     return Mended(environment, real, tuple(filled)) if isinstance(environment, Environment) else None
+
+
+def _forget_names(pools: object) -> list[str]:
+    """Take the names of sharing from the pools, since there are none; return the places."""
+    forgotten: list[str] = []
+    for index, pool in enumerate(cast("list[dict[str, Any]]", pools) if isinstance(pools, list) else ()):
+        named = isinstance(pool.get("sharing"), str)
+        for field in ("sharing", "per_node") if named else ("per_node",):
+            if pool.pop(field, None) is not None:
+                forgotten.append(f"pools[{index}].{field}")
+    return forgotten
 
 
 def _entry(entry: object) -> dict[str, Any]:

@@ -12,19 +12,22 @@ from gpu_platform.spec._types import (
     Duration,
     LabelKey,
     LabelValue,
-    MigProfileName,
     NodeName,
     SpecModel,
     Zone,
     wrong,
 )
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
+from gpu_platform.spec.sharing import Dra as Dra
+from gpu_platform.spec.sharing import Mig as Mig
+from gpu_platform.spec.sharing import Mps as Mps
+from gpu_platform.spec.sharing import NoSharing as NoSharing
+from gpu_platform.spec.sharing import Sharing as Sharing
+from gpu_platform.spec.sharing import SharingOrName
+from gpu_platform.spec.sharing import TimeSlicing as TimeSlicing
 
 Workload = Literal["training", "inference", "development"]
-SharingMode = Literal["none", "time-slicing", "mps", "mig", "dra"]
 MAX_NODES = 1000
-MAX_TIME_SLICING_REPLICAS = 48
-MAX_MPS_CLIENTS = 48
 
 
 class Count(SpecModel):
@@ -111,73 +114,6 @@ class Placement(SpecModel):
     """Name of a placement group or resource policy that is there; unset: the program makes one."""
 
 
-class NoSharing(SpecModel):
-    """Whole GPUs."""
-
-    mode: Literal["none"] = "none"
-
-
-class _Replicated(SpecModel):
-    rename: bool = True
-    """Advertise `nvidia.com/gpu.shared`, so that a share never looks like a whole GPU."""
-    fail_requests_greater_than_one: bool = True
-    """Refuse a pod that asks for more than one share: two shares give no more compute than one."""
-
-
-class TimeSlicing(_Replicated):
-    """Each GPU is offered several times; the replicas share memory and take turns."""
-
-    mode: Literal["time-slicing"]
-    replicas: int = Field(ge=2, le=MAX_TIME_SLICING_REPLICAS)
-
-
-class Mps(_Replicated):
-    """Each GPU is shared by a Multi-Process Service daemon; a replica has 1/replicas of memory and threads."""
-
-    mode: Literal["mps"]
-    replicas: int = Field(ge=2, le=MAX_MPS_CLIENTS)
-    """At most 48: the client limit of MPS on Volta and newer."""
-
-
-MigLayout = Annotated[dict[MigProfileName, Annotated[int, Field(ge=1, le=7)]], Field(min_length=1)]
-
-
-class MigDevices(SpecModel):
-    """A layout for some GPUs of the node."""
-
-    devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)]
-    layout: MigLayout
-
-
-class Mig(SpecModel):
-    """Each GPU is cut into hardware-isolated instances."""
-
-    mode: Literal["mig"]
-    layout: MigLayout | None = None
-    """Instances on every GPU of the node: profile to count."""
-    layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
-    """Instead of `layout`: other layouts for other GPUs of the node."""
-    strategy: Literal["mixed", "single"] = "mixed"
-    """`mixed`: `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
-    change: Literal["drain", "replace"] = "drain"
-    """Who makes room for a new layout on nodes that run pods: you drain each node first, or replace the nodes."""
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Mig:
-        if (self.layout is None) == (self.layouts is None):
-            raise wrong("exactly one of layout and layouts", "write layout: {1g.10gb: 7}")
-        return self
-
-
-class Dra(SpecModel):
-    """GPUs are allocated by Dynamic Resource Allocation instead of a device plugin."""
-
-    mode: Literal["dra"]
-
-
-Sharing = Annotated[NoSharing | TimeSlicing | Mps | Mig | Dra, Field(discriminator="mode")]
-
-
 class Topology(SpecModel):
     """Kubelet topology policy."""
 
@@ -210,6 +146,14 @@ class ExistingNodes(SpecModel):
         return self
 
 
+class NodeSharing(SpecModel):
+    """Some nodes of a pool, and the named sharing that they have instead of the pool's own."""
+
+    nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
+    sharing: DnsLabel
+    """A name of the environment's `sharing`; the nodes are planned as a pool of their own, `<pool>-<sharing>`."""
+
+
 class Pool(SpecModel):
     """A GPU node pool."""
 
@@ -226,7 +170,10 @@ class Pool(SpecModel):
     in each, so a pool with nodes from the start must name them in a regional cluster."""
     workload: Workload
     """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
-    sharing: Sharing = NoSharing()
+    sharing_said: SharingOrName = Field(default=NoSharing(), alias="sharing")
+    """How the GPUs are offered: written here, or the name of one of the environment's `sharing`."""
+    per_node: tuple[NodeSharing, ...] = ()
+    """Nodes of the pool whose GPUs are offered in another way; in the sandbox and on nodes that are named."""
     topology: Topology | None = None
     labels: dict[LabelKey, LabelValue] = {}
     taints: tuple[Taint, ...] = ()
@@ -252,3 +199,9 @@ class Pool(SpecModel):
     """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; measured ones go before."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """How the GPUs are offered, once a name is resolved."""
+        assert not isinstance(self.sharing_said, str)  # noqa: S101 - planning has resolved it
+        return self.sharing_said

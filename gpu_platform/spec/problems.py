@@ -107,6 +107,7 @@ _SHAPES: Mapping[str, str] = {
     "count": "write count: {desired: 2}",
     "cluster": "write cluster: {provider: sandbox}",
     "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
+    "layout": "write for example layout: {1g.10gb: 7}",
     "capacity": "write for example capacity: {type: spot}",
     "topology": "write for example topology: {policy: restricted}",
     "placement": "write for example placement: {type: cluster}",
@@ -123,12 +124,14 @@ _SHAPES: Mapping[str, str] = {
 def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
-    if isinstance(value, bool | int | float) and described.startswith("a text"):
+    if isinstance(value, bool | int | float) and described.startswith("a text") and "mapping" not in described:
         return "put it in quotes, as you mean it: YAML reads it as another kind of value"
     if value is None:
         return "give it a value, or remove the key"
     names = [part for part in parts if isinstance(part, str)]
-    if names and not described.startswith(("a whole number", "a number", "a text", "true")):
+    if names and (
+        "mapping" in described or not described.startswith(("a whole number", "a number", "a text", "true"))
+    ):
         return _SHAPES.get(names[-1], "change it to what is allowed")
     return "change it to what is allowed"
 
@@ -137,7 +140,7 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
     """Return the place in the file and the value there; the tags of pydantic's unions are no part of a place."""
     parts: list[str | int] = []
     here = data
-    schema = _nullable(root, root)
+    schema = _nullable(root, root, data)
     loc = details["loc"]
     for index, part in enumerate(loc):
         tagged: Mapping[str, str] = schema.get("discriminator", {}).get("mapping", {})
@@ -149,24 +152,36 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
             if part not in mapping and not (index == len(loc) - 1 and details["type"] == "missing"):
                 continue
             here = mapping.get(part)
-            schema = _nullable(_property(schema, str(part), root), root)
+            schema = _nullable(_property(schema, str(part), root), root, here)
         elif isinstance(here, list | tuple) and isinstance(part, int):
             sequence = cast("Sequence[object]", here)
             here = sequence[part] if part < len(sequence) else None
-            schema = _nullable(cast("Schema", schema.get("items", {})), root)
+            schema = _nullable(cast("Schema", schema.get("items", {})), root, here)
         else:
             continue
         parts.append(part)
     return parts, cast("object", here)
 
 
-def _nullable(schema: Schema, root: Schema) -> Schema:
+def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
     """Return what a schema allows beside null, without choosing among the branches of a tagged union."""
     schema = _resolve(schema, root)
-    branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
+    branches = _meant(schema, value, root)
     if "discriminator" not in schema and len(branches) == 1 and branches[0] is not schema:
-        return _nullable(branches[0], root)
+        return _nullable(branches[0], root, value)
     return schema
+
+
+def _meant(schema: Schema, value: object, root: Schema) -> list[Schema]:
+    """Return the branches of a union that are not null; of a text or a mapping only the one that `value` is."""
+    branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
+    kinds = ["object" if "discriminator" in branch else branch.get("type") for branch in branches]
+    if len(branches) < 2 or "object" not in kinds:
+        return branches
+    wanted = "object" if isinstance(value, Mapping) else "string" if isinstance(value, str) else "integer"
+    of_kind = [branch for branch, kind in zip(branches, kinds, strict=True) if kind == wanted]
+    plain = [branch for branch, kind in zip(branches, kinds, strict=True) if kind != "object"]
+    return of_kind or (plain if isinstance(value, str) else branches)
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:
@@ -195,7 +210,7 @@ def _select(schema: Schema, value: object, root: Schema) -> Schema:
         if reference:
             return _resolve({"$ref": reference}, root)
         return schema
-    branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
+    branches = _meant(schema, value, root)
     if len(branches) == 1 and branches[0] is not schema:
         merged = {**branches[0], **{key: schema[key] for key in ("description",) if key in schema}}
         return _select(merged, value, root)
@@ -236,11 +251,8 @@ def _described(schema: Schema, root: Schema) -> str:
     if tags := _tags(schema):
         name = schema["discriminator"]["propertyName"]
         return f"a mapping with {name}: one of " + ", ".join(tags)
-    types = [
-        _ARTICLES[branch["type"]]
-        for branch in _branches(schema, root)
-        if branch.get("type") in _ARTICLES and branch.get("type") != "null"
-    ]
+    kinds = ("object" if "discriminator" in branch else branch.get("type") for branch in _branches(schema, root))
+    types = [_ARTICLES[kind] for kind in kinds if kind in _ARTICLES and kind != "null"]
     text = " or ".join(dict.fromkeys(types))
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:

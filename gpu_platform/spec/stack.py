@@ -10,6 +10,7 @@ from gpu_platform.spec._types import DnsLabel, SpecModel
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.team import Team
 
 PriorityValue = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
@@ -21,6 +22,9 @@ class Environment(SpecModel):
     kind: Literal["environment"]
     cluster: Cluster
     operator: Operator = Operator()
+    sharing: dict[DnsLabel, Sharing] = {}
+    """Ways to share a GPU by name (training, inference): pools name them, and a node is moved from one to another
+    by its labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1)]
     priorities: dict[DnsLabel, PriorityValue] = {}
     """Priority classes beside, or instead of, the defaults training: 100 and inference: 1000."""

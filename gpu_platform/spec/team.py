@@ -18,6 +18,8 @@ class Quota(SpecModel):
     """Shares of time-sliced or MPS GPUs: `nvidia.com/gpu.shared`."""
     mig: dict[MigProfileName, Annotated[int, Field(ge=0)]] = {}
     """MIG instances by profile: `nvidia.com/mig-<profile>`."""
+    mig_shared: dict[MigProfileName, Annotated[int, Field(ge=0)]] = {}
+    """Shares of time-sliced MIG instances by profile: `nvidia.com/mig-<profile>.shared`."""
     cpu: Quantity | None = None
     memory: Quantity | None = None
 

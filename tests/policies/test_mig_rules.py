@@ -135,16 +135,29 @@ def test_a_layout_that_no_visible_pool_uses_must_fit_on_some_gpu():
     assert "'odd'" in only(violations("mig-geometry-valid", overlaps)).problem.found
 
 
-def test_an_entry_that_a_device_filter_restricts_cannot_be_told_for_another_gpu():
-    filtered = """\
+FILTERED = """\
         mixed:
           - device-filter: ["0x20B010DE"]
             devices: all
             mig-enabled: true
             mig-devices: {1g.5gb: 7}
         """
-    stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(filtered)]
-    assert "decided on the node" in cannot_tell("mig-geometry-valid", *stack)
+
+
+def test_a_layout_without_an_entry_for_the_pools_gpu_is_refused():
+    stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(FILTERED)]
+    found = only(violations("mig-geometry-valid", *stack)).problem
+    assert "without an entry for NVIDIA A100-SXM4-80GB" in found.found
+    assert "0x20B210DE" in found.fix
+
+
+def test_an_entry_is_judged_on_the_gpus_that_its_device_filter_names():
+    named = FILTERED.replace('["0x20B010DE"]', '"0x20b210de"')
+    stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(named)]
+    assert "1g.5gb" in only(violations("mig-geometry-valid", *stack)).problem.found
+    legal = named.replace("1g.5gb", "1g.10gb")
+    stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(legal)]
+    assert violations("mig-geometry-valid", *stack) == []
 
 
 def test_a_geometry_on_a_karpenter_pool_is_judged_for_every_gpu_of_the_family():
