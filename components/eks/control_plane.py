@@ -109,7 +109,12 @@ class EksControlPlane(pulumi.ComponentResource):
                 public_access_cidrs=list(create.api_access) or None,
             ),
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=after, protect=plan.protect, custom_timeouts=_TIMEOUTS
+                parent=self,
+                depends_on=after,
+                # A control plane keeps the zones that it was made in (aws/containers-roadmap#2258).
+                ignore_changes=["vpcConfig.subnetIds"],
+                protect=plan.protect,
+                custom_timeouts=_TIMEOUTS,
             ),
         )
 

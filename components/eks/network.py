@@ -31,21 +31,22 @@ class EksVpc(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpu-platform:index:EksVpc", name, None, opts)
         self._name = name
+        self._keeps = protect  # the SDK has a _protect of its own, which children inherit
         self._child = pulumi.ResourceOptions(parent=self)
-        vpc = self._create_vpc(plan, protect, inside(self, opts))
+        vpc = self._create_vpc(plan, inside(self, opts))
         self.vpc_id = vpc.id
         self._close_default_security_group()
         gateway = aws.ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=self._child)
-        public = self._create_public_subnets(plan, gateway)
-        nats = self._create_nats(plan, public, gateway)
         self.private_subnet_ids = {}
         self.routes = []
+        public = self._create_public_subnets(plan, gateway)
+        nats = self._create_nats(plan, public, gateway)
         tables = [self._create_private_subnet(subnets, nats) for subnets in plan.zones]
         self.routes.append(self._create_s3_endpoint(region, tables))
         self.register_outputs({"vpc_id": self.vpc_id, "private_subnet_ids": self.private_subnet_ids})
 
-    def _create_vpc(self, plan: VpcPlan, protect: bool, opts: pulumi.ResourceOptions) -> aws.ec2.Vpc:
-        opts.protect = protect
+    def _create_vpc(self, plan: VpcPlan, opts: pulumi.ResourceOptions) -> aws.ec2.Vpc:
+        opts.protect = self._keeps
         return aws.ec2.Vpc(
             self._name,
             cidr_block=plan.cidr,
@@ -81,8 +82,11 @@ class EksVpc(pulumi.ComponentResource):
                 tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
                 opts=self._child,
             )
-            aws.ec2.RouteTableAssociation(
-                name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child
+            # A route of the nodes, too, by NAT: `destroy` would else take it first, while nodes still drain.
+            self.routes.append(
+                aws.ec2.RouteTableAssociation(
+                    name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child
+                )
             )
         return subnets
 
@@ -116,7 +120,8 @@ class EksVpc(pulumi.ComponentResource):
             cidr_block=zone.private_cidr,
             map_public_ip_on_launch=False,
             tags={"Name": name, SUBNET_TAG: "1"},
-            opts=self._child,
+            # The control plane has interfaces in it, so a zone that no pool names any more cannot just go.
+            opts=pulumi.ResourceOptions(parent=self, protect=self._keeps),
         )
         table = aws.ec2.RouteTable(
             name,

@@ -16,6 +16,10 @@ from gpu_platform.planning.plan import PoolPlan
 # EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
 _TAGGED = ("instance", "volume", "network-interface")
+# Autoscalers, and EKS at the end of a capacity block, set the size.
+_LEFT_ALONE = ["scalingConfig.desiredSize"]
+# Of a pool that names no zones: one that another pool brings to the VPC is no reason to replace it.
+_LEFT_ALONE_ANYWHERE = [*_LEFT_ALONE, "subnetIds"]
 
 
 class EksNodePool(pulumi.ComponentResource):
@@ -76,9 +80,7 @@ class EksNodePool(pulumi.ComponentResource):
             ),
             user_data=_user_data(plan, cluster),
             tag_specifications=[
-                aws.ec2.LaunchTemplateTagSpecificationArgs(
-                    resource_type=kind, tags={**cluster.tags, **plan.tags}
-                )
+                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**cluster.tags, **plan.tags})
                 for kind in _TAGGED
             ],
             tags=plan.tags,
@@ -103,7 +105,7 @@ class EksNodePool(pulumi.ComponentResource):
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             ami_type=plan.ami_type,
-            # Unset, nodes would keep the version that the cluster had when they were made. An own image has its own.
+            # Unset, nodes would keep the version that the cluster had when they were made; an own image has one.
             version=cluster.kubernetes if plan.ami is None else None,
             capacity_type=plan.capacity_type,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
@@ -126,8 +128,7 @@ class EksNodePool(pulumi.ComponentResource):
                 parent=self,
                 provider=cluster.provider,
                 depends_on=[template, *group],
-                # Autoscalers, and EKS at the end of a capacity block, set it.
-                ignore_changes=["scalingConfig.desiredSize"],
+                ignore_changes=_LEFT_ALONE if plan.zones else _LEFT_ALONE_ANYWHERE,
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect,
                 custom_timeouts=_TIMEOUTS,

@@ -124,6 +124,8 @@ class EksSystem(pulumi.ComponentResource):
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
             opts=pulumi.ResourceOptions.merge(
-                after, pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
+                after,
+                # The zone of a new pool is no reason to replace the nodes that everything else runs on.
+                pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize", "subnetIds"]),
             ),
         )

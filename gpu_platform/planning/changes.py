@@ -13,7 +13,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.eks.plan import EksPoolPlan
 from gpu_platform.planning.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan, PoolPlan
-from gpu_platform.planning.pool_facts import platform_of, pool_facts
+from gpu_platform.planning.pool_facts import ALL_ZONES, platform_of, pool_facts
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _WORST_FIRST = ("replace", "roll", "shrink")
@@ -198,9 +198,11 @@ def _changed(
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
-    """Return whether a change of a property costs nodes; more nodes, and more zones, cost none."""
+    """Return whether a change of a property costs nodes; more nodes and zones, or no certain zones, cost none."""
     if name == "nodes":
         return int(new) < int(old)
+    if name == "subnet_ids":
+        return new not in (old, ALL_ZONES)
     if name == "node_locations" and old.startswith("all") != new.startswith("all"):
         return old.startswith("all")
     if name == "node_locations":

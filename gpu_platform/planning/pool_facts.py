@@ -16,6 +16,7 @@ from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan, PoolPlan, plan_as_json
 
 NOTHING = ""
+ALL_ZONES = "all of the cluster's"
 
 
 def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
@@ -78,11 +79,6 @@ def _eks_cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
     }
 
 
-def _zones_of(cluster: EksClusterPlan) -> tuple[str, ...]:
-    """Return the zones of a new VPC: a pool that names none has subnets in all of them."""
-    return tuple(one.zone for one in cluster.create.vpc.zones) if cluster.create is not None else ()
-
-
 def _interfaces(cloud: EksPoolPlan) -> str:
     if not cloud.interfaces:
         return NOTHING
@@ -96,7 +92,7 @@ def _eks(cloud: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
         "ami_type": cloud.ami_type,
         "version": (cluster.kubernetes or NOTHING) if cloud.ami is None else NOTHING,
         "capacity_type": cloud.capacity_type,
-        "subnet_ids": _listed(cloud.zones or _zones_of(cluster)) or "all of the cluster's",
+        "subnet_ids": _listed(cloud.zones) or ALL_ZONES,
         "instance_type": cloud.instance_type,
         "image_id": cloud.ami or NOTHING,
         "capacity_reservation": cloud.capacity_reservation or NOTHING,
@@ -190,7 +186,7 @@ def _gke(cloud: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
             if kubelet is not None
             else []
         ),
-        "node_locations": _listed(cloud.node_locations) or "all of the cluster's",
+        "node_locations": _listed(cloud.node_locations) or ALL_ZONES,
     }
 
 

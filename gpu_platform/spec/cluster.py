@@ -47,7 +47,8 @@ class CreateEks(SpecModel):
     cidr: Cidr = "10.0.0.0/16"
     """Of the VPC; /16 to /18 leaves room for an address per pod."""
     zones: tuple[Zone, ...] = ()
-    """Zones of the VPC beside those that pools name; unset: as many more as EKS asks for, which is two in all."""
+    """Zones of the VPC beside those that pools name; unset: as many more as EKS asks for, which is two in all.
+    Name every zone that a pool may ever be in: subnets with the control plane in them cannot go with a pool."""
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: tuple[Cidr, ...] = ()

@@ -12,14 +12,11 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import PoolChange, pool_changes
 from gpu_platform.planning.eks.plan import (
-    CreateEksPlan,
     EksClusterPlan,
     EksPoolPlan,
     KarpenterPoolPlan,
     NetworkInterface,
     PlacementGroup,
-    VpcPlan,
-    ZoneSubnets,
 )
 from gpu_platform.planning.gke.plan import (
     Accelerator,
@@ -131,7 +128,6 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
         ({"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family or image.ami"),
         ({"capacity_type": "CAPACITY_BLOCK"}, "replaced", "pools[0].capacity.type"),
         ({"zones": ("us-east-2b",)}, "replaced", "pools[0].zones"),
-        ({"zones": ()}, "replaced", "pools[0].zones"),
         ({"instance_type": "p5.48xlarge"}, "rolled", "pools[0].machine_type"),
         ({"capacity_reservation": "cr-0a1b2c3d"}, "rolled", "pools[0].capacity.reservation"),
         ({"placement_group": PlacementGroup(name="train", create=True)}, "rolled", "pools[0].placement"),
@@ -260,20 +256,9 @@ def test_a_cluster_that_is_replaced_takes_every_pool_with_it() -> None:
         assert what(gke(), gke(dataclasses.replace(GKE, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
 
 
-def test_a_pool_without_zones_is_replaced_where_another_pool_brings_a_zone_to_the_new_vpc() -> None:
-    def with_zones(*zones: str) -> EnvironmentPlan:
-        subnets = tuple(ZoneSubnets(zone=zone, private_cidr="", public_cidr="") for zone in zones)
-        create = filled(CreateEksPlan, vpc=VpcPlan(cidr="10.0.0.0/16", zones=subnets, nat="one"))
-        return eks(dataclasses.replace(EKS, create=create), zones=())
-
-    (change,) = changes(with_zones("us-east-2a"), with_zones("us-east-2a", "us-east-2b"))
-    (cause,) = change.causes
-    assert (change.effect, cause.field, cause.old, cause.new) == (
-        "replaced",
-        "pools[0].zones",
-        "us-east-2a",
-        "us-east-2a, us-east-2b",
-    )
+def test_a_pool_that_names_no_zones_stays_where_it_is() -> None:
+    assert what(eks(zones=()), eks(zones=("us-east-2a",))) == ("replaced", ["pools[0].zones"])
+    assert changes(eks(zones=("us-east-2a",)), eks(zones=())) == ()
 
 
 def test_reserved_capacity_is_deleted_first_and_other_capacity_after_the_new_pool_is_there() -> None:

@@ -41,6 +41,11 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], decis
             f"; EKS asks for {LEAST_ZONES}: {', '.join(added)} by letter; "
             "where the account has no such zone, name others by create.zones"
         )
+    if set(zones) != set(create.zones):
+        why += (
+            "; the control plane keeps its first zones and cannot lose one: write all of them down as "
+            "create.zones before pools move"
+        )
     decisions.append(Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why))
     nat = create.nat or ("per-zone" if cluster.production else "one")
     reasons = {

@@ -206,6 +206,26 @@ def test_the_cluster_never_slides_into_extended_support() -> None:
     assert the(made(), "Cluster")["upgradePolicy"] == {"supportType": "STANDARD"}
 
 
+def test_the_zone_of_a_new_pool_replaces_nothing_that_is_there() -> None:
+    recorded = made()
+    assert recorded.one("Cluster", "ml").ignore_changes == ("vpcConfig.subnetIds",)
+    assert "subnetIds" in recorded.one("NodeGroup", "ml-system").ignore_changes
+
+
+@pytest.mark.parametrize("production", [True, False])
+def test_production_protects_private_subnets_since_the_control_plane_cannot_lose_a_zone(production: bool) -> None:
+    protected = {subnet.name for subnet in made(production=production).of("Subnet") if subnet.protect}
+    assert protected == ({"ml-private-us-east-2a", "ml-private-us-east-2b"} if production else set())
+
+
+def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
+    recorded = made()
+    before = waits_for(recorded, recorded.one("NodeGroup", "ml-system"))
+    ways_out = [*recorded.of("RouteTableAssociation"), *recorded.of("NatGateway"), *recorded.of("InternetGateway")]
+    assert len(ways_out) == 4 + 2 + 1
+    assert {r.name for r in ways_out if r.urn not in before} == set()
+
+
 @pytest.mark.parametrize("production", [True, False])
 def test_production_protects_cluster_vpc_and_key_from_deletion(production: bool) -> None:
     recorded = made(production=production)

@@ -105,6 +105,17 @@ def test_a_pool_without_zones_may_use_the_private_subnets_of_all_and_no_public_o
     assert len(used) > 1
 
 
+def test_a_pool_that_names_no_zones_is_not_replaced_when_another_pool_brings_one() -> None:
+    left_alone = {
+        zones: record_eks({**FORMS["g6e-on-demand"], **({"zones": [zones]} if zones else {})})
+        .one("NodeGroup", "train")
+        .ignore_changes
+        for zones in ("", "us-east-2a")
+    }
+    assert "subnetIds" in left_alone[""]
+    assert "subnetIds" not in left_alone["us-east-2a"]
+
+
 def test_nodes_come_when_their_role_the_network_and_the_vpc_cni_are_there() -> None:
     recorded = record_eks(FORMS["p5-block"], cluster=CREATED)
     before = all_before(recorded, recorded.one("NodeGroup", "train"))

@@ -183,6 +183,13 @@ def test_zones_up_to_the_two_that_eks_asks_for_are_derived_by_letter_and_said() 
     assert "create.zones" in why
 
 
+def test_zones_that_follow_from_pools_are_said_to_be_worth_writing_down() -> None:
+    said = "write all of them down as create.zones"
+    assert said in decisions(created(), {**SERVE, "zones": ["us-east-2b"]})["zones"][1]
+    written = created({"zones": ["us-east-2a", "us-east-2b"]})
+    assert said not in decisions(written, {**SERVE, "zones": ["us-east-2b"]})["zones"][1]
+
+
 def test_pools_that_name_no_zone_get_a_vpc_over_two() -> None:
     assert [zone.zone for zone in create_plan(created()).vpc.zones] == ["us-east-2a", "us-east-2b"]
 
