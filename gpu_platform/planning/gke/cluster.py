@@ -25,6 +25,7 @@ from gpu_platform.spec.pool import Pool
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
+MAX_NETWORK = 48  # a VPC's name has at most 63, and the longest that is made of it ends in -gpu-0-internal
 # What a node needs of Google Cloud: its own logs and metrics, and images. Workloads have identities of their own.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 FLEX_START = "flex-start"
@@ -102,8 +103,15 @@ def plan_gke_cluster(
     create = None
     if cluster.create is not None:
         gke_owned = any(pool.software.device_plugin == "gke" for pool in pools)
-        create = plan_create(cluster, cluster.create, newest_gpus=newest, gke_owned=gke_owned, decisions=decisions)
-    networks = plan_gpu_networks(cluster.name, clouds, catalog)
+        create = plan_create(
+            cluster,
+            cluster.create,
+            network=_network(cluster),
+            newest_gpus=newest,
+            gke_owned=gke_owned,
+            decisions=decisions,
+        )
+    networks = plan_gpu_networks(_network(cluster), clouds, catalog)
     if networks:
         decisions.append(
             Decision(
@@ -123,7 +131,7 @@ def plan_gke_cluster(
         multi_networking=bool(newest),
         gpu_nics=any(cloud.network != "none" for cloud in clouds),
         networks=networks,
-        node_account=_account(cluster.name),
+        node_account=_account(cluster),
         node_roles=NODE_ROLES,
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(_minimums(clouds, catalog)),
@@ -155,12 +163,26 @@ def label_value(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
 
 
-def _account(cluster: str) -> str:
-    """Return the id of the nodes' service account; a long name is cut and keeps apart by its hash."""
-    name = f"{cluster}-nodes"
-    if len(name) <= MAX_ACCOUNT:
-        return name
-    return f"{cluster[: MAX_ACCOUNT - 12].rstrip('-')}-{content_hash(cluster)}"[:MAX_ACCOUNT]
+def _network(cluster: GkeCluster) -> str:
+    """Return what the cluster's VPCs are named after.
+
+    VPCs and service accounts belong to a whole project, which may have a cluster of that name in every location.
+    """
+    return _in_project(cluster, "", MAX_NETWORK)
+
+
+def _account(cluster: GkeCluster) -> str:
+    """Return the id of the nodes' service account."""
+    return _in_project(cluster, "-nodes", MAX_ACCOUNT)
+
+
+def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
+    """Return a name that no other cluster of the project has; a long one is cut and keeps apart by its hash."""
+    whole = f"{cluster.name}-{cluster.location}"
+    if len(whole + suffix) <= longest:
+        return whole + suffix
+    tail = f"-{content_hash(whole)}"
+    return cluster.name[: longest - len(tail)].rstrip("-") + tail
 
 
 def _retained(cluster: GkeCluster) -> tuple[str, ...]:

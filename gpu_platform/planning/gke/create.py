@@ -150,13 +150,15 @@ def plan_create(
     cluster: GkeCluster,
     create: CreateGke,
     *,
+    network: str,
     newest_gpus: Sequence[str],
     gke_owned: bool,
     decisions: list[Decision],
 ) -> CreateGkePlan:
     """Return what a new cluster is made of; appends what was chosen to `decisions`.
 
-    `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of some pool.
+    `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
+    some pool.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -178,7 +180,7 @@ def plan_create(
     )
     maintenance = create.maintenance
     return CreateGkePlan(
-        network=cluster.name,
+        network=network,
         nodes_cidr=create.nodes_cidr,
         pods_cidr=create.pods_cidr,
         services_cidr=create.services_cidr,

@@ -72,19 +72,22 @@ def check_gpu_networks(pools: Sequence[tuple[Pool, MachineType]], catalog: Catal
         )
 
 
-def plan_gpu_networks(cluster: str, pools: Sequence[GkePoolPlan], catalog: Catalog) -> tuple[GpuNetwork, ...]:
-    """Return the networks for the pool with the most GPU NICs: every other pool joins the first of them."""
+def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalog) -> tuple[GpuNetwork, ...]:
+    """Return the networks for the pool with the most GPU NICs: every other pool joins the first of them.
+
+    `prefix`: what their VPCs are named after.
+    """
     joining = [pool for pool in pools if pool.network == "networks"]
     if not joining:
         return ()
     count = max(network_count(catalog.machine_types[pool.machine_type], pool.fabric) for pool in joining)
     first = joining[0]
     if first.fabric == "rdma":
-        return _rdma(cluster, count, first.node_locations[0])
+        return _rdma(prefix, count, first.node_locations[0])
     return tuple(
         GpuNetwork(
-            vpc=f"{cluster}-gpu-{index}",
-            subnet=f"{cluster}-gpu-{index}",
+            vpc=f"{prefix}-gpu-{index}",
+            subnet=f"{prefix}-gpu-{index}",
             cidr=str(_subnet(index)),
             mtu=TCPX_MTU,
             network_profile=None,
@@ -95,10 +98,10 @@ def plan_gpu_networks(cluster: str, pools: Sequence[GkePoolPlan], catalog: Catal
     )
 
 
-def _rdma(cluster: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
+def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
     gvnic = GpuNetwork(
-        vpc=f"{cluster}-gvnic",
-        subnet=f"{cluster}-gvnic",
+        vpc=f"{prefix}-gvnic",
+        subnet=f"{prefix}-gvnic",
         cidr=str(_subnet(0)),
         mtu=RDMA_MTU,
         network_profile=None,
@@ -109,8 +112,8 @@ def _rdma(cluster: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
         gvnic,
         *(
             GpuNetwork(
-                vpc=f"{cluster}-rdma",
-                subnet=f"{cluster}-rdma-{index}",
+                vpc=f"{prefix}-rdma",
+                subnet=f"{prefix}-rdma-{index}",
                 cidr=str(_subnet(index + 1)),
                 mtu=RDMA_MTU,
                 network_profile=f"{zone}-vpc-roce",

@@ -41,7 +41,7 @@ def test_gke_inputs_are_checked_against_the_field_names_and_enums_of_the_google_
 def test_gke_2_a3_high_4_a3_mega_8_extra_vpcs_as_additional_node_network_configs_on_the_pool(
     form: str, count: int
 ):
-    names = [f"ml-gpu-{index}" for index in range(count)]
+    names = [f"ml-us-central1-gpu-{index}" for index in range(count)]
     assert inputs(form)["networkConfig"]["additionalNodeNetworkConfigs"] == [
         {"network": name, "subnetwork": name} for name in names
     ]

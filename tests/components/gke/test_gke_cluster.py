@@ -43,7 +43,7 @@ def test_gke_1_the_cluster_is_vpc_native() -> None:
     inputs = made({})
     api = cluster(inputs)
     assert api.ip_allocation_policy.use_ip_aliases is True
-    subnet = recording.one("Subnetwork", "ml-nodes")
+    subnet = recording.one("Subnetwork", "ml-us-central1-nodes")
     ranges = {each["rangeName"]: each["ipCidrRange"] for each in subnet.inputs["secondaryIpRanges"]}
     assert ranges[api.ip_allocation_policy.cluster_secondary_range_name] == "10.16.0.0/12"
     assert ranges[api.ip_allocation_policy.services_secondary_range_name] == "10.1.0.0/20"
@@ -80,9 +80,9 @@ def test_gke_1_an_exclusion_window_of_the_stack_has_its_end_and_no_other_end() -
 @pytest.mark.parametrize(("machine", "count"), [("a3-highgpu-8g", 4), ("a3-megagpu-8g", 8)])
 def test_gke_2_a3_high_and_mega_have_4_and_8_extra_vpcs_and_subnets_of_mtu_8244(machine: str, count: int) -> None:
     recording = recorded({"machine_type": machine})
-    vpcs = [record for record in google(recording, "Network") if record.name != "ml"]
+    vpcs = [record for record in google(recording, "Network") if record.name != "ml-us-central1"]
     assert [record.inputs["mtu"] for record in vpcs] == [8244] * count
-    subnets = [record for record in google(recording, "Subnetwork") if record.name != "ml-nodes"]
+    subnets = [record for record in google(recording, "Subnetwork") if record.name != "ml-us-central1-nodes"]
     assert len(subnets) == count
     owners = {urn for subnet in subnets for urn in subnet.property_dependencies["network"]}
     assert owners == {record.urn for record in vpcs}, "one subnet in each"
@@ -121,7 +121,7 @@ def test_gke_2_a_gke_network_param_set_has_vpc_vpc_subnet_and_device_mode() -> N
         spec = each["spec"]
         assert spec.keys() == {"vpc", "vpcSubnet", "deviceMode"}
         assert spec["vpc"] in vpcs - {"ml"}
-        assert spec["vpcSubnet"] in subnets - {"ml-nodes"}
+        assert spec["vpcSubnet"] in subnets - {"ml-us-central1-nodes"}
         assert spec["deviceMode"] == "NetDevice"
     assert len({each["spec"]["vpc"] for each in pod_networks(recording, "GKENetworkParamSet")}) == 8
 
@@ -153,16 +153,19 @@ def test_gke_2_the_alternative_is_accelerator_network_profile_auto_and_no_extra_
     pool = recording.one("NodePool", "train").inputs
     assert pool["networkConfig"]["acceleratorNetworkProfile"] == "auto"
     assert pool["nodeConfig"]["labels"]["cloud.google.com/gke-networking-dra-driver"] == "true"
-    assert [record.name for record in google(recording, "Network")] == ["ml"]
+    assert [record.name for record in google(recording, "Network")] == ["ml-us-central1"]
     assert not pod_networks(recording, "Network")
 
 
 def test_rdma_networks_are_subnets_of_one_vpc_with_the_zones_profile_and_no_firewall_of_ours() -> None:
     recording = recorded({"machine_type": "a3-ultragpu-8g", "network": {"via": "networks"}})
     vpcs = {record.name: record.inputs for record in google(recording, "Network")}
-    assert vpcs.keys() == {"ml", "ml-gvnic", "ml-rdma"}
-    assert vpcs["ml-rdma"]["networkProfile"] == f"projects/my-project/global/networkProfiles/{ZONE}-vpc-roce"
-    assert [record.name for record in google(recording, "Firewall")] == ["ml-gvnic-internal"]
+    assert vpcs.keys() == {"ml-us-central1", "ml-us-central1-gvnic", "ml-us-central1-rdma"}
+    assert (
+        vpcs["ml-us-central1-rdma"]["networkProfile"]
+        == f"projects/my-project/global/networkProfiles/{ZONE}-vpc-roce"
+    )
+    assert [record.name for record in google(recording, "Firewall")] == ["ml-us-central1-gvnic-internal"]
     modes = [each["spec"]["deviceMode"] for each in pod_networks(recording, "GKENetworkParamSet")]
     assert modes == ["NetDevice", *["RDMA"] * 8]
 

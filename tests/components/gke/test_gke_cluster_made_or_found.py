@@ -66,7 +66,7 @@ def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
     recording = recorded({})
     assert made({})["privateClusterConfig"]["enablePrivateNodes"] is True
     (nat,) = google(recording, "RouterNat")
-    subnet = recording.one("Subnetwork", "ml-nodes")
+    subnet = recording.one("Subnetwork", "ml-us-central1-nodes")
     assert nat.inputs["sourceSubnetworkIpRangesToNat"] == "LIST_OF_SUBNETWORKS"
     assert subnet.urn in nat.dependencies
     assert subnet.inputs["privateIpGoogleAccess"] is True
@@ -213,7 +213,7 @@ def test_the_kubeconfig_of_a_new_cluster_is_of_its_dns_endpoint_and_holds_no_cre
     assert config["clusters"][0]["cluster"] == {"server": f"https://{DNS_ENDPOINT}"}
     assert config["users"][0]["user"].keys() == {"exec"}
     assert config["users"][0]["user"]["exec"]["command"] == "gke-gcloud-auth-plugin"
-    assert outputs["account"] == "ml-nodes@example.com"
+    assert outputs["account"] == "ml-us-central1-nodes@example.com"
 
 
 # -- a cluster that is there ------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_of_a_cluster_that_is_there_nothing_is_made_but_what_its_pools_need() ->
 def test_a_cluster_that_is_there_is_handed_to_its_pools_by_its_full_name() -> None:
     _, outputs = deploy(built(platform_of({}, cluster=EXISTING)), FOUND)
     assert outputs["cluster"] == FOUND["id"]
-    assert outputs["networks"] == [[f"ml-gpu-{index}"] * 2 for index in range(8)]
+    assert outputs["networks"] == [[f"ml-us-central1-gpu-{index}"] * 2 for index in range(8)]
     server = json.loads(outputs["kubeconfig"])["clusters"][0]["cluster"]
     assert server == {"server": "https://gke-there.us-central1.gke.goog"}
 

@@ -87,7 +87,23 @@ def test_the_id_of_the_node_account_fits_google_cloud_and_keeps_long_names_apart
     accounts = {cloud(on("g2-standard-48"), cluster=cluster({}, name=name)).node_account for name in names}
     assert len(accounts) == 2
     assert all(6 <= len(account) <= 30 for account in accounts)
-    assert cloud(on("g2-standard-48")).node_account == "ml-nodes"
+    assert cloud(on("g2-standard-48")).node_account == "ml-us-central1-nodes"
+
+
+def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no_account() -> None:
+    places = [
+        cloud(on("a3-megagpu-8g", zones=[f"{region}-a"]), cluster=cluster({}, location=region, name=name))
+        for region in ("us-central1", "us-east4", "northamerica-northeast1")
+        for name in ("ml", "m" * 40)
+    ]
+    created = [place.create for place in places if place.create is not None]
+    vpcs = [network.vpc for place in places for network in place.networks] + [one.network for one in created]
+    assert len(created) == 6
+    assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
+    assert len({place.node_account for place in places}) == 6
+    # The firewall of a VPC has the longest name of all that is named after it.
+    assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
+    assert all(len(place.node_account) <= 30 for place in places)
 
 
 def test_nodes_get_the_least_roles_that_they_work_with() -> None:
@@ -314,7 +330,7 @@ def test_rdma_networks_are_one_vpc_of_the_zones_profile_beside_one_for_gvnic() -
     assert (gvnic.device_mode, gvnic.network_profile) == ("NetDevice", None)
     assert len(rdma) == 8
     assert {(each.vpc, each.device_mode, each.network_profile) for each in rdma} == {
-        ("ml-rdma", "RDMA", f"{ZONE}-vpc-roce")
+        ("ml-us-central1-rdma", "RDMA", f"{ZONE}-vpc-roce")
     }
     assert len({each.subnet for each in rdma}) == len({each.cidr for each in rdma}) == 8
 
