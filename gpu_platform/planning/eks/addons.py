@@ -1,6 +1,7 @@
 """EKS add-ons of a new cluster, each with the IAM role that it needs and no other.
 
-Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; read 2026-11-21.
+Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
+(chart, configuration schema); read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -8,10 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.eks.plan import Addon
 
-_EVERYWHERE: Mapping[str, Any] = {"tolerations": [{"operator": "Exists"}]}
+# What tells the agent of broken GPUs tolerates no taint by itself. It stays off nodes whose GPUs are cut:
+# a MIG mode cannot be changed while somebody holds the GPU, and the MIG manager knows nothing of it.
+_DCGM_AGENT: Mapping[str, Any] = {
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": names.GPU_PRESENT_LABEL, "operator": "In", "values": ["true"]},
+                            {"key": names.SHARING_LABEL, "operator": "NotIn", "values": ["mig"]},
+                            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                        ]
+                    }
+                ]
+            }
+        }
+    },
+}
 
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
@@ -66,7 +87,7 @@ def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addo
         Addon(
             name="eks-node-monitoring-agent",
             version=pinned("eks-node-monitoring-agent"),
-            configuration={"nodeAgent": _EVERYWHERE},
+            configuration={"dcgmAgent": _DCGM_AGENT},
             before_nodes=False,
         ),
     )

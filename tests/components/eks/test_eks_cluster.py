@@ -249,9 +249,16 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     }
 
 
-def test_the_monitoring_agent_that_node_repair_acts_on_runs_on_tainted_nodes_too() -> None:
+def test_what_tells_node_repair_of_broken_gpus_runs_on_tainted_nodes_but_not_where_mig_is_cut() -> None:
     agent = made().one("Addon", "ml-eks-node-monitoring-agent").inputs
-    assert json.loads(agent["configurationValues"]) == {"nodeAgent": {"tolerations": [{"operator": "Exists"}]}}
+    dcgm = json.loads(agent["configurationValues"])["dcgmAgent"]
+    assert dcgm["tolerations"] == [{"operator": "Exists"}]
+    (term,) = dcgm["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    wanted = {one["key"]: (one["operator"], one["values"]) for one in term["matchExpressions"]}
+    assert wanted["nvidia.com/gpu.present"] == ("In", ["true"])
+    assert wanted["gpu-platform.dev/sharing"] == ("NotIn", ["mig"])
 
 
 def test_nodes_wait_for_network_and_identity_and_what_needs_nodes_waits_for_them() -> None:
