@@ -11,7 +11,13 @@ import pulumi
 import pulumi_aws as aws
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.eks.lookup import SUBNET_TAG, LookedUpEks, check_looked_up
+from gpu_platform.planning.eks.lookup import (
+    SUBNET_TAG,
+    VPC_CNI,
+    LookedUpEks,
+    check_looked_up,
+    wanted_addons,
+)
 from gpu_platform.planning.eks.plan import EksClusterPlan
 
 
@@ -37,7 +43,10 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
     found = pulumi.Output.all(
         kubernetes=looked_up.version,
         authentication_mode=looked_up.access_configs[0].authentication_mode,
-        vpc_cni=pulumi.Output.from_input(_vpc_cni_version(plan, opts)),
+        addons={
+            name: pulumi.Output.from_input(_addon_version(plan.name, name, needed, opts))
+            for name, needed in wanted_addons(plan).items()
+        },
         subnets=_look_up_subnets(plan, vpc_id, opts),
     ).apply(partial(_checked, plan))
     cluster = pulumi.Output.all(found, looked_up).apply(_second)
@@ -87,21 +96,16 @@ def _subnet_filters(zone: str | None, vpc_id: str) -> list[aws.ec2.GetSubnetsFil
     return filters
 
 
-async def _vpc_cni_version(plan: EksClusterPlan, opts: pulumi.InvokeOptions) -> str | None:
-    """Return the version of the add-on, or None where no pool cares, or where AWS cannot say.
+async def _addon_version(cluster: str, name: str, needed: str, opts: pulumi.InvokeOptions) -> str | None:
+    """Return the version of an add-on, or None with a warning: what is no add-on may be there all the same.
 
     Not by `get_addon_output`: the SDK ends a program for every output that fails, also where nobody reads it.
     """
-    if plan.minimum_vpc_cni is None:
-        return None
-    wanted = {"clusterName": plan.name, "addonName": "vpc-cni"}
+    wanted = {"clusterName": cluster, "addonName": name}
     try:
         addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", wanted, opts)
-    except Exception as error:  # the SDK raises no other; a VPC CNI that is no add-on is no error
-        pulumi.log.warn(
-            f"the version of the VPC CNI on {plan.name} could not be looked up ({error}); "
-            f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
-        )
+    except Exception as error:  # the SDK raises no other
+        pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")
         return None
     return addon["addonVersion"] if addon is not None else None
 
@@ -110,7 +114,7 @@ def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:
     found = LookedUpEks(
         kubernetes=facts["kubernetes"],
         authentication_mode=facts["authentication_mode"],
-        vpc_cni=facts["vpc_cni"],
+        vpc_cni=facts["addons"].get(VPC_CNI),
         subnets={zone: tuple(ids) for zone, ids in facts["subnets"].items()},
     )
     problems = check_looked_up(found, plan)

@@ -12,6 +12,7 @@ from gpu_platform.planning.eks.plan import EksClusterPlan
 from gpu_platform.planning.problems import Problems
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"
+VPC_CNI = "vpc-cni"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,16 @@ class LookedUpEks:
     """Version of the VPC CNI add-on; None: not known, or no EKS add-on."""
     subnets: Mapping[str, tuple[str, ...]]
     """By zone: the subnets that carry the tag, or the one that the stack names."""
+
+
+def wanted_addons(plan: EksClusterPlan) -> Mapping[str, str]:
+    """Return the add-ons that a cluster that is there must have, as add-ons or otherwise, and what for."""
+    wanted: dict[str, str] = {}
+    if plan.minimum_vpc_cni is not None:
+        wanted[VPC_CNI] = f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
+    if plan.karpenter is not None:
+        wanted["eks-pod-identity-agent"] = "Karpenter has its credentials from it, and does not start without"
+    return wanted
 
 
 def check_looked_up(found: LookedUpEks, plan: EksClusterPlan) -> list[Problem]:

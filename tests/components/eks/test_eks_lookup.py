@@ -139,7 +139,27 @@ def test_a_vpc_cni_that_is_no_add_on_is_a_warning_and_no_error(caplog: pytest.Lo
     assert "EFA-only interfaces need 1.18.5 or newer" in caplog.text
 
 
-def test_the_vpc_cni_is_not_asked_for_where_no_pool_has_efa() -> None:
+def test_no_add_on_is_asked_for_where_no_pool_has_efa_and_none_is_karpenters() -> None:
     serve = {"name": "serve", "machine_type": "g6e.12xlarge", "workload": "inference"}
     _, found = look_up(plan(serve), {key: value for key, value in answers().items() if key != "getAddon"})
     assert found["name"] == "ml"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_karpenter_is_warned_of_a_cluster_without_the_agent_that_gives_it_credentials(
+    is_there: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def find_addon(arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        assert arguments["addonName"] == "eks-pod-identity-agent"
+        return {"addonVersion": "v1.3.10-eksbuild.3"} if is_there else None
+
+    develop = {
+        "name": "develop",
+        "machine_type": "g6.4xlarge",
+        "workload": "development",
+        "provisioner": "karpenter",
+        "count": {"desired": 0, "max": 4},
+    }
+    _, found = look_up(plan(develop), {**answers(), "getAddon": find_addon})
+    assert found["name"] == "ml"
+    assert ("eks-pod-identity-agent of ml could not be looked up" in caplog.text) == (not is_there)
