@@ -43,6 +43,11 @@ class Hardware:
         return tuple(gpu.layout for gpu in self.gpus)
 
 
+def device_id(gpu: Gpu) -> int | None:
+    """Return the PCI id that a `device-filter` goes by, or None where it is not known; no filter matches None."""
+    return None if gpu.pci_id is None else int(gpu.pci_id, 16)
+
+
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
     """Return what the driver of a simulated node shows, its faults included."""
     return Hardware(

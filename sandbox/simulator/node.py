@@ -20,7 +20,7 @@ from sandbox.simulator.device_plugin import (
     resolve_mig_strategy,
 )
 from sandbox.simulator.feature_discovery import Labels, feature_labels, is_operand_label
-from sandbox.simulator.hardware import GpuLayouts, Hardware
+from sandbox.simulator.hardware import GpuLayouts, Hardware, device_id
 from sandbox.simulator.mig_manager import (
     MigConfigError,
     MigConfigs,
@@ -29,7 +29,6 @@ from sandbox.simulator.mig_manager import (
     parse_mig_configs,
     reconfigure,
 )
-from sandbox.simulator.pci_ids import device_id
 
 MIG_CONFIG_KEY: Final = "config.yaml"
 
@@ -143,7 +142,7 @@ def mig_request(
     if configs is None:
         return None
     entries = configs.get(selected)
-    outcome = reconfigure(hardware.gpu, device_id(hardware.gpu.product), current, configs, selected, busy=busy)
+    outcome = reconfigure(hardware.gpu, device_id(hardware.gpu), current, configs, selected, busy=busy)
     return MigRequest(_digest(selected, repr(entries), busy, len(current)), outcome)
 
 

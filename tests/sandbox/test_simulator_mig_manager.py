@@ -6,7 +6,7 @@ import pytest
 from simulated_hardware import A100, OFF
 
 from gpu_platform.catalog import load_catalog
-from sandbox.simulator.hardware import GpuLayouts
+from sandbox.simulator.hardware import GpuLayouts, device_id
 from sandbox.simulator.mig_manager import (
     MigConfigError,
     MigOutcome,
@@ -14,7 +14,6 @@ from sandbox.simulator.mig_manager import (
     parse_mig_configs,
     reconfigure,
 )
-from sandbox.simulator.pci_ids import device_id
 
 GPU = load_catalog().gpus[load_catalog().machine_types[A100].gpu]
 A100_80GB = 0x20B210DE
@@ -181,10 +180,25 @@ def test_every_generated_config_of_every_gpu_can_be_made() -> None:
             continue
         configs = generated_configs(gpu.mig)
         for name in configs:
-            outcome = reconfigure(gpu, device_id(gpu.product), (OFF,), configs, name, busy=False)
+            outcome = reconfigure(gpu, device_id(gpu), (OFF,), configs, name, busy=False)
             assert outcome.state == "success", (gpu.model, name, outcome.message)
 
 
+def test_all_balanced_of_the_hardware_is_what_mig_parteds_own_config_says() -> None:
+    for gpu in load_catalog().gpus.values():
+        if gpu.mig is not None:
+            generated = generated_configs(gpu.mig).get("all-balanced")
+            assert gpu.mig.named_layout("all-balanced") == (generated[0].layout if generated else None), gpu.model
+
+
+def test_every_name_that_the_manager_makes_is_a_layout_that_a_stack_file_may_name() -> None:
+    for gpu in load_catalog().gpus.values():
+        if gpu.mig is not None:
+            for name, entries in generated_configs(gpu.mig).items():
+                if name not in ("all-disabled", "all-enabled"):
+                    assert gpu.mig.named_layout(name) == entries[0].layout, (gpu.model, name)
+
+
 def test_every_seven_slice_gpu_has_a_pci_id() -> None:
-    unknown = [gpu.product for gpu in load_catalog().gpus.values() if gpu.mig and device_id(gpu.product) is None]
+    unknown = [gpu.product for gpu in load_catalog().gpus.values() if gpu.mig and device_id(gpu) is None]
     assert unknown == ["NVIDIA RTX PRO 4500 Blackwell Server Edition"]
