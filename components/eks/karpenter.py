@@ -109,7 +109,10 @@ class KarpenterController(pulumi.ComponentResource):
         return role, [policy, association]
 
     def _write_controller_policy(self, arns: Mapping[str, str]) -> str:
-        policy = controller_policy(self._plan.region, self._plan.cluster, arns["node_role_arn"], arns["queue_arn"])
+        plan = self._plan
+        policy = controller_policy(
+            plan.region, plan.cluster, arns["node_role_arn"], arns["queue_arn"], plan.disk_keys
+        )
         return json.dumps(policy, separators=(",", ":"))
 
     def _install(

@@ -154,7 +154,7 @@ def plan_eks_cluster(
     """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
-    karpenter = any(isinstance(cloud, KarpenterPoolPlan) for cloud in clouds)
+    of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     release = catalog.operator_releases[operator.release]
     tags = {names.STACK_LABEL: stack}
@@ -175,7 +175,7 @@ def plan_eks_cluster(
         zones=zones,
         efa=efa,
         node_policies=_node_policies(cluster),
-        karpenter=karpenter_controller(cluster, catalog) if karpenter else None,
+        karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
         minimum_vpc_cni=catalog.eks_addons["vpc-cni"].first_with_efa_only if efa and created is None else None,
         tags=tags,

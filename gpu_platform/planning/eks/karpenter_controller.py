@@ -1,17 +1,17 @@
 """Karpenter's controller: its charts, and what it may do in AWS.
 
-Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue), "Settings" and
-upgrade guide (CRDs); read 2026-11-21.
+Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue), "Settings",
+"Troubleshooting" (the controller's role needs the key of volumes) and upgrade guide (CRDs); read 2026-11-21.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.eks.plan import KarpenterControllerPlan
+from gpu_platform.planning.eks.plan import KarpenterControllerPlan, KarpenterPoolPlan
 from gpu_platform.spec.cluster import EksCluster
 
 CHART = "karpenter"
@@ -27,7 +27,9 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def karpenter_controller(cluster: EksCluster, catalog: Catalog) -> KarpenterControllerPlan:
+def karpenter_controller(
+    cluster: EksCluster, pools: Sequence[KarpenterPoolPlan], catalog: Catalog
+) -> KarpenterControllerPlan:
     """Return Karpenter for a cluster that has Karpenter pools."""
     chart, crds = catalog.charts[CHART], catalog.charts[CRD_CHART]
     queue = f"{cluster.name}-karpenter"
@@ -42,8 +44,14 @@ def karpenter_controller(cluster: EksCluster, catalog: Catalog) -> KarpenterCont
         service_account=SERVICE_ACCOUNT,
         values=_values(cluster, queue),
         queue=queue,
+        disk_keys=_disk_keys(pools),
         events={name: {"source": [source], "detail-type": [kind]} for name, (source, kind) in _EVENTS.items()},
     )
+
+
+def _disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
+    devices = [device for pool in pools for device in pool.node_class["blockDeviceMappings"]]
+    return tuple(sorted({device["ebs"]["kmsKeyID"] for device in devices if "kmsKeyID" in device["ebs"]}))
 
 
 def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
@@ -90,8 +98,13 @@ def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
     )
 
 
-def controller_policy(region: str, cluster: str, node_role_arn: str, queue_arn: str) -> dict[str, Any]:
-    """Return what the controller may do: make, tag and end this cluster's machines, and read prices and offers."""
+def controller_policy(
+    region: str, cluster: str, node_role_arn: str, queue_arn: str, disk_keys: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what the controller may do: make, tag and end this cluster's machines, and read prices and offers.
+
+    `disk_keys`: ARNs of keys, or of aliases, that volumes are encrypted with.
+    """
     partition, account = node_role_arn.split(":")[1], node_role_arn.split(":")[4]
     ours = f"kubernetes.io/cluster/{cluster}"
     node_pool, node_class = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"
@@ -173,6 +186,24 @@ def controller_policy(region: str, cluster: str, node_role_arn: str, queue_arn: 
         _allow("pricing:GetProducts", on="*"),
         _allow("eks:DescribeCluster", on=f"arn:{partition}:eks:{region}:{account}:cluster/{cluster}"),
         _allow("sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage", on=queue_arn),
+        *(statement for key in disk_keys for statement in _use_of_key(key, region)),
+    )
+
+
+def _use_of_key(arn: str, region: str) -> tuple[dict[str, Any], ...]:
+    """Return how EC2 may encrypt volumes with a key for the controller; a policy names no alias as a resource."""
+    start, _, alias = arn.partition(":alias/")
+    on = f"{start}:key/*" if alias else arn
+    by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [f"alias/{alias}"]}} if alias else {}
+    by_ec2 = {"StringEquals": {"kms:ViaService": f"ec2.{region}.amazonaws.com"}}
+    uses = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*")
+    return (
+        _allow(*uses, on=on, when=_both(by_ec2, by_alias)),
+        _allow(
+            "kms:CreateGrant",
+            on=on,
+            when=_both({**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}}, by_alias),
+        ),
     )
 
 

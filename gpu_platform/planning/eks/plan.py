@@ -184,6 +184,8 @@ class KarpenterControllerPlan:
     values: Mapping[str, Any]
     queue: str
     """Name of the SQS queue on which EC2 says what it is about to take away."""
+    disk_keys: tuple[str, ...]
+    """ARNs of the keys, or of their aliases, that the stack has volumes encrypted with."""
     events: Mapping[str, Mapping[str, Any]]
     """EventBridge patterns by name: what goes to the queue."""
 

@@ -331,11 +331,14 @@ def test_a_stack_without_karpenter_pools_has_no_karpenter() -> None:
 # -- with an account in which everything turns out to be something -------------------------------------------
 
 
+DISK_KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d"
+
+
 @pytest.fixture(scope="module")
 def up() -> Iterator[tuple[Recorded, MotoCloud]]:
     """Both kinds of pool on a cluster that the program makes."""
     with moto_cloud() as cloud:
-        yield deploy(load_eks(DEVELOP, TRAIN), cloud), cloud
+        yield deploy(load_eks({**DEVELOP, "disk": {"kms_key": DISK_KEY}}, TRAIN), cloud), cloud
 
 
 def test_a_preview_with_every_cloud_output_unknown_registers_the_same_resources(
@@ -346,7 +349,9 @@ def test_a_preview_with_every_cloud_output_unknown_registers_the_same_resources(
     assert ("kubernetes:karpenter.sh/v1:NodePool", "train") in registered(known)
 
 
-def test_the_controllers_policy_names_the_role_of_its_nodes_and_its_queue(up: tuple[Recorded, MotoCloud]) -> None:
+def test_the_controllers_policy_names_the_role_of_its_nodes_its_queue_and_their_keys(
+    up: tuple[Recorded, MotoCloud],
+) -> None:
     recorded, cloud = up
     written = cloud.client("iam").get_role_policy(
         RoleName=cloud.ids[recorded.one("Role", "karpenter").urn], PolicyName="karpenter-1a2b3c4"
@@ -355,6 +360,7 @@ def test_the_controllers_policy_names_the_role_of_its_nodes_and_its_queue(up: tu
     role = cloud.client("iam").get_role(RoleName=cloud.ids[recorded.one("Role", "ml-karpenter-nodes").urn])["Role"]
     assert resources[("iam:PassRole",)] == role["Arn"]
     assert resources[("sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage")].endswith(":ml-karpenter")
+    assert resources[("kms:CreateGrant",)] == DISK_KEY
 
 
 def test_nodes_get_the_ids_of_what_is_there(up: tuple[Recorded, MotoCloud]) -> None:

@@ -503,6 +503,36 @@ def test_the_policy_covers_what_karpenter_asks_for_reservations_and_placement_gr
     assert "arn:aws:ec2:us-east-2:*:placement-group/*" in places
 
 
+KEYS = "arn:aws:kms:us-east-2:123456789012"
+
+
+@pytest.mark.parametrize(
+    ("key", "on", "aliases"),
+    [
+        (f"{KEYS}:key/0a1b2c3d", f"{KEYS}:key/0a1b2c3d", None),
+        (f"{KEYS}:alias/disks", f"{KEYS}:key/*", ["alias/disks"]),
+    ],
+)
+def test_the_controller_may_have_ec2_encrypt_volumes_with_the_keys_of_its_pools(key: str, on: str, aliases: Any):
+    document = controller_policy("us-east-2", "ml", NODE_ROLE, QUEUE, [key])
+    use, grant = (one for one in document["Statement"] if one["Action"][0].startswith("kms:"))
+    assert "kms:GenerateDataKeyWithoutPlaintext" in use["Action"]
+    assert grant["Action"] == ["kms:CreateGrant"]
+    assert grant["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+    for statement in (use, grant):
+        assert statement["Resource"] == on
+        assert statement["Condition"]["StringEquals"] == {"kms:ViaService": "ec2.us-east-2.amazonaws.com"}
+        named = statement["Condition"].get("ForAnyValue:StringEquals", {})
+        assert named.get("kms:ResourceAliases") == aliases
+
+
+def test_the_controller_knows_the_keys_of_its_pools_each_once():
+    own_key = said(disk={"kms_key": f"{KEYS}:key/0a1b2c3d"})
+    pools = [plan(own_key), plan(own_key), plan(said())]
+    assert karpenter_controller(eks(), pools, load_catalog()).disk_keys == (f"{KEYS}:key/0a1b2c3d",)
+    assert karpenter_controller(eks(), pools[2:], load_catalog()).disk_keys == ()
+
+
 def test_only_the_rules_of_this_platform_write_to_the_queue_and_nobody_without_tls():
     rules = ["arn:aws:events:us-east-2:123456789012:rule/b", "arn:aws:events:us-east-2:123456789012:rule/a"]
     allow, deny = queue_policy(QUEUE, rules)["Statement"]
@@ -512,7 +542,7 @@ def test_only_the_rules_of_this_platform_write_to_the_queue_and_nobody_without_t
 
 
 def test_the_controller_runs_off_the_gpu_nodes_and_knows_cluster_and_queue():
-    controller = karpenter_controller(eks(), load_catalog())
+    controller = karpenter_controller(eks(), [], load_catalog())
     assert controller.values["settings"]["clusterName"] == "ml"
     assert controller.values["settings"]["interruptionQueue"] == controller.queue
     terms = controller.values["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -525,7 +555,7 @@ def test_the_controller_runs_off_the_gpu_nodes_and_knows_cluster_and_queue():
 
 def test_a_production_cluster_has_a_second_controller():
     replicas = [
-        karpenter_controller(eks(production=on), load_catalog()).values["replicas"] for on in (True, False)
+        karpenter_controller(eks(production=on), [], load_catalog()).values["replicas"] for on in (True, False)
     ]
     assert replicas == [2, 1]
 
