@@ -23,7 +23,14 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
             f"IMDSv2, hop limit {plan.metadata_hop_limit}",
             "pods get IAM roles by EKS Pod Identity and must not reach the node's",
         ),
+        *_disk_key(pool),
         _repair(pool, plan),
+        (
+            "size",
+            f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
+            "after the first deploy an autoscaler or a person sets the desired size, and the program leaves it alone; "
+            "EKS refuses a min above it or a max below it",
+        ),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
     return [
@@ -80,7 +87,8 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "capacity",
             f"capacity block {plan.capacity_reservation}",
-            f"EKS drains the nodes some 40 minutes before {ends}; a new launch template needs desired 0 first",
+            f"it must have begun when the pool is made, else write desired: 0; EKS drains the nodes some 40 minutes "
+            f"before {ends}; a new launch template needs desired 0 first",
         )
     elif isinstance(pool.capacity, Reservation):
         yield "capacity", f"reservation {plan.capacity_reservation}", "paid for whether used or not"
@@ -93,6 +101,15 @@ def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
             "local NVMe",
             chosen,
             "images and scratch data are lost with a node anyway" if pool.local_nvme else "the stack says so",
+        )
+
+
+def _disk_key(pool: Pool) -> Iterator[_Line]:
+    if pool.disk.kms_key is not None:
+        yield (
+            "disk key",
+            pool.disk.kms_key,
+            "the stack says so; its policy must let AWSServiceRoleForAutoScaling use it, or no node starts",
         )
 
 

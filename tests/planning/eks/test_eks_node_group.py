@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.eks.plan import BlockDevice, EksTaint
-from tests.planning.eks.eks_pools import AMI, eks, node_group, plan_and_decisions, planned
+from tests.planning.eks.eks_pools import AMI, BLOCK, eks, node_group, plan_and_decisions, planned
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
 BOTTLEROCKET = {"image": {"family": "bottlerocket"}}
@@ -124,6 +124,21 @@ def test_tags_name_cluster_and_pool() -> None:
     plan = node_group()
     assert plan.tags["Name"] == "ml-train"
     assert plan.tags["gpu-platform.dev/pool"] == "train"
+
+
+def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk_key_is_said() -> None:
+    count = {"min": 1, "desired": 2, "max": 10}
+    _, said = plan_and_decisions(
+        machine_type="g6.xlarge", workload="inference", count=count, disk={"kms_key": KEY}
+    )
+    assert said["size"].chosen == "2 at first, then 1 to 10"
+    assert "refuses a min above it" in said["size"].why
+    assert (said["disk key"].chosen, "AWSServiceRoleForAutoScaling" in said["disk key"].why) == (KEY, True)
+
+
+def test_that_a_capacity_block_must_have_begun_is_said() -> None:
+    _, said = plan_and_decisions(capacity=BLOCK)
+    assert "else write desired: 0" in said["capacity"].why
 
 
 def test_every_choice_of_a_node_group_has_its_reason() -> None:
