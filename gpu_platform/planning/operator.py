@@ -339,5 +339,5 @@ def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:
     taints: dict[tuple[str, str], Taint] = {}
     for pool in pools:
-        taints |= {(taint.key, taint.effect): taint for taint in pool.taints}
+        taints |= {(taint.key, taint.effect): taint for taint in pool.all_taints}
     return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in taints)

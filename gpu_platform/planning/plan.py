@@ -145,6 +145,8 @@ class PoolPlan:
     memory_mib: int
     labels: Labels
     taints: tuple[Taint, ...]
+    added_taints: tuple[Taint, ...]
+    """What the cloud adds by itself: not set by the program, but tolerated by whatever belongs on the nodes."""
     node_selector: Labels
     kubelet: Kubelet | None
     driver_version: str | None
@@ -155,6 +157,11 @@ class PoolPlan:
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
+
+    @property
+    def all_taints(self) -> tuple[Taint, ...]:
+        """What a pod must tolerate to run on the nodes."""
+        return (*self.taints, *self.added_taints)
 
     @property
     def units_desired(self) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.expectations import hardware_expectations, node_expectation
+from gpu_platform.planning.gke.node import added_taints
 from gpu_platform.planning.gke.plan import GkePoolPlan
 from gpu_platform.planning.gke.pools import check_gke_pool, plan_gke_pool
 from gpu_platform.planning.node_resources import allocatable
@@ -286,6 +287,7 @@ def plan_pool(
         memory_mib=memory_mib,
         labels=labels,
         taints=taints,
+        added_taints=added_taints(pool, machine) if isinstance(cluster, GkeCluster) else (),
         node_selector=dict(selected) if selected else {names.POOL_LABEL: pool.name},
         kubelet=kubelet,
         driver_version=version,

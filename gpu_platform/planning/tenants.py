@@ -291,7 +291,7 @@ def _plan_workload(
         memory=workload.memory,
         priority_class=team.priority,
         node_selector=pool.node_selector,
-        tolerations=pool.taints,
+        tolerations=pool.all_taints,
         network=efa_requests(pool, workload.gpus),
     )
 

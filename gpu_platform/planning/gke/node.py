@@ -20,7 +20,7 @@ from gpu_platform.spec.pool import FlexStart, Mig, Mps, Pool, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""
-QUEUED_LABEL = "cloud.google.com/gke-queued"
+QUEUED_KEY = "cloud.google.com/gke-queued"
 """GKE sets the taint of that name itself, and not the label (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
 _EFFECTS = {
@@ -96,13 +96,26 @@ def node_labels(
     if network == "profile":
         own[DRA_NETWORKING_LABEL] = "true"
     if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
-        own[QUEUED_LABEL] = "true"
+        own[QUEUED_KEY] = "true"
     return {**labels, **own}
 
 
 def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
     """Return taints as the GKE API spells them."""
     return tuple(GkeTaint(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect]) for taint in taints)
+
+
+def added_taints(pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
+    """Return the taints that GKE puts on the nodes beside those of the pool.
+
+    Sources: GKE docs, flex-start with queued provisioning, and Arm workloads on GKE.
+    """
+    added: list[Taint] = []
+    if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
+        added.append(Taint(key=QUEUED_KEY, value="true", effect="NoSchedule"))
+    if machine.arch == "arm64":
+        added.append(Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule"))
+    return tuple(added)
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:

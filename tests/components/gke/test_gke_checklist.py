@@ -294,6 +294,32 @@ def test_gke_6_the_stacks_own_taints_come_after_it_as_the_api_spells_them():
     ]
 
 
+@pytest.mark.parametrize(
+    ("pool", "taint"),
+    [
+        (FORMS["a4-queued"], "cloud.google.com/gke-queued"),
+        ({"machine_type": "a4x-highgpu-4g"}, "kubernetes.io/arch"),
+    ],
+)
+def test_gke_6_gke_adds_it_itself_a_taint_of_gke_is_tolerated_by_the_operator_and_not_set_by_us(
+    pool: dict[str, Any], taint: str
+):
+    recorded = record_gke(gke_pool("pool", **pool))
+    values = recorded.one("Release", "gpu-operator").inputs["values"]
+    for tolerations in (
+        values["daemonsets"]["tolerations"],
+        values["node-feature-discovery"]["worker"]["tolerations"],
+    ):
+        assert {"key": taint, "operator": "Exists", "effect": "NoSchedule"} in tolerations
+    assert taint not in [each["key"] for each in node_pool_of("pool", recorded).inputs["nodeConfig"]["taints"]]
+
+
+def test_gke_6_only_pools_that_gke_taints_itself_make_the_operator_tolerate_more():
+    recorded = record_gke(gke_pool("pool", **FORMS["a3-ultra-flex"]))
+    tolerations = recorded.one("Release", "gpu-operator").inputs["values"]["daemonsets"]["tolerations"]
+    assert [each["key"] for each in tolerations] == ["nvidia.com/gpu"]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_gke_6_ignore_drift_on_labels_that_gke_writes_and_on_initial_node_count(form: str):
     ignored = node_pool_of(form).ignore_changes

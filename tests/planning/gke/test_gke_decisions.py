@@ -176,6 +176,23 @@ def test_flex_start_nodes_live_as_long_as_the_stack_says_or_seven_days(seconds: 
     assert decided(capacity=capacity, count=GROW).max_run_duration_seconds == seconds
 
 
+def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
+    said = platform({"capacity": {**FLEX, "queued": True}, "count": GROW, "machine_type": "a4-highgpu-8g"})
+    team = {
+        "name": "vision",
+        "quota": {"gpus": 8},
+        "priority": "training",
+        "members": ["group:vision"],
+        "workloads": [{"name": "job", "pool": "train"}],
+    }
+    plan = plan_platform({**said, "teams": [team]}, "test")
+    (workload,) = plan.tenants[0].workloads
+    assert [(taint.key, taint.value) for taint in workload.tolerations] == [
+        ("nvidia.com/gpu", "present"),
+        ("cloud.google.com/gke-queued", "true"),
+    ]
+
+
 def test_every_machine_type_of_google_cloud_has_an_accelerator_label_and_a_family() -> None:
     assert GCP
     for machine in GCP.values():
