@@ -139,7 +139,7 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
             plan_tenant(team, stack, pools, priorities, catalog.images[PAUSE_IMAGE].reference, decisions)
             for team in spec.teams
         ),
-        monitoring=plan_monitoring(spec.monitoring),
+        monitoring=plan_monitoring(spec.monitoring, spec.cluster, decisions),
         validation=ValidationPlan(
             gate=spec.validation.gate,
             timeout_seconds=parse_duration(spec.validation.timeout),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from gpu_platform import names
 from gpu_platform.planning.content import hashed_config_map
-from gpu_platform.planning.plan import AlertRule, ConfigMapPlan, MonitoringPlan
+from gpu_platform.planning.plan import AlertRule, ConfigMapPlan, Decision, MonitoringPlan
+from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster
 from gpu_platform.spec.operations import Monitoring
 
 METRICS_KEY = "dcgm-metrics.csv"
@@ -46,12 +47,22 @@ def metrics_config_map(monitoring: Monitoring) -> ConfigMapPlan | None:
     return hashed_config_map("dcgm-metrics", names.OPERATOR_NAMESPACE, data)
 
 
-def plan_monitoring(monitoring: Monitoring) -> MonitoringPlan | None:
-    """Return scraping and alerts, or None where monitoring is off."""
+def plan_monitoring(monitoring: Monitoring, cluster: Cluster, decisions: list[Decision]) -> MonitoringPlan | None:
+    """Return scraping and alerts, or None where monitoring is off; appends what was chosen to `decisions`."""
     if not monitoring.enabled:
         return None
+    made = isinstance(cluster, EksCluster | GkeCluster) and cluster.create is not None
+    if monitoring.prometheus_operator is None and made:
+        decisions.append(
+            Decision(
+                subject="monitoring",
+                what="ServiceMonitor and rules",
+                chosen="none",
+                why="a new cluster has no Prometheus operator: install it, then write prometheus_operator: true",
+            )
+        )
     return MonitoringPlan(
-        service_monitor=monitoring.prometheus_operator,
+        service_monitor=not made if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
         interval=monitoring.interval,
         labels=monitoring.labels,
         alerts=_alerts(monitoring),

@@ -13,8 +13,9 @@ class Monitoring(SpecModel):
     """DCGM metrics and alerts."""
 
     enabled: bool = True
-    prometheus_operator: bool = True
-    """The cluster has the Prometheus operator: write a ServiceMonitor and PrometheusRules."""
+    prometheus_operator: bool | None = None
+    """The cluster has the Prometheus operator: write a ServiceMonitor and PrometheusRules. Unset: yes, but not on
+    a cluster that the program makes, for nobody has installed it there yet."""
     interval: Duration = "15s"
     """Scrape interval."""
     temperature_celsius: int = Field(default=85, ge=50, le=110)

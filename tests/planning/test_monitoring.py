@@ -1,0 +1,63 @@
+"""Whether the cluster has the Prometheus operator, without which no ServiceMonitor can be made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+
+GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+ADMIN = "arn:aws:iam::123456789012:role/admin"
+
+
+def planned(cluster: dict[str, Any], monitoring: dict[str, Any]) -> EnvironmentPlan:
+    pool: dict[str, Any] = {"name": "serve", "count": {"desired": 1}, "workload": "inference"}
+    match cluster["provider"]:
+        case "gke":
+            pool |= {"machine_type": "g2-standard-4", "zones": ["us-central1-a"]}
+        case _:
+            pool |= {"machine_type": "g6.4xlarge"}
+    plan = plan_platform(
+        {"kind": "environment", "cluster": cluster, "pools": [pool], "monitoring": monitoring}, "test"
+    )
+    assert isinstance(plan, EnvironmentPlan)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("cluster", "made"),
+    [
+        ({"provider": "sandbox"}, True),
+        (GKE, True),
+        (EKS, True),
+        ({**GKE, "create": {}}, False),
+        ({**EKS, "create": {"admins": [ADMIN]}}, False),
+    ],
+)
+def test_a_service_monitor_is_made_by_default_only_where_somebody_can_have_installed_its_operator(
+    cluster: dict[str, Any], made: bool
+) -> None:
+    plan = planned(cluster, {})
+    assert plan.monitoring is not None
+    assert plan.monitoring.service_monitor is made
+    told = [decision.why for decision in plan.decisions if decision.subject == "monitoring"]
+    assert bool(told) is not made
+    assert all("prometheus_operator: true" in why for why in told)
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_what_the_stack_says_of_the_prometheus_operator_is_taken_on_a_new_cluster_as_well(said: bool) -> None:
+    plan = planned({**GKE, "create": {}}, {"prometheus_operator": said})
+    assert plan.monitoring is not None
+    assert plan.monitoring.service_monitor is said
+    assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
+
+
+def test_without_monitoring_there_is_nothing_to_say_of_it() -> None:
+    plan = planned({**GKE, "create": {}}, {"enabled": False})
+    assert plan.monitoring is None
+    assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
