@@ -28,8 +28,8 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         (
             "size",
             f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
-            "after the first deploy an autoscaler or a person sets the desired size, and the program leaves it alone; "
-            "EKS refuses a min above it or a max below it",
+            "after the first deploy an autoscaler or a person sets the desired size, and the program leaves it "
+            "alone; EKS refuses a min above it or a max below it",
         ),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
@@ -87,8 +87,8 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "capacity",
             f"capacity block {plan.capacity_reservation}",
-            f"it must have begun when the pool is made, else write desired: 0; EKS drains the nodes some 40 minutes "
-            f"before {ends}; a new launch template needs desired 0 first",
+            "it must have begun when the pool is made, else write desired: 0; EKS drains the nodes some 40 "
+            f"minutes before {ends}; a new launch template needs desired 0 first",
         )
     elif isinstance(pool.capacity, Reservation):
         yield "capacity", f"reservation {plan.capacity_reservation}", "paid for whether used or not"
