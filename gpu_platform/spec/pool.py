@@ -111,7 +111,8 @@ class Placement(SpecModel):
     type: Literal["none", "cluster", "compact"] = "none"
     """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
     group: str | None = None
-    """Name of a placement group or resource policy that is there; unset: the program makes one."""
+    """Name of a placement group or resource policy that is there; unset: the program makes one. On GKE a
+    reservation that is not dense takes only the policy that it was made with: name it here."""
 
 
 class Topology(SpecModel):

@@ -16,7 +16,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool
 
-MAX_PARALLEL_UPGRADES = 20  # surge and unavailable nodes together
+MAX_PARALLEL_UPGRADES = 20  # surge and unavailable nodes together: the provider's schema of upgrade_settings
 _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -34,7 +34,11 @@ def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalo
         if pool.placement.type != "compact":
             return Chosen(compact=None, why="the stack says so")
         group = pool.placement.group
-        return Chosen(compact=_compact(pool, group), why="the stack says so")
+        why = "the stack says so"
+        if group is None and pool.capacity.type == "reservation":
+            # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
+            why += ": a dense reservation takes it, any other one only the policy that it was made with"
+        return Chosen(compact=_compact(pool, group), why=why)
     why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
     if why_not is not None:
         return Chosen(compact=None, why=why_not)

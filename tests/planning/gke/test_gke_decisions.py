@@ -211,6 +211,22 @@ def test_every_choice_is_said_with_its_reason() -> None:
     assert all(why for _, why in said.values())
 
 
+@pytest.mark.parametrize(
+    ("said", "warned"),
+    [
+        ({"capacity": RESERVED, "zones": None, "placement": COMPACT}, True),
+        ({"capacity": RESERVED, "zones": None, "placement": {**COMPACT, "group": "its-own"}}, False),
+        ({"placement": COMPACT}, False),
+    ],
+)
+def test_a_policy_of_the_programs_own_on_a_reservation_is_told_to_need_a_dense_one(
+    said: dict[str, Any], warned: bool
+) -> None:
+    plan = plan_platform(platform(said), "test")
+    (why,) = [d.why for d in plan.decisions if (d.subject, d.what) == ("pool train", "placement")]
+    assert ("only the policy that it was made with" in why) is warned
+
+
 CAPACITIES = st.sampled_from(
     [
         *[{"type": "on-demand"}] * 3,
