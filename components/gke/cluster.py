@@ -302,6 +302,11 @@ def _facts(found: gcp.container.GetClusterResult) -> FoundCluster:
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]
+    ranges = {
+        "pods": found.cluster_ipv4_cidr,
+        "services": found.services_ipv4_cidr,
+        "the control plane": next((each.master_ipv4_cidr_block for each in found.private_cluster_configs), ""),
+    }
     return FoundCluster(
         version=found.master_version,
         autopilot=found.enable_autopilot,
@@ -311,4 +316,5 @@ def _facts(found: gcp.container.GetClusterResult) -> FoundCluster:
         dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),
+        ranges={what: cidr for what, cidr in ranges.items() if cidr},
     )

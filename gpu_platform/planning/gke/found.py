@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_platform.errors import BadInput
@@ -29,6 +31,8 @@ class FoundCluster:
     endpoint: str
     certificate_authority: str
     """Of `endpoint`: base64 PEM."""
+    ranges: Mapping[str, str]
+    """Of pods, services and the control plane, as far as GKE says them: what each is for, and its CIDR."""
 
 
 def found_kubeconfig(name: str, found: FoundCluster) -> str:
@@ -71,5 +75,19 @@ def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
             "multi-networking, for pools that join GPU networks",
             "make another cluster with it, or give the pools network: {via: profile}",
         )
+    _check_ranges(plan, found, problems)
     if problems.found:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)
+
+
+def _check_ranges(plan: GkeClusterPlan, found: FoundCluster, problems: Problems) -> None:
+    """A node has an interface in each GPU network: what overlaps one of them would be sent there."""
+    for what, cidr in found.ranges.items():
+        theirs = ipaddress.IPv4Network(cidr)
+        taken = [network.cidr for network in plan.networks if theirs.overlaps(ipaddress.IPv4Network(network.cidr))]
+        if taken:
+            problems.add(
+                f"{cidr} for {what}, which overlaps {taken[0]} of the GPU networks",
+                "ranges of their own for the cluster and its GPU networks",
+                "give the pools network: {via: profile}, or make another cluster",
+            )

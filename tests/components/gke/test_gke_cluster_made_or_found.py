@@ -169,6 +169,9 @@ FOUND: dict[str, Any] = {
     "datapathProvider": "ADVANCED_DATAPATH",
     "enableMultiNetworking": True,
     "endpoint": "34.1.2.3",
+    "clusterIpv4Cidr": "10.4.0.0/14",
+    "servicesIpv4Cidr": "34.118.224.0/20",
+    "privateClusterConfigs": [],
     "workloadIdentityConfigs": [{"workloadPool": "my-project.svc.id.goog"}],
     "masterAuths": [
         {
@@ -255,6 +258,8 @@ def test_a_cluster_without_an_open_dns_endpoint_is_reached_by_its_address() -> N
         ({"datapathProvider": "LEGACY_DATAPATH"}, "dataplane v2"),
         ({"workloadIdentityConfigs": []}, "workload identity"),
         ({"enableAutopilot": True}, "Autopilot"),
+        ({"clusterIpv4Cidr": "192.168.0.0/17"}, "for pods, which overlaps"),
+        ({"servicesIpv4Cidr": "192.168.0.0/20"}, "for services, which overlaps"),
     ],
 )
 def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(

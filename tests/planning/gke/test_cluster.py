@@ -451,9 +451,15 @@ def found(**rest: Any) -> FoundCluster:
         "dns_endpoint": "gke-abc.us-central1.gke.goog",
         "endpoint": "34.1.2.3",
         "certificate_authority": "Q0E=",
+        "ranges": {"pods": "10.4.0.0/14", "services": "34.118.224.0/20"},
         **rest,
     }
     return FoundCluster(**facts)
+
+
+def test_ranges_of_a_cluster_are_free_where_no_pool_joins_gpu_networks() -> None:
+    without = cloud(on("a3-ultragpu-8g"), cluster=cluster(kubernetes="1.35"))
+    require_fit(without, found(ranges={"pods": "192.168.0.0/16"}))
 
 
 def test_a_cluster_that_has_all_fits() -> None:
@@ -470,6 +476,8 @@ def test_a_cluster_that_has_all_fits() -> None:
         ({"multi_networking": False}, "multi-networking"),
         ({"workload_pool": None}, "workload identity"),
         ({"version": "1.34.9-gke.1"}, "'1.35' on GKE 1.34.9-gke.1"),
+        ({"ranges": {"pods": "192.168.64.0/18"}}, "192.168.64.0/18 for pods, which overlaps 192.168.64.0/20"),
+        ({"ranges": {"services": "192.168.16.0/24"}}, "which overlaps 192.168.16.0/20 of the GPU networks"),
     ],
 )
 def test_a_cluster_that_lacks_something_is_refused_with_it(facts: dict[str, Any], words: str) -> None:
