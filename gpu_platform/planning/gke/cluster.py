@@ -41,7 +41,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     _check_name(cluster, problems.at("name"))
     _check_location(cluster, problems.at("location"))
     _check_version(cluster, known, catalog, problems.at("kubernetes"))
-    check_gpu_networks(known, catalog, problems)
+    check_gpu_networks(cluster, known, catalog, problems)
     if cluster.create is not None:
         here = problems.at("create")
         ranges = gpu_network_ranges(known, catalog)

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.gke.capacity import locations
 from gpu_platform.planning.gke.plan import GkePoolPlan, GpuNetwork
 from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 
 RANGE = ipaddress.IPv4Network("192.168.0.0/16")
@@ -52,7 +54,9 @@ def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catal
     return [_subnet(index) for index in range(max(counts, default=0))]
 
 
-def check_gpu_networks(pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems) -> None:
+def check_gpu_networks(
+    cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
+) -> None:
     """Record pools whose GPU networks one cluster cannot have; `problems` stands at the cluster."""
     joining = [(pool, machine) for pool, machine in pools if joined(pool, machine, catalog) == "networks"]
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
@@ -63,8 +67,8 @@ def check_gpu_networks(pools: Sequence[tuple[Pool, MachineType]], catalog: Catal
             "networks of one kind in a cluster: both name their first network after the same NIC",
             f"give {_named(over_rdma)} network: {{via: profile}}, which needs no networks",
         )
-    zones = {zone for pool in over_rdma for zone in _zones(pool)}
-    if over_rdma and (len(zones) > 1 or any(not _zones(pool) for pool in over_rdma)):
+    zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
+    if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):
         problems.add(
             f"pools {_named(over_rdma)} with RDMA networks in " + (", ".join(sorted(zones)) or "zones not said"),
             "one zone for all of them: a RoCE network profile belongs to a zone",
@@ -128,11 +132,6 @@ def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
 def _subnet(index: int) -> ipaddress.IPv4Network:
     size = 2 ** (32 - SUBNET_PREFIX)
     return ipaddress.IPv4Network((int(RANGE.network_address) + index * size, SUBNET_PREFIX))
-
-
-def _zones(pool: Pool) -> tuple[str, ...]:
-    zone: str | None = getattr(pool.capacity, "zone", None)
-    return (zone,) if zone is not None else pool.zones or ()
 
 
 def _named(pools: Sequence[Pool]) -> str:

@@ -350,6 +350,13 @@ def test_rdma_networks_in_several_zones_are_refused(zones: list[str]) -> None:
     assert "one zone for all of them" in refused(*pools)["cluster"]
 
 
+def test_rdma_networks_are_in_the_zone_of_a_cluster_of_one_zone() -> None:
+    ultra = on("a3-ultragpu-8g", zones=None, network={"via": "networks"})
+    profiles = {network.network_profile for network in cloud(ultra, cluster=cluster(location=ZONE)).networks}
+    assert profiles == {None, f"{ZONE}-vpc-roce"}
+    assert "zones not said" in refused(ultra)["cluster"]
+
+
 @pytest.mark.parametrize("machine", ["a3-highgpu-1g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g"])
 def test_a3_and_newer_make_the_cluster_multi_networked_whether_pools_use_it_or_not(machine: str) -> None:
     assert cloud(on(machine, workload="inference")).multi_networking
