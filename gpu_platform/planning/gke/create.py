@@ -32,9 +32,9 @@ SCOPES: Mapping[str, str] = {
     "no-minor-upgrades": "NO_MINOR_UPGRADES",
     "no-minor-or-node-upgrades": "NO_MINOR_OR_NODE_UPGRADES",
 }
-LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)
+LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # of older pages; not found in one of 2026
 MOST_WITHOUT_ANY_UPGRADE = 3
-MAINTENANCE_PERIOD_DAYS = 32
+MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages have 32
 MAINTENANCE_HOURS = 48  # that a period must leave open
 
 
