@@ -106,7 +106,8 @@ class EksSystem(pulumi.ComponentResource):
             opts=after,
         )
         return aws.eks.NodeGroup(
-            name,
+            # Without the name of the cluster, which may be too long for a node group; this one is unique in it.
+            "system",
             cluster_name=self._cluster.name,
             node_role_arn=self._cluster.node_role_arn,
             subnet_ids=self._cluster.all_subnet_ids,

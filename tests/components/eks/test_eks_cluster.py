@@ -209,7 +209,7 @@ def test_the_cluster_never_slides_into_extended_support() -> None:
 def test_the_zone_of_a_new_pool_replaces_nothing_that_is_there() -> None:
     recorded = made()
     assert recorded.one("Cluster", "ml").ignore_changes == ("vpcConfig.subnetIds",)
-    assert "subnetIds" in recorded.one("NodeGroup", "ml-system").ignore_changes
+    assert "subnetIds" in recorded.one("NodeGroup", "system").ignore_changes
 
 
 @pytest.mark.parametrize("production", [True, False])
@@ -220,7 +220,7 @@ def test_production_protects_private_subnets_since_the_control_plane_cannot_lose
 
 def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
     recorded = made()
-    before = waits_for(recorded, recorded.one("NodeGroup", "ml-system"))
+    before = waits_for(recorded, recorded.one("NodeGroup", "system"))
     ways_out = [*recorded.of("RouteTableAssociation"), *recorded.of("NatGateway"), *recorded.of("InternetGateway")]
     assert len(ways_out) == 4 + 2 + 1
     assert {r.name for r in ways_out if r.urn not in before} == set()
@@ -263,7 +263,7 @@ def test_what_tells_node_repair_of_broken_gpus_runs_on_tainted_nodes_but_not_whe
 
 def test_nodes_wait_for_network_and_identity_and_what_needs_nodes_waits_for_them() -> None:
     recorded = made()
-    nodes = recorded.one("NodeGroup", "ml-system")
+    nodes = recorded.one("NodeGroup", "system")
     before = {
         recorded.one("Addon", f"ml-{name}").urn for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
     }
@@ -288,7 +288,7 @@ def test_gpu_nodes_wait_for_what_every_node_needs() -> None:
 
 def test_system_nodes_are_small_have_no_gpus_and_keep_their_credentials_to_themselves() -> None:
     recorded = made()
-    nodes = recorded.one("NodeGroup", "ml-system").inputs
+    nodes = recorded.one("NodeGroup", "system").inputs
     assert nodes["instanceTypes"][0] == "m7i.large"
     assert nodes["amiType"] == "AL2023_x86_64_STANDARD"
     assert (nodes["scalingConfig"]["minSize"], nodes["scalingConfig"]["maxSize"]) == (2, 4)
@@ -304,10 +304,16 @@ def test_system_nodes_are_small_have_no_gpus_and_keep_their_credentials_to_thems
     assert (disk["ebs"]["encrypted"], disk["ebs"]["volumeType"]) == ("true", "gp3")
 
 
+def test_names_of_node_groups_fit_in_63_characters_with_what_pulumi_appends() -> None:
+    longest = made({"name": "p" * 40}, name="c" * 63).of("NodeGroup")
+    assert len(longest) == 2
+    assert max(len(one.name) for one in longest) + len("-1a2b3c4") <= 63
+
+
 def test_system_nodes_are_upgraded_with_the_cluster() -> None:
     recorded = made(kubernetes="1.35")
     assert the(recorded, "Cluster")["version"] == "1.35"
-    assert recorded.one("NodeGroup", "ml-system").inputs["version"] == "1.35"
+    assert recorded.one("NodeGroup", "system").inputs["version"] == "1.35"
 
 
 # -- IAM ------------------------------------------------------------------------------------------------------
@@ -393,7 +399,7 @@ def test_kubernetes_objects_wait_until_admins_are_let_in_and_pods_can_be_placed(
     waited = waits_for(recorded, recorded.one("Namespace", "gpu-operator"))
     assert {one.urn for one in recorded.of("AccessPolicyAssociation")} <= waited
     assert {one.urn for one in recorded.of("Addon")} <= waited
-    assert recorded.one("NodeGroup", "ml-system").urn in waited
+    assert recorded.one("NodeGroup", "system").urn in waited
 
 
 def test_credentials_of_another_account_are_refused_by_the_provider_and_everything_is_tagged() -> None:

@@ -61,7 +61,7 @@ def test_a_pool_says_which_node_group_and_launch_template_it_is() -> None:
 def test_nodes_are_upgraded_with_the_cluster_and_those_of_an_own_image_by_their_image() -> None:
     def versions(**cluster: Any) -> set[str | None]:
         made = all_forms(**cluster).of("NodeGroup")
-        return {one.inputs.get("version") for one in made if one.name not in ("ml-system", "own-image")}
+        return {one.inputs.get("version") for one in made if one.name not in ("system", "own-image")}
 
     assert versions() == {"1.34"}
     assert versions(kubernetes="1.35") == {"1.35"}

@@ -24,7 +24,7 @@ def test_the_shipped_stack_has_its_cluster_with_system_nodes_and_managed_pools(c
     eks = cloud.client("eks")
     assert eks.list_clusters()["clusters"] == ["ml-prod"]
     groups = eks.list_nodegroups(clusterName="ml-prod")["nodegroups"]
-    assert sorted(groups) == ["ml-prod-system-1a2b3c4", "serve-1a2b3c4", "train"]
+    assert sorted(groups) == ["serve-1a2b3c4", "system-1a2b3c4", "train"]
 
 
 def test_karpenter_hears_of_interruptions_by_a_queue_that_every_rule_feeds(cloud: MotoCloud) -> None:
