@@ -108,6 +108,18 @@ def capacity_show(
     _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, as_json=output is Format.JSON))
 
 
+@capacity_app.command("suggest")
+def capacity_suggest(
+    workloads: Annotated[Path, typer.Option("--workloads", help="YAML: what is to run, and where it may.")],
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long the search may take.")] = 20.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Suggest the cheapest pools for workloads: YAML for a stack file, with the reasons and the next best."""
+    from gpu_platform.cli.suggest import suggest_pools
+
+    _leave(suggest_pools(workloads, seconds=seconds, as_json=output is Format.JSON))
+
+
 @app.command()
 def preview(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatOption = Format.TEXT) -> None:
     """Show what `up` would change."""

@@ -1,0 +1,108 @@
+"""`gpu-platform capacity suggest`: pools for workloads, as YAML that a stack file takes, with the reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import ExitCode
+from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
+from gpu_platform.spec.workloads import Demands, read_demands
+
+_PRICED_IN = {"aws": "us-east-1", "gcp": "us-central1"}
+"""Region of the catalogue's list prices."""
+
+
+def suggest_pools(workloads: Path, *, seconds: float, as_json: bool) -> ExitCode:
+    """Print the cheapest pools for a workloads file."""
+    demands = read_demands(workloads)
+    suggestion = suggest(demands, str(workloads), load_catalog(), seconds=seconds)
+    if as_json:
+        print(json.dumps(_document(suggestion, demands), indent=2))
+        return ExitCode.GOOD
+    for line in _comments(suggestion, demands):
+        print(f"# {line}".rstrip())
+    print(yaml.safe_dump({"pools": [dict(one.pool) for one in suggestion.pools]}, sort_keys=False), end="")
+    return ExitCode.GOOD
+
+
+def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
+    hour = suggestion.usd_per_hour
+    yield f"{suggestion.provider}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
+    proven = "which is optimal" if suggestion.optimal else "not proven optimal: give it more --seconds"
+    yield f"no mix of these machine types and modes costs less than {suggestion.bound:.2f} USD/h, {proven}"
+    yield _prices(suggestion, demands)
+    for provider, usd in suggestion.others.items():
+        yield f"{provider}: " + (f"{usd:.2f} USD/h" if usd is not None else "cannot hold these workloads")
+    if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
+        yield "compute without measured_on is taken as a share of whatever GPU is chosen; measure it there"
+    if suggestion.left_out:
+        yield f"left out, price unknown: {', '.join(suggestion.left_out)}"
+    for one in suggestion.pools:
+        yield ""
+        yield f"{one.pool['name']}: {one.pool['count']['desired']} x {one.pool['machine_type']}, {_usd(one)}"
+        for reason in one.reasons:
+            yield f"  {reason}"
+        yield f"  {_next_best(one)}"
+
+
+def _prices(suggestion: Suggestion, demands: Demands) -> str:
+    region = _PRICED_IN.get(suggestion.provider)
+    own = f"prices of the file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
+    listed = f"list prices on demand in {region}" if region is not None else ""
+    elsewhere = (
+        f"; what {demands.region} costs is not known here"
+        if demands.region not in (None, region) and listed
+        else ""
+    )
+    return " and ".join(one for one in (listed, own) if one) + elsewhere
+
+
+def _usd(one: SuggestedPool) -> str:
+    return f"{one.usd_per_hour:.2f} USD/h"
+
+
+def _next_best(one: SuggestedPool) -> str:
+    if one.next_best is None:
+        return "next best: none, no other machine type and mode holds these pods"
+    hour = one.next_best.usd_per_hour
+    pools = " + ".join(one.next_best.pools)
+    return f"next best: {pools} at {hour:.2f} USD/h ({hour - one.usd_per_hour:+.2f} USD/h)"
+
+
+def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "provider": suggestion.provider,
+        "usd_per_hour": round(suggestion.usd_per_hour, 4),
+        "usd_per_month": round(suggestion.usd_per_hour * HOURS_PER_MONTH, 2),
+        "bound_usd_per_hour": round(suggestion.bound, 4),
+        "optimal": suggestion.optimal,
+        "prices": _prices(suggestion, demands),
+        "other_providers_usd_per_hour": {
+            name: None if usd is None else round(usd, 4) for name, usd in suggestion.others.items()
+        },
+        "left_out_price_unknown": list(suggestion.left_out),
+        "pools": [
+            {
+                "pool": one.pool,
+                "usd_per_hour": round(one.usd_per_hour, 4),
+                "pods": [asdict(pods) for pods in one.pods],
+                "reasons": list(one.reasons),
+                "next_best": None
+                if one.next_best is None
+                else {
+                    "pools": list(one.next_best.pools),
+                    "usd_per_hour": round(one.next_best.usd_per_hour, 4),
+                },
+            }
+            for one in suggestion.pools
+        ],
+    }

@@ -1,0 +1,103 @@
+"""What is wrong with a workloads file beyond its form, and what cannot run on any machine that may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.suggest.options import Want
+from gpu_platform.planning.tenants import check_unique
+from gpu_platform.spec.workloads import Demands
+
+Priced = tuple[MachineType, float]
+
+
+def family_of(machine: MachineType) -> str:
+    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`."""
+    match machine.provider:
+        case "aws":
+            return machine.name.partition(".")[0]
+        case "gcp":
+            return machine.name.rpartition("-")[0]
+        case "on-prem":
+            return machine.name
+
+
+def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:
+    """Record names that are not there or stand twice, and shares of several GPUs."""
+    check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
+    machines = catalog.machine_types
+    families = {
+        family_of(machine): None for machine in machines.values() if demands.provider in (None, machine.provider)
+    }
+    for index, family in enumerate(demands.machine_families or ()):
+        if family not in families:
+            problems.at("machine_families").at(f"[{index}]").add(
+                f"{family!r}", "one of " + ", ".join(families), did_you_mean(family, families) or "remove it"
+            )
+    for name in demands.usd_per_hour:
+        if name not in machines:
+            problems.at("usd_per_hour").at(name).add(
+                f"{name!r}",
+                f"one of the {len(machines)} machine types of the catalogue",
+                did_you_mean(name, machines) or "remove it",
+            )
+    models = [gpu.model for gpu in catalog.gpus.values()]
+    for index, one in enumerate(demands.workloads):
+        here = problems.at(f"workloads[{index}]")
+        if one.measured_on is not None and catalog.find_gpu(one.measured_on) is None:
+            here.at("measured_on").add(
+                f"{one.measured_on!r}", "one of " + ", ".join(models), did_you_mean(one.measured_on, models)
+            )
+        if one.gpus > 1 and one.compute < 1:
+            here.at("compute").add(
+                f"{one.compute} on {one.gpus} GPUs",
+                "1 for a pod of several GPUs: it holds them whole",
+                "remove compute, or write gpus: 1",
+            )
+
+
+def check_possible(
+    wants: Sequence[Want],
+    machines: Sequence[Priced],
+    left_out: Sequence[str],
+    catalog: Catalog,
+    problems: Problems,
+) -> None:
+    """Record each want of which no single pod has room on any machine, and what the machines offer."""
+    unpriced = f"; left out, price unknown: {', '.join(left_out)}" if left_out else ""
+    for index, want in enumerate(wants):
+        if any(want.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):
+            continue
+        here = problems.at(f"workloads[{index}]")
+        of_model = [machine for machine, _ in machines if want.model in (None, machine.gpu)]
+        linked = [machine for machine in of_model if machine.nvlinks_per_gpu or not want.nvlink]
+        enough = [machine for machine in linked if machine.gpu_count >= want.gpus]
+        large = [machine for machine in enough if catalog.gpu_of(machine).memory_mib >= want.memory_mib]
+        if not of_model:
+            models = sorted({machine.gpu for machine, _ in machines})
+            here.at("measured_on").add(
+                f"{want.model!r}", f"a GPU of the machines that may be chosen ({', '.join(models)}){unpriced}", ""
+            )
+        elif not enough:
+            most = max((machine.gpu_count for machine in linked), default=0)
+            here.at("gpus").add(
+                f"{want.gpus} GPUs" + (" with NVLink" if want.nvlink else ""),
+                f"at most {most} on one machine that may be chosen{unpriced}",
+                "split the job over several pods, or allow more machine families",
+            )
+        elif not large:
+            most = max(catalog.gpu_of(machine).memory_mib for machine in enough)
+            here.at("gpu_memory").add(
+                f"{want.memory_mib} MiB on " + (f"each of {want.gpus} GPUs" if want.gpus > 1 else "its GPU"),
+                f"at most {most} MiB on a machine that may be chosen{unpriced}",
+                "spread the model over more GPUs, or allow more machine families",
+            )
+        else:
+            here.at("cpu").add(
+                f"{want.pod.cpu_millicores}m CPU and {want.pod.memory_mib} MiB of memory in one pod",
+                f"what pods can use on one machine that may be chosen and has the GPUs{unpriced}",
+                "ask for less CPU and memory",
+            )

@@ -1,0 +1,202 @@
+"""The ways in which demands can be met: a machine type, how its GPUs are shared, and who may share them.
+
+Rules: pods of different trust domains share a GPU only as MIG instances, for they alone have memory and faults
+of their own (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21). Inference
+that shares gets MPS, whose pods run side by side, and is never time-sliced; development is time-sliced; training
+is not replicated, and on several GPUs it gets machines with NVLink. A pod of several GPUs holds them whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.planning.mig_layouts import largest_multisets
+from gpu_platform.planning.node_resources import NodeResources, allocatable
+from gpu_platform.planning.sharing import mps_clients
+from gpu_platform.quantity import parse_memory_mib, parse_quantity
+from gpu_platform.spec.sharing import MAX_TIME_SLICING_REPLICAS
+from gpu_platform.spec.workloads import Demand
+
+Mode = Literal["none", "mig", "mps", "time-slicing"]
+GPU_SLOT = "gpu"
+SHARE_SLOT = "share"
+_EPSILON = 1e-9
+Layout = tuple[tuple[str, int], ...]
+"""MIG profile and count, on each GPU of a node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only one that will do."""
+
+    name: str
+    kind: str
+    count: int
+    domain: str
+    memory_mib: int
+    compute: float
+    model: str | None
+    latency: bool
+    gpus: int
+    nvlink: bool
+    pod: NodeResources
+
+    @property
+    def shares_by(self) -> Mode | None:
+        """How a pod may share a GPU with others of its trust domain; None: not at all."""
+        if self.gpus > 1 or self.nvlink or self.kind == "training":
+            return None
+        return "time-slicing" if self.kind == "development" and not self.latency else "mps"
+
+    def fits_machine(self, machine: MachineType, gpu: Gpu) -> bool:
+        """Return whether one pod has room on one machine, with as many whole GPUs as it takes."""
+        room = allocatable(machine)
+        return (
+            self.model in (None, gpu.model)
+            and self.memory_mib <= gpu.memory_mib
+            and self.gpus <= machine.gpu_count
+            and (machine.nvlinks_per_gpu > 0 or not self.nvlink)
+            and self.pod.cpu_millicores <= room.cpu_millicores
+            and self.pod.memory_mib <= room.memory_mib
+        )
+
+    def most_replicas(self, gpu: Gpu) -> int:
+        """Return how many such pods one GPU can hold, if each gets an equal part of its memory and compute."""
+        by_compute = int(1 / self.compute + _EPSILON)
+        most = mps_clients(gpu) if self.shares_by == "mps" else MAX_TIME_SLICING_REPLICAS
+        return min(gpu.memory_mib // self.memory_mib, by_compute, most)
+
+    def fits_profile(self, gpu: Gpu, name: str) -> bool:
+        """Return whether a MIG instance of the profile can hold a pod."""
+        profile = gpu.mig.profile(name) if gpu.mig is not None else None
+        if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink:
+            return False
+        compute = profile.compute_slices / gpu.mig.compute_slices
+        return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
+
+
+def want_of(demand: Demand, catalog: Catalog) -> Want:
+    """Return a demand in numbers; its `measured_on` is a GPU model of the catalogue."""
+    measured = catalog.find_gpu(demand.measured_on) if demand.measured_on is not None else None
+    return Want(
+        name=demand.name,
+        kind=demand.kind,
+        count=demand.count,
+        domain=demand.trust_domain,
+        memory_mib=parse_memory_mib(demand.gpu_memory),
+        compute=demand.compute,
+        model=measured.model if measured is not None else None,
+        latency=demand.objective == "latency",
+        gpus=demand.gpus,
+        nvlink=demand.nvlink or (demand.kind == "training" and demand.gpus > 1),
+        pod=NodeResources(int(parse_quantity(demand.cpu) * 1000), int(parse_quantity(demand.memory) / 2**20)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: none do so.
+
+    Instances of MIG are not shared.
+    """
+
+    machine: MachineType
+    gpu: Gpu
+    kind: str
+    mode: Mode
+    replicas: int
+    layout: Layout
+    domain: str | None
+    usd_per_hour: float
+
+    @property
+    def slots(self) -> Mapping[str, int]:
+        """Slots on one node: `gpu`, `share`, or instances by MIG profile."""
+        gpus = self.machine.gpu_count
+        if self.mode == "mig":
+            return {profile: count * gpus for profile, count in self.layout}
+        return {GPU_SLOT: gpus} if self.mode == "none" else {SHARE_SLOT: gpus * self.replicas}
+
+    @property
+    def room(self) -> NodeResources:
+        """CPU and memory that pods can use on one node."""
+        return allocatable(self.machine)
+
+    def slots_for(self, want: Want) -> tuple[str, ...]:
+        """Return the slots that a pod can take; it takes as many as it has GPUs."""
+        if want.kind != self.kind or not want.fits_machine(self.machine, self.gpu):
+            return ()
+        match self.mode:
+            case "none":
+                return (GPU_SLOT,)
+            case "mig":
+                return tuple(name for name, _ in self.layout if want.fits_profile(self.gpu, name))
+            case "mps" | "time-slicing":
+                fits = self.mode == want.shares_by and self.domain == want.domain
+                return (SHARE_SLOT,) if fits and self.replicas <= want.most_replicas(self.gpu) else ()
+
+
+def options_for(
+    wants: Sequence[Want], machines: Sequence[tuple[MachineType, float]], catalog: Catalog
+) -> tuple[Option, ...]:
+    """Return every way that is worth a look. `machines`: machine type and USD/h."""
+    found: list[Option] = []
+    for machine, price in _undominated(machines):
+        gpu = catalog.gpu_of(machine)
+        for kind in dict.fromkeys(want.kind for want in wants):
+            here = [want for want in wants if want.kind == kind and want.fits_machine(machine, gpu)]
+            if here:
+                found.append(Option(machine, gpu, kind, "none", 1, (), None, price))
+                found += [
+                    Option(machine, gpu, kind, "mig", 1, layout, None, price) for layout in _layouts(here, gpu)
+                ]
+                found += [
+                    Option(machine, gpu, kind, mode, replicas, (), domain, price)
+                    for domain, mode, replicas in _shares(here, gpu)
+                ]
+    return tuple(found)
+
+
+def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tuple[MachineType, float]]:
+    """Leave out machines for which another with as many of the same GPUs is no worse and costs no more."""
+    for index, (machine, price) in enumerate(machines):
+        if not any(
+            other.gpu == machine.gpu
+            and other.gpu_count == machine.gpu_count
+            and other.vcpu >= machine.vcpu
+            and other.memory_mib >= machine.memory_mib
+            and other.nvlinks_per_gpu >= machine.nvlinks_per_gpu
+            and (cost, place) < (price, index)
+            for place, (other, cost) in enumerate(machines)
+        ):
+            yield machine, price
+
+
+def _layouts(wants: Sequence[Want], gpu: Gpu) -> list[Layout]:
+    """Return the layouts of profiles that some want can use, without those that another one contains."""
+    if gpu.mig is None:
+        return []
+    plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
+    useful = {name for name in plain if any(want.fits_profile(gpu, name) for want in wants)}
+    layouts = {
+        tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(gpu.mig)
+    } - {()}
+    return [one for one in sorted(layouts) if not any(one != other and _within(one, other) for other in layouts)]
+
+
+def _within(layout: Layout, other: Layout) -> bool:
+    return all(dict(other).get(name, 0) >= count for name, count in layout)
+
+
+def _shares(wants: Sequence[Want], gpu: Gpu) -> list[tuple[str, Mode, int]]:
+    """Return trust domain, mode and replicas of each way to share one GPU."""
+    return list(
+        dict.fromkeys(
+            (want.domain, mode, replicas)
+            for want in wants
+            if (mode := want.shares_by) is not None and (replicas := want.most_replicas(gpu)) > 1
+        )
+    )

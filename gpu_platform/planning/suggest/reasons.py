@@ -1,0 +1,80 @@
+"""Why a pool was chosen, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpu_platform.planning.suggest.choose import Chosen
+from gpu_platform.planning.suggest.options import Option, Want
+
+_MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "shared"}
+
+
+def mode_name(option: Option) -> str:
+    """Return how the GPUs of a pool are offered, short enough for its name."""
+    return _MODE_NAMES[option.mode]
+
+
+def reasons(chosen: Chosen, wants: Sequence[Want]) -> tuple[str, ...]:
+    """Return the reasons for a pool: whom it holds, why its mode, why it fits."""
+    held: dict[int, dict[str, int]] = {}
+    for (number, slot), count in chosen.pods.items():
+        held.setdefault(number, {})[slot] = count
+    lines = [_who(wants[number], slots) for number, slots in held.items()]
+    return (*lines, *_mode(chosen.option, [wants[number] for number in held]), _fit(chosen))
+
+
+def _who(want: Want, slots: dict[str, int]) -> str:
+    count = sum(slots.values())
+    where = ", ".join(slots) if not {"gpu", "share"} & set(slots) else ""
+    need = f"{want.memory_mib} MiB" + (f" and {want.compute:g} of a GPU" if want.compute < 1 else "")
+    if want.gpus > 1:
+        need = f"{want.gpus} GPUs" + (" with NVLink" if want.nvlink else "") + f" of {want.memory_mib} MiB"
+    each = " each" if count > 1 else ""
+    return f"holds {count} of {want.count} pods of {want.name}: {need}{each}" + (f", in {where}" if where else "")
+
+
+def _mode(option: Option, wants: Sequence[Want]) -> Iterator[str]:
+    gpu = option.gpu
+    match option.mode:
+        case "none":
+            if any(want.gpus > 1 for want in wants):
+                yield "whole GPUs: a pod of several holds them alone"
+            else:
+                yield f"whole GPUs: no cheaper way to share holds these pods, and {gpu.product} has the memory"
+        case "mig":
+            assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut
+            domains = sorted({want.domain for want in wants})
+            several = f": {', '.join(domains)} may share a GPU only so" if len(domains) > 1 else ""
+            yield f"MIG: instances have memory, compute and faults of their own{several}"
+            for name, _ in option.layout:
+                profile = gpu.mig.profile(name)
+                if profile is not None:
+                    part = f"{profile.compute_slices}/{gpu.mig.compute_slices}"
+                    yield f"{name}: {profile.memory_mib} MiB and {part} of the compute"
+        case "mps":
+            yield (
+                f"MPS: pods of trust domain {option.domain} run side by side and wait for no time slices; "
+                f"{_share(option)}"
+            )
+        case "time-slicing":
+            yield f"time-slicing: development of trust domain {option.domain} takes turns; {_share(option)}"
+
+
+def _share(option: Option) -> str:
+    whole = option.gpu.memory_mib
+    each = f"{whole // option.replicas} of {whole} MiB"
+    return f"each of {option.replicas} replicas has {each} and an equal part of the GPU"
+
+
+def _fit(chosen: Chosen) -> str:
+    slots = ", ".join(f"{count * chosen.nodes} {_slot_name(name)}" for name, count in chosen.option.slots.items())
+    room = chosen.option.room
+    return (
+        f"{slots} on {chosen.nodes} x {room.cpu_millicores / 1000:g} CPU and {room.memory_mib} MiB for pods: "
+        "every pod is placed node by node"
+    )
+
+
+def _slot_name(slot: str) -> str:
+    return {"gpu": "GPUs", "share": "shares"}.get(slot, slot)

@@ -1,0 +1,191 @@
+"""Workloads in; machine types, sharing modes and counts out, each with its reasons and the next best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible, family_of
+from gpu_platform.planning.suggest.choose import Chosen, Mix, cheapest_mix
+from gpu_platform.planning.suggest.options import Option, Want, options_for, want_of
+from gpu_platform.planning.suggest.reasons import mode_name, reasons
+from gpu_platform.spec.workloads import Demands
+
+TRUST_DOMAIN_TAINT = "trust-domain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextBest:
+    """The cheapest way for the same pods without the pool's machine type in its mode: its pools and USD/h."""
+
+    pools: tuple[str, ...]
+    usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodsInPool:
+    """Pods of one workload in a pool. `slot`: `gpu`, `share`, or the MIG profile that each of them takes."""
+
+    workload: str
+    slot: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedPool:
+    """A pool as a stack file has it, what it costs, whose pods it holds, and why it was chosen."""
+
+    pool: Mapping[str, Any]
+    usd_per_hour: float
+    pods: tuple[PodsInPool, ...]
+    reasons: tuple[str, ...]
+    next_best: NextBest | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
+
+    `others`: USD/h of other providers, None: they cannot. `left_out`: machine types whose price is unknown.
+    """
+
+    provider: str
+    pools: tuple[SuggestedPool, ...]
+    usd_per_hour: float
+    bound: float
+    optimal: bool
+    others: Mapping[str, float | None]
+    left_out: tuple[str, ...]
+
+
+def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float = 20.0) -> Suggestion:
+    """Return the cheapest pools for the workloads; raises BadInput with every problem. `source` names the file."""
+    problems = Problems()
+    check_demands(demands, catalog, problems)
+    if problems.found:
+        raise BadInput(source, problems.found)
+    wants = [want_of(demand, catalog) for demand in demands.workloads]
+    priced, left_out = _machines(demands, catalog)
+    if not priced:
+        problems.at("usd_per_hour").add(
+            "no machine type that may be chosen has a known price",
+            "a price for one of " + ", ".join(left_out),
+            f"write usd_per_hour: {{{left_out[0]}: ...}}" if left_out else "allow more machine families",
+        )
+        raise BadInput(source, problems.found)
+    check_possible(wants, priced, left_out, catalog, problems)
+    if problems.found:
+        raise BadInput(source, problems.found)
+    mixes: dict[str, tuple[Mix | None, tuple[Option, ...]]] = {}
+    providers = list(dict.fromkeys(machine.provider for machine, _ in priced))
+    for provider in providers:
+        options = options_for(wants, [one for one in priced if one[0].provider == provider], catalog)
+        mixes[provider] = (cheapest_mix(wants, options, seconds=seconds / len(providers)), options)
+    found = [(mix.usd_per_hour, provider) for provider, (mix, _) in mixes.items() if mix is not None]
+    if not found:
+        problems.at("workloads").add(
+            "workloads that no one provider can hold together",
+            "workloads whose machines are all of one provider, found in time",
+            "write a stack for each provider, or allow it more --seconds",
+        )
+        raise BadInput(source, problems.found)
+    _, provider = min(found)
+    mix, options = mixes[provider]
+    assert mix is not None  # noqa: S101 - found among those that are there
+    return Suggestion(
+        provider=provider,
+        pools=_pools(mix, wants, options),
+        usd_per_hour=mix.usd_per_hour,
+        bound=mix.bound,
+        optimal=mix.optimal,
+        others={
+            name: other.usd_per_hour if other is not None else None
+            for name, (other, _) in mixes.items()
+            if name != provider
+        },
+        left_out=left_out,
+    )
+
+
+def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
+    """Return the machines that may be chosen with their price, and those left out because it is unknown."""
+    priced: list[Priced] = []
+    left_out: list[str] = []
+    for machine in catalog.machine_types.values():
+        allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
+        if not allowed or demands.provider not in (None, machine.provider) or machine.arch != demands.architecture:
+            continue
+        price = demands.usd_per_hour.get(machine.name, machine.price_usd_per_hour)
+        if price is None:
+            left_out.append(machine.name)
+        else:
+            priced.append((machine, price))
+    return priced, tuple(left_out)
+
+
+def _pools(mix: Mix, wants: Sequence[Want], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:
+    domains = {want.domain for want in wants}
+    names: set[str] = set()
+    suggested: list[SuggestedPool] = []
+    for chosen in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
+        suggested.append(
+            SuggestedPool(
+                pool=_pool(chosen, names, several_domains=len(domains) > 1),
+                usd_per_hour=chosen.usd_per_hour,
+                pods=tuple(
+                    PodsInPool(workload=wants[number].name, slot=slot, pods=count)
+                    for (number, slot), count in chosen.pods.items()
+                ),
+                reasons=reasons(chosen, wants),
+                next_best=_next_best(chosen, wants, options),
+            )
+        )
+    return tuple(suggested)
+
+
+def _pool(chosen: Chosen, names: set[str], *, several_domains: bool) -> Mapping[str, Any]:
+    """Return the pool as a stack file has it, under a name that is not taken yet."""
+    option = chosen.option
+    base = f"{option.kind}-{option.gpu.model}-{mode_name(option)}"
+    name = next(one for one in (base, *(f"{base}-{n}" for n in range(2, 1000))) if one not in names)
+    names.add(name)
+    pool: dict[str, Any] = {
+        "name": name,
+        "machine_type": option.machine.name,
+        "count": {"desired": chosen.nodes},
+        "workload": option.kind,
+    }
+    match option.mode:
+        case "mig":
+            pool["sharing"] = {"mode": "mig", "layout": dict(option.layout)}
+        case "mps" | "time-slicing":
+            pool["sharing"] = {"mode": option.mode, "replicas": option.replicas}
+        case "none":
+            pass
+    if option.domain is not None and several_domains:
+        pool["taints"] = [{"key": TRUST_DOMAIN_TAINT, "value": option.domain, "effect": "NoSchedule"}]
+    return pool
+
+
+def _next_best(chosen: Chosen, wants: Sequence[Want], options: Sequence[Option]) -> NextBest | None:
+    left = [
+        option
+        for option in options
+        if (option.machine.name, option.mode) != (chosen.option.machine.name, chosen.option.mode)
+    ]
+    held: dict[int, int] = {}
+    for (number, _), count in chosen.pods.items():
+        held[number] = held.get(number, 0) + count
+    same = [replace(wants[number], count=count) for number, count in held.items()]
+    mix = cheapest_mix(same, left, seconds=5.0)
+    if mix is None:
+        return None
+    told = tuple(
+        f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)})"
+        for pool in sorted(mix.pools, key=lambda pool: -pool.usd_per_hour)
+    )
+    return NextBest(pools=told, usd_per_hour=mix.usd_per_hour)

@@ -1,0 +1,142 @@
+"""`gpu-platform capacity suggest` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from syrupy.assertion import SnapshotAssertion
+
+from gpu_platform.cli import main
+from gpu_platform.stacks import plan_platform
+
+WORKLOADS = """\
+provider: aws
+machine_families: [g4dn, g6, p4de, p5]
+workloads:
+  - {name: chat, kind: inference, count: 6, trust_domain: shop, gpu_memory: 10GB, compute: 0.4}
+  - {name: rank, kind: inference, count: 6, trust_domain: bank, gpu_memory: 3GB, compute: 0.2, cpu: 500m}
+  - {name: lab, kind: development, count: 8, trust_domain: shop, gpu_memory: 4GB, compute: 0.1, cpu: 500m}
+  - {name: pretrain, kind: training, count: 1, trust_domain: shop, gpu_memory: 70GB, gpus: 8, cpu: 80}
+"""
+
+
+@pytest.fixture
+def workloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = Path("workloads.yaml")
+    file.write_text(WORKLOADS, "utf-8")
+    return file
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["capacity", "suggest", *arguments])
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+def test_a_suggestion_is_the_one_that_was_reviewed(
+    capsys: pytest.CaptureFixture[str], workloads: Path, snapshot: SnapshotAssertion
+) -> None:
+    code, out, _ = _run(capsys, "--workloads", str(workloads))
+    assert code == 0
+    assert out == snapshot
+
+
+def test_what_is_printed_is_a_pools_section_that_plans_as_part_of_a_stack(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    _, out, _ = _run(capsys, "--workloads", str(workloads))
+    section = yaml.safe_load(out)
+    assert list(section) == ["pools"]
+    plan = plan_platform({"kind": "environment", "cluster": {"provider": "sandbox"}, **section}, "suggested")
+    assert plan.kind == "environment"
+    _, printed, _ = _run(capsys, "--workloads", str(workloads), "--format", "json")
+    document = json.loads(printed)
+    assert [one["pool"] for one in document["pools"]] == section["pools"]
+    assert plan.cost.usd_per_hour == pytest.approx(document["usd_per_hour"], abs=1e-3)
+    assert document["optimal"]
+    assert all(one["reasons"] and one["next_best"]["usd_per_hour"] for one in document["pools"])
+
+
+def test_a_region_whose_prices_are_not_known_is_said(capsys: pytest.CaptureFixture[str], workloads: Path) -> None:
+    workloads.write_text(WORKLOADS.replace("provider: aws", "provider: aws\nregion: eu-west-1"), "utf-8")
+    _, out, _ = _run(capsys, "--workloads", str(workloads))
+    assert "# list prices on demand in us-east-1; what eu-west-1 costs is not known here" in out
+
+
+_ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("workloads: []", "workloads: found []; allowed: a list with at least one entry"),
+        ("{}", "workloads: found nothing"),
+        ("workloads: [{name: a}]", "workloads[0].gpu_memory: found nothing"),
+        (f"workloads: [{_ONE}, latency: low}}]", "workloads[0].latency: found unknown key 'latency'"),
+        (f"workloads: [{_ONE}, compute: 20}}]", "workloads[0].compute: found 20"),
+        (f"workloads: [{_ONE}, compute: 0}}]", "workloads[0].compute: found 0"),
+        (f"workloads: [{_ONE}, objective: fast}}]", "one of latency, throughput"),
+        (f"workloads: [{_ONE.replace('4GB', '4')}}}]", "workloads[0].gpu_memory: found 4"),
+        (f"workloads: [{_ONE.replace('inference', 'serving')}}}]", "one of training, inference, development"),
+        (f"workloads: [{_ONE.replace('count: 1', 'count: 0')}}}]", "workloads[0].count: found 0"),
+        (f"workloads: [{_ONE}}}, {_ONE}}}]", "workloads[1].name: found 'a' again"),
+        (f"workloads: [{_ONE}, measured_on: h1000}}]", "workloads[0].measured_on: found 'h1000'"),
+        (f"workloads: [{_ONE}, gpus: 2, compute: 0.5}}]", "workloads[0].compute: found 0.5 on 2 GPUs; allowed: 1"),
+        (f"machine_families: [g66]\nworkloads: [{_ONE}}}]", "machine_families[0]: found 'g66'; allowed: one of"),
+        (f"usd_per_hour: {{g4.big: 1}}\nworkloads: [{_ONE}}}]", "usd_per_hour.g4.big: found 'g4.big'"),
+        (f"provider: azure\nworkloads: [{_ONE}}}]", "one of aws, gcp, on-prem"),
+        (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
+        (
+            f"provider: on-prem\nworkloads: [{_ONE}}}]",
+            "usd_per_hour: found no machine type that may be chosen has",
+        ),
+        (
+            f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE.replace('4GB', '20GB')}}}]",
+            "workloads[0].gpu_memory: found 19074 MiB on its GPU; allowed: at most 15360 MiB",
+        ),
+        (
+            f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, gpus: 4, nvlink: true}}]",
+            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: at most 0 on one machine that may be chosen",
+        ),
+        (
+            f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, measured_on: H100}}]",
+            "workloads[0].measured_on: found 'h100-80gb'; allowed: a GPU of the machines that may be chosen (t4)",
+        ),
+        (
+            f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, cpu: 500}}]",
+            "workloads[0].cpu: found 500000m CPU and 4096 MiB of memory in one pod",
+        ),
+        ("workloads: [{", "line 2, column 1: found did not find"),
+        (f"provider: aws\nprovider: gcp\nworkloads: [{_ONE}}}]", "written twice"),
+    ],
+)
+def test_a_wrong_workloads_file_is_refused_with_place_found_allowed_and_fix(
+    capsys: pytest.CaptureFixture[str], workloads: Path, text: str, problem: str
+) -> None:
+    workloads.write_text(text, "utf-8")
+    code, out, err = _run(capsys, "--workloads", str(workloads))
+    assert code == 2
+    assert not out
+    assert problem in err
+
+
+def test_all_mistakes_of_a_workloads_file_are_told_at_once(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    workloads.write_text(f"workloads: [{_ONE}, measured_on: x1}}, {_ONE}, gpus: 2, compute: 0.5}}]", "utf-8")
+    code, _, err = _run(capsys, "--workloads", str(workloads), "--format", "json")
+    assert code == 2
+    for place in ("workloads[0].measured_on", "workloads[1].name", "workloads[1].compute"):
+        assert f"  - {place}: found" in err
+
+
+def test_a_workloads_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = _run(capsys, "--workloads", "nowhere.yaml")
+    assert code == 2
+    assert "nowhere.yaml" in err

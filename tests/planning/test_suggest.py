@@ -1,0 +1,306 @@
+"""Suggested pools hold their workloads, keep trust domains apart, and cost what a count by hand says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.capacity import report_capacity
+from gpu_platform.planning.node_resources import allocatable
+from gpu_platform.planning.suggest import Suggestion, suggest
+from gpu_platform.spec.load import parse_document
+from gpu_platform.spec.workloads import Demands
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, team
+
+_ADAPTER = TypeAdapter(Demands)
+
+
+def _want(name: str = "chat", **rest: Any) -> dict[str, Any]:
+    small = {
+        "kind": "inference",
+        "count": 1,
+        "trust_domain": "a",
+        "gpu_memory": "4GB",
+        "cpu": "500m",
+        "memory": "1Gi",
+    }
+    return {"name": name, **small, **rest}
+
+
+def _suggest(*workloads: dict[str, Any], families: list[str] | None = None, **rest: Any) -> Suggestion:
+    document = {"workloads": list(workloads), **rest}
+    if families is not None:
+        document["machine_families"] = families
+    return suggest(parse_document(document, "workloads.yaml", _ADAPTER), "workloads.yaml", load_catalog())
+
+
+def _pools(found: Suggestion) -> list[tuple[str, int, dict[str, Any]]]:
+    return [
+        (one.pool["machine_type"], one.pool["count"]["desired"], one.pool.get("sharing", {"mode": "none"}))
+        for one in found.pools
+    ]
+
+
+def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) -> None:
+    """Plan a stack of the suggested pools, with each workload as a Deployment of its team, and prove it."""
+    by_name = {each["name"]: each for each in workloads}
+    teams = []
+    for domain in sorted({each["trust_domain"] for each in workloads}):
+        deployments = []
+        quota: dict[str, Any] = {"gpus": 0, "shared": 0, "mig": Counter()}
+        for one in found.pools:
+            for index, held in enumerate(one.pods):
+                want = by_name[held.workload]
+                if want["trust_domain"] != domain:
+                    continue
+                deployment = {
+                    "name": f"{held.workload}-{one.pool['name']}-{index}"[:63],
+                    "pool": one.pool["name"],
+                    "replicas": held.pods,
+                    "gpus": want.get("gpus", 1),
+                    "gpu_memory": want["gpu_memory"],
+                    "cpu": want["cpu"],
+                    "memory": want["memory"],
+                }
+                if held.slot not in ("gpu", "share"):
+                    deployment["profile"] = held.slot
+                    quota["mig"][held.slot] += held.pods
+                else:
+                    quota["gpus" if held.slot == "gpu" else "shared"] += held.pods * want.get("gpus", 1)
+                deployments.append(deployment)
+        granted = {**quota, "mig": dict(quota["mig"])}
+        teams.append(team(domain, quota=granted, workloads=deployments))
+    plan = plan_platform(environment(*(dict(one.pool) for one in found.pools), teams=teams), "suggested")
+    assert plan.kind == "environment"
+    report = report_capacity(plan, load_catalog())
+    assert report.desired.proof.verdict == "placed"
+    assert plan.cost.usd_per_hour == pytest.approx(found.usd_per_hour)
+    held: Counter[str] = Counter()
+    for one in found.pools:
+        for pods in one.pods:
+            held[pods.workload] += pods.pods
+    assert held == Counter({each["name"]: each["count"] for each in workloads})
+
+
+# By hand: pods on one node by memory, compute, CPU and memory of the node; nodes; mode.
+@pytest.mark.parametrize(
+    ("want", "families", "pools"),
+    [
+        # A T4 has 15 GiB: five models of 3 GB at most, never eight; so two T4s, and four on each.
+        (
+            _want(count=8, gpu_memory="3GB", compute=0.1),
+            ["g4dn"],
+            [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
+        ),
+        # Development takes turns.
+        (
+            _want(kind="development", count=8, gpu_memory="3GB", compute=0.1),
+            ["g4dn"],
+            [("g4dn.xlarge", 2, {"mode": "time-slicing", "replicas": 4})],
+        ),
+        # Latency never waits for time slices, be it development.
+        (
+            _want(kind="development", count=8, gpu_memory="3GB", compute=0.1, objective="latency"),
+            ["g4dn"],
+            [("g4dn.xlarge", 2, {"mode": "mps", "replicas": 4})],
+        ),
+        # A third of a GPU each: three on one, whatever the memory.
+        (
+            _want(count=3, gpu_memory="1GB", compute=0.33),
+            ["g4dn"],
+            [("g4dn.xlarge", 1, {"mode": "mps", "replicas": 3})],
+        ),
+        # Training on one GPU is not shared without MIG.
+        (_want(kind="training", count=2, compute=0.5), ["g6"], [("g6.xlarge", 2, {"mode": "none"})]),
+        # Several GPUs and training: NVLink, which G6 and G6e have not.
+        (
+            _want(kind="training", gpus=4, count=2, gpu_memory="30GB"),
+            ["g6e", "p4d"],
+            [("p4d.24xlarge", 1, {"mode": "none"})],
+        ),
+        # Several GPUs without NVLink: what is cheapest.
+        (_want(gpus=4, count=1, gpu_memory="20GB"), ["g6", "p4d"], [("g6.12xlarge", 1, {"mode": "none"})]),
+        # Two pods of 3 CPUs: one g4dn.2xlarge at 0.752, for a g4dn.xlarge at 0.526 has 3.92 CPUs to give.
+        (
+            _want(count=2, gpu_memory="1GB", compute=0.1, cpu="3"),
+            ["g4dn"],
+            [("g4dn.2xlarge", 1, {"mode": "mps", "replicas": 2})],
+        ),
+    ],
+)
+def test_the_cheapest_pools_are_what_a_count_by_hand_says(
+    want: dict[str, Any], families: list[str], pools: list[tuple[str, int, dict[str, Any]]]
+) -> None:
+    found = _suggest(want, families=families, provider="aws")
+    assert _pools(found) == pools
+    assert found.optimal
+    assert_planner_places(found, [want])
+
+
+def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() -> None:
+    wants = [
+        _want("x", trust_domain="a", compute=0.1, count=3),
+        _want("y", trust_domain="b", compute=0.1, count=4),
+    ]
+    cut = _suggest(*wants, families=["a2-ultragpu"])
+    assert _pools(cut) == [("a2-ultragpu-1g", 1, {"mode": "mig", "layout": {"1g.10gb": 7}})]
+    assert_planner_places(cut, wants)
+    apart = _suggest(*wants, families=["g6"])
+    assert sorted(_pools(apart), key=str) == [
+        ("g6.xlarge", 1, {"mode": "mps", "replicas": 3}),
+        ("g6.xlarge", 1, {"mode": "mps", "replicas": 4}),
+    ]
+    assert sorted(one.pool["taints"][0]["value"] for one in apart.pools) == ["a", "b"]
+    assert_planner_places(apart, wants)
+
+
+def test_one_trust_domain_needs_no_taint() -> None:
+    assert "taints" not in _suggest(_want(count=2, compute=0.5), families=["g6"]).pools[0].pool
+
+
+def test_an_instance_gives_its_part_of_the_compute_and_no_more() -> None:
+    want = _want(count=3, compute=0.2, gpu_memory="5GB", trust_domain="a")
+    other = _want("y", count=1, compute=0.1, gpu_memory="5GB", trust_domain="b")
+    found = _suggest(want, other, families=["a2-ultragpu"])
+    (pool,) = found.pools
+    assert {held.workload: held.slot for held in pool.pods} == {"chat": "2g.20gb", "y": "1g.10gb"}
+
+
+def test_compute_that_was_measured_on_a_model_is_met_on_that_model_alone() -> None:
+    anywhere = _suggest(_want(compute=0.5, count=2), provider="aws")
+    there = _suggest(_want(compute=0.5, count=2, measured_on="L40S"), provider="aws")
+    assert anywhere.pools[0].pool["machine_type"].startswith("g4dn")
+    assert there.pools[0].pool["machine_type"].startswith("g6e")
+
+
+def test_the_next_best_does_without_the_machine_type_in_its_mode_and_costs_no_less() -> None:
+    found = _suggest(_want(count=8, gpu_memory="3GB", compute=0.1), families=["g4dn"], provider="aws")
+    (pool,) = found.pools
+    assert pool.next_best is not None
+    assert "g4dn.xlarge (mps)" not in " ".join(pool.next_best.pools)
+    assert pool.next_best.usd_per_hour >= pool.usd_per_hour
+    # By hand: five and three on two g4dn.2xlarge; whole GPUs would take eight g4dn.xlarge.
+    assert pool.next_best.usd_per_hour == pytest.approx(2 * 0.752)
+
+
+def test_without_another_way_there_is_no_next_best() -> None:
+    found = _suggest(
+        _want(kind="training", gpus=8, count=1, gpu_memory="70GB"), families=["p4de"], architecture="amd64"
+    )
+    assert found.pools[0].next_best is None
+
+
+def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> None:
+    found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
+    assert found.provider == "gcp"  # g2-standard-4 at 0.71 USD/h, an L4 as in g6.xlarge at 0.80
+    assert set(found.others) == {"aws"}
+    assert (found.others["aws"] or 0) > found.usd_per_hour
+
+
+def test_machine_types_of_unknown_price_are_left_out_and_said_to_be_and_a_price_of_ones_own_brings_them_in() -> (
+    None
+):
+    want = _want(kind="training", gpus=8, count=1, gpu_memory="70GB")
+    with pytest.raises(BadInput, match="no machine type that may be chosen has a known price"):
+        _suggest(want, provider="on-prem")
+    found = _suggest(want, provider="on-prem", usd_per_hour={"dgx-a100-640gb": 12.5})
+    assert _pools(found) == [("dgx-a100-640gb", 1, {"mode": "none"})]
+    assert found.usd_per_hour == 12.5
+    assert "dgx-h100" in found.left_out
+
+
+def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> None:
+    """Three pods of 5 GPUs and three of 3 fill three nodes of 8; three of 5 and two of 4 do not fit on three."""
+    fits = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("three", gpus=3, count=3, gpu_memory="70GB")]
+    not_so = [_want("five", gpus=5, count=3, gpu_memory="70GB"), _want("four", gpus=4, count=2, gpu_memory="70GB")]
+    assert _pools(_suggest(*fits, families=["p4de"])) == [("p4de.24xlarge", 3, {"mode": "none"})]
+    found = _suggest(*not_so, families=["p4de"])
+    assert _pools(found) == [("p4de.24xlarge", 4, {"mode": "none"})]
+    assert found.optimal, "the bound counts what the placement showed"
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    count=st.integers(1, 14),
+    memory=st.integers(1, 22),
+    compute=st.sampled_from([0.1, 0.2, 0.3, 0.5, 1.0]),
+    cpu=st.integers(1, 7),
+    kind=st.sampled_from(["inference", "training"]),
+)
+def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
+    count: int, memory: int, compute: float, cpu: int, kind: str
+) -> None:
+    catalog = load_catalog()
+    machines = [one for one in catalog.machine_types.values() if one.name.split(".")[0] in ("g4dn", "g6")]
+    holds: list[tuple[int, int]] = []  # price in millionths of a USD, pods on a node
+    for machine in machines:
+        gpu = catalog.gpu_of(machine)
+        each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9)) if kind == "inference" else 1
+        each = each if memory * 1024 <= gpu.memory_mib else 0
+        room = allocatable(machine)
+        pods = min(each * machine.gpu_count, room.cpu_millicores // (cpu * 1000), room.memory_mib // 1024)
+        if pods:
+            holds.append((round((machine.price_usd_per_hour or 0) * 1e6), pods))
+    cheapest = [0] + [10**12] * count
+    for wanted in range(1, count + 1):
+        cheapest[wanted] = min(price + cheapest[max(0, wanted - pods)] for price, pods in holds)
+    want = _want(count=count, gpu_memory=f"{memory}Gi", compute=compute, cpu=str(cpu), kind=kind)
+    found = _suggest(want, families=["g4dn", "g6"])
+    assert found.usd_per_hour == pytest.approx(cheapest[count] / 1e6, abs=1e-5)
+    assert found.optimal
+
+
+_WANTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["training", "inference", "development"]),
+            "count": st.integers(1, 12),
+            "trust_domain": st.sampled_from(["a", "b"]),
+            "gpu_memory": st.integers(1, 38).map(lambda gib: f"{gib}Gi"),
+            "compute": st.sampled_from([0.05, 0.14, 0.2, 0.3, 0.5, 1.0]),
+            "objective": st.sampled_from(["latency", "throughput"]),
+            "cpu": st.integers(1, 11).map(str),
+            "memory": st.integers(1, 40).map(lambda gib: f"{gib}Gi"),
+            "gpus": st.sampled_from([1, 1, 1, 2, 4]),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+).map(
+    lambda drawn: [
+        {**want, "name": f"w{index}", **({"compute": 1.0} if want["gpus"] > 1 else {})}
+        for index, want in enumerate(drawn)
+    ]
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(_WANTS)
+def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[dict[str, Any]]) -> None:
+    found = _suggest(*wants, families=["a2-highgpu", "g2-standard"])
+    by_name = {want["name"]: want for want in wants}
+    for one in found.pools:
+        held = [by_name[pods.workload] for pods in one.pods]
+        mode = one.pool.get("sharing", {}).get("mode", "none")
+        assert {want["kind"] for want in held} == {one.pool["workload"]}
+        if mode in ("mps", "time-slicing"):
+            assert len({want["trust_domain"] for want in held}) == 1
+            assert all(want["kind"] != "training" and want["gpus"] == 1 for want in held)
+            assert all(want["compute"] * one.pool["sharing"]["replicas"] <= 1 + 1e-9 for want in held)
+        if mode == "time-slicing":
+            assert all(want["kind"] == "development" and want["objective"] != "latency" for want in held)
+        if any(want["kind"] == "training" and want["gpus"] > 1 for want in held):
+            assert load_catalog().machine_types[one.pool["machine_type"]].nvlinks_per_gpu > 0
+        if found.optimal and one.next_best is not None:
+            assert one.next_best.usd_per_hour >= one.usd_per_hour - 1e-6
+        assert one.reasons
+    assert found.bound <= found.usd_per_hour + 1e-6
+    assert_planner_places(found, wants)
