@@ -13,7 +13,7 @@ from components.gke.networks import GkeGpuNetworks, GkePodNetworks, JoinedNetwor
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.gke.create import SYSTEM_POOL
-from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit
+from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit, require_version
 from gpu_platform.planning.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.kubeconfig import gke_kubeconfig
 
@@ -121,11 +121,19 @@ class GkeCluster(pulumi.ComponentResource):
         vpc = GkeVpc(create.network, create, args.project, args.region, self._child)
         cluster = self._create_cluster(create, vpc, account)
         self._ready.append(self._create_system_pool(create, vpc, cluster, account))
-        endpoint = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
-        return cluster.id, endpoint.apply(self._reached_by_dns)
+        made = pulumi.Output.all(
+            endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
+            version=cluster.master_version,
+        )
+        return cluster.id, made.apply(self._reached_by_dns)
 
-    def _reached_by_dns(self, endpoint: str) -> str:
-        return gke_kubeconfig(self._args.name, endpoint, None)
+    def _reached_by_dns(self, made: dict[str, str]) -> str:
+        """Return how to reach the new cluster; stop the program at one that is too old for its pools."""
+        try:
+            require_version(self._args, made["version"])
+        except BadInput as error:
+            raise pulumi.RunError(str(error)) from None
+        return gke_kubeconfig(self._args.name, made["endpoint"], None)
 
     def _create_cluster(
         self, create: CreateGkePlan, vpc: GkeVpc, account: gcp.serviceaccount.Account

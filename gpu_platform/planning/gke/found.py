@@ -42,13 +42,28 @@ def found_kubeconfig(name: str, found: FoundCluster) -> str:
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
 
 
+def require_version(plan: GkeClusterPlan, version: str) -> None:
+    """Raise BadInput where a new cluster, whose version its channel chose, is too old for the pools of a plan."""
+    problems = Problems("cluster")
+    _check_version(plan, version, problems)
+    if problems.found:
+        raise BadInput(f"GKE cluster {plan.name}", problems.found)
+
+
+def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> None:
+    needed = plan.minimum_version
+    if needed is not None and order(version) < order(needed):
+        problems.add(
+            f"GKE {version}",
+            f"{needed} or newer: the pools need it",
+            f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before it is made",
+        )
+
+
 def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
     """Raise BadInput with everything for which a cluster cannot carry the pools of a plan."""
     problems = Problems("cluster")
-    if plan.minimum_version is not None and order(found.version) < order(plan.minimum_version):
-        problems.add(
-            f"GKE {found.version}", f"{plan.minimum_version} or newer: the pools need it", "upgrade the cluster"
-        )
+    _check_version(plan, found.version, problems)
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
             f"{plan.kubernetes!r} on GKE {found.version}",

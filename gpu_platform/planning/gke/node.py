@@ -50,8 +50,8 @@ def local_ssd_count(machine: MachineType) -> int:
 def secure_boot(pool: Pool) -> bool:
     """Return whether nodes load only signed kernel modules.
 
-    Google signs the drivers that GKE and the installer bring to Container-Optimized OS; cluster-toolkit keeps it on
-    for every GPU pool. On Ubuntu the driver's modules are built on the node, and nobody has signed them
+    Google signs the drivers that GKE and the installer bring to Container-Optimized OS; cluster-toolkit keeps it
+    on for every GPU pool. On Ubuntu the driver's modules are built on the node, and nobody has signed them
     (NVIDIA/gpu-operator#1726).
     """
     return pool.image.family != "ubuntu"

@@ -18,8 +18,9 @@ DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 class KnownGoogle(Mocks):
     """Answers with the inputs and what Google adds to them; remembers what was made, with its URN."""
 
-    def __init__(self, found: Mapping[str, Any] | None) -> None:
+    def __init__(self, found: Mapping[str, Any] | None, version: str) -> None:
         self._found = found
+        self._version = version
         self.made: set[tuple[str, str]] = set()
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
@@ -30,6 +31,7 @@ class KnownGoogle(Mocks):
             outputs["controlPlaneEndpointsConfig"] = {
                 "dnsEndpointConfig": {"allowExternalTraffic": True, "endpoint": DNS_ENDPOINT}
             }
+            outputs["masterVersion"] = self._version
         return f"{args.name}-id", outputs
 
     def call(self, args: MockCallArgs) -> Any:
@@ -38,13 +40,16 @@ class KnownGoogle(Mocks):
 
 
 def deploy(
-    program: Callable[[], pulumi.Output[Any]], found: Mapping[str, Any] | None = None
+    program: Callable[[], pulumi.Output[Any]],
+    found: Mapping[str, Any] | None = None,
+    version: str = "1.35.2-gke.1269001",
 ) -> tuple[KnownGoogle, Any]:
     """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
 
-    `found`: what GKE says of the cluster that is looked up. Raises what the program raises, also late.
+    `found`: what GKE says of the cluster that is looked up; `version`: of one that is made.
+    Raises what the program raises, also late.
     """
-    google = KnownGoogle(found)
+    google = KnownGoogle(found, version)
     result: list[Any] = []
 
     async def run() -> None:

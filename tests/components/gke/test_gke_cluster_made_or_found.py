@@ -219,6 +219,14 @@ def test_the_kubeconfig_of_a_new_cluster_is_of_its_dns_endpoint_and_holds_no_cre
     assert outputs["account"] == "ml-us-central1-nodes@example.com"
 
 
+def test_a_new_cluster_whose_channel_is_too_old_for_its_pools_stops_the_program_and_says_what_to_write() -> None:
+    ultra = built(platform_of({"machine_type": "a3-ultragpu-8g"}))
+    with pytest.raises(pulumi.RunError, match=r"1\.34\.1-gke\.1829001 or newer") as stopped:
+        deploy(ultra, version="1.33.9-gke.1000")
+    assert "write kubernetes: '1.34'" in str(stopped.value)
+    assert deploy(ultra, version="1.34.1-gke.1829001")
+
+
 # -- a cluster that is there ------------------------------------------------------------------------------------
 
 

@@ -242,7 +242,7 @@ def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
         ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # beyond what is judged here
     ],
 )
-def test_windows_with_too_few_hours_in_three_months_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
+def test_windows_with_too_few_hours_in_92_days_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
     window = {"maintenance": {"recurrence": recurrence, "hours": hours}}
     if allowed:
         assert plan(on("g2-standard-48"), cluster=cluster(window))
