@@ -170,7 +170,7 @@ def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[s
 @pytest.mark.parametrize(
     ("fields", "effect", "field"),
     [
-        (accelerator(driver_version="INSTALLATION_DISABLED"), "replaced", "device_plugin or operator.driver"),
+        (accelerator(driver_version="INSTALLATION_DISABLED"), "replaced", "device_plugin"),
         (accelerator(sharing_strategy="TIME_SHARING", max_shared_clients=4), "replaced", "sharing"),
         (accelerator(partition_size="1g.5gb"), "replaced", "sharing.layout"),
         (accelerator(count=4) | {"machine_type": "a2-highgpu-4g"}, "replaced", "machine_type"),
@@ -180,6 +180,7 @@ def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[s
         ({"max_run_duration_seconds": 3600}, "replaced", "capacity.max_run_duration"),
         ({"placement": CompactPlacement(policy="train", create=True)}, "replaced", "placement"),
         ({"network": "profile"}, "replaced", "network"),
+        ({"secure_boot": True}, "replaced", "image.family"),
         ({"local_ssd_count": 8}, "replaced", "local_nvme"),
         ({"kms_key": "key"}, "replaced", "disk.kms_key"),
         ({"machine_type": "a2-ultragpu-8g"}, "rolled", "machine_type"),
