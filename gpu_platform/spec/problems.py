@@ -121,6 +121,10 @@ _SHAPES: Mapping[str, str] = {
 }
 
 
+# How a share reads that people write in percent.
+_SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
+
+
 def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
@@ -128,6 +132,8 @@ def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
         return "put it in quotes, as you mean it: YAML reads it as another kind of value"
     if value is None:
         return "give it a value, or remove the key"
+    if isinstance(value, int | float) and 1 < value <= 100 and described in _SHARES:
+        return f"write {value / 100:g} for {value:g} %"
     names = [part for part in parts if isinstance(part, str)]
     if names and (
         "mapping" in described or not described.startswith(("a whole number", "a number", "a text", "true"))
@@ -254,8 +260,10 @@ def _described(schema: Schema, root: Schema) -> str:
     kinds = ("object" if "discriminator" in branch else branch.get("type") for branch in _branches(schema, root))
     types = [_ARTICLES[kind] for kind in kinds if kind in _ARTICLES and kind != "null"]
     text = " or ".join(dict.fromkeys(types))
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and high is not None:
+    low, high, above = schema.get("minimum"), schema.get("maximum"), schema.get("exclusiveMinimum")
+    if above is not None:
+        text += f" above {above}" + (f", at most {high}" if high is not None else "")
+    elif low is not None and high is not None:
         text += f" from {low} to {high}"
     elif low is not None:
         text += f" of {low} or more"

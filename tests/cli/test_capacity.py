@@ -74,7 +74,7 @@ def test_measured_utilisation_is_read_from_a_file(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("text", "place", "allowed"),
     [
-        ("train: 48", "train", "a number from 0 to 1"),
+        ("train: 48", "train", "a number from 0 to 1. Fix: write 0.48 for 48 %"),
         ("train: -0.1", "train", "a number from 0 to 1"),
         ("train: '0.5'", "train", "a number from 0 to 1"),
         ("trian: 0.5", "trian", "a pool of the stack: train, serve, notebooks. Fix: did you mean 'train'?"),

@@ -208,3 +208,13 @@ def test_every_figure_says_how_it_was_computed(make_plan: PlanMaker) -> None:
         assert document[part]["how"]
     assert all(cause["how"] for cause in document["waste"]["causes"])
     assert all(one["logical_how"] and one["price_how"] and one["utilisation_how"] for one in document["pools"])
+
+
+def test_time_sliced_instances_are_placed_and_counted_as_parts_of_their_gpu(make_plan: PlanMaker) -> None:
+    cut = pool("cut", ONE_A100, sharing={"mode": "mig", "layout": {"3g.40gb": 2}, "replicas": 2}, utilisation=0.5)
+    plan = make_plan(cut)
+    document = _report(plan)
+    assert document["pools"][0]["logical_gpus"] == {"nvidia.com/mig-3g.40gb.shared": 4}
+    causes = _causes(document)
+    assert causes[GEOMETRY]["gpus"] == pytest.approx(1 / 7, abs=1e-3)
+    assert causes[UNGRANTED]["gpus"] == pytest.approx(0.5 - 1 / 7, abs=1e-3)

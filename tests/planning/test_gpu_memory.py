@@ -95,3 +95,12 @@ def test_gpu_memory_without_a_unit_or_above_zero_is_refused(make_plan: PlanMaker
     found = _problems(make_plan, [pool()], {"name": "big", "pool": "train", "gpu_memory": memory})
     assert [problem.path for problem in found] == ["teams[0].workloads[0].gpu_memory"]
     assert found[0].fix
+
+
+def test_pods_that_meet_on_a_time_sliced_instance_share_its_memory(make_plan: PlanMaker) -> None:
+    cut = pool("cut", "a2-ultragpu-1g", sharing={"mode": "mig", "layout": {"1g.10gb": 7}, "replicas": 3})
+    found = _problems(make_plan, [cut], {"name": "lab", "pool": "cut", "gpu_memory": "4GB", "replicas": 7})
+    told = [problem for problem in found if problem.path.endswith("gpu_memory")]
+    assert len(told) == 1
+    assert "may meet on one 1g.10gb on NVIDIA A100-SXM4-80GB of 3 replicas" in told[0].found
+    assert "at most 9728 MiB in all" in told[0].allowed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform.planning.node_resources import NodeResources
-from gpu_platform.planning.plan import DEFAULT_REQUEST, EnvironmentPlan, PoolPlan, TenantPlan
+from gpu_platform.planning.plan import DEFAULT_REQUEST, EnvironmentPlan, PoolPlan, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import parse_quantity
 
 QUOTA = "quota"
@@ -74,14 +74,15 @@ def _groups(tenant: TenantPlan, rooms: Sequence[NodeRoom]) -> Iterator[PodGroup]
     spent_cpu = spent_memory = 0
     for workload in tenant.workloads:
         cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
-        left[workload.resource] = left.get(workload.resource, 0) - workload.units * workload.replicas
+        resource = _offered_as(workload, rooms)
+        left[resource] = left.get(resource, 0) - workload.units * workload.replicas
         spent_cpu += cpu * workload.replicas
         spent_memory += memory * workload.replicas
         if workload.replicas:
             yield PodGroup(
                 owner=tenant.namespace,
                 name=workload.name,
-                resource=workload.resource,
+                resource=resource,
                 units=workload.units,
                 count=workload.replicas,
                 needs={workload.pool: NodeResources(cpu, memory)},
@@ -115,6 +116,12 @@ def part_of_node(room: NodeRoom, resource: str) -> NodeResources:
     gpus = sum(room.gpus_each[name] * count for name, count in room.units.items() if count)
     part = room.gpus_each[resource] / gpus
     return NodeResources(int(room.cpu_millicores * part), int(room.memory_mib * part))
+
+
+def _offered_as(workload: WorkloadPlan, rooms: Sequence[NodeRoom]) -> str:
+    """Return the resource of its pool that a workload holds; a device class of the stack's own selects of them."""
+    room = next(room for room in rooms if room.pool == workload.pool)
+    return workload.resource if workload.resource in room.units else next(iter(room.units), workload.resource)
 
 
 def _granted(tenant: TenantPlan, rooms: Sequence[NodeRoom]) -> dict[str, int]:
