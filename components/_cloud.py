@@ -25,6 +25,8 @@ class EksOutputs:
     all_subnet_ids: pulumi.Output[list[str]]
     """Private subnets of all zones, for pools that name none."""
     cluster_security_group_id: pulumi.Output[str]
+    security_groups: tuple[str, ...]
+    """Ids of the groups that nodes carry beside the cluster's own."""
     efa_security_group_id: pulumi.Output[str] | None
     node_role_arn: pulumi.Output[str]
     node_role_name: pulumi.Output[str]

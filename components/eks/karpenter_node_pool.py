@@ -56,7 +56,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
     def _create_node_class(
         self, plan: KarpenterPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
     ) -> k8s.apiextensions.CustomResource:
-        groups = [cluster.cluster_security_group_id]
+        groups = [cluster.cluster_security_group_id, *cluster.security_groups]
         if plan.efa and cluster.efa_security_group_id is not None:
             groups.append(cluster.efa_security_group_id)
         opts.protect = plan.protect

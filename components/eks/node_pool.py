@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_aws as aws
@@ -59,16 +60,16 @@ class EksNodePool(pulumi.ComponentResource):
     def _create_launch_template(
         self, name: str, plan: EksPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
     ) -> aws.ec2.LaunchTemplate:
-        groups = [cluster.cluster_security_group_id]
-        if cluster.efa_security_group_id is not None:
-            groups.append(cluster.efa_security_group_id)
+        groups: list[pulumi.Input[str]] = [cluster.cluster_security_group_id, *cluster.security_groups]
+        efa = [cluster.efa_security_group_id] if cluster.efa_security_group_id is not None else []
         return aws.ec2.LaunchTemplate(
             name,
             image_id=plan.ami,
             instance_type=plan.instance_type,
-            # Security groups of the template itself would exclude interfaces with their own; a template with
-            # neither gets the cluster's group from EKS.
-            network_interfaces=[_network_interface(one, groups) for one in plan.interfaces] or None,
+            # Groups of the template itself would exclude interfaces with their own. One without any gets the
+            # cluster's group from EKS, and no other.
+            network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
+            vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
             block_device_mappings=[_block_device(one) for one in plan.block_devices],
             placement=_placement(plan),
             instance_market_options=_market(plan),
@@ -157,7 +158,7 @@ def _encoded(text: str) -> str:
 
 
 def _network_interface(
-    interface: NetworkInterface, security_groups: list[pulumi.Output[str]]
+    interface: NetworkInterface, security_groups: Sequence[pulumi.Input[str]]
 ) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
     """No subnet: EKS and the Auto Scaling group choose among the node group's."""
     return aws.ec2.LaunchTemplateNetworkInterfaceArgs(

@@ -76,6 +76,7 @@ def _eks_cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
         "cluster_name": cluster.name,
         "region": cluster.region,
         "vpc": cluster.create.vpc.cidr if cluster.create is not None else NOTHING,
+        "security_groups": _listed(cluster.security_groups),
     }
 
 

@@ -17,6 +17,7 @@ IamPrincipal = Annotated[
     ),
 ]
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
+SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
@@ -75,6 +76,10 @@ class EksCluster(SpecModel):
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
+    security_groups: Annotated[tuple[SecurityGroupId, ...], Field(max_length=3)] = ()
+    """Without `create`: groups that nodes carry beside the cluster's own. Where the nodes that are there carry
+    one of their own instead, as those of terraform-aws-eks do, pods here reach nothing there without it, not even
+    DNS."""
 
 
 class Exclusion(SpecModel):

@@ -152,6 +152,13 @@ def test_a_new_kubernetes_version_rolls_the_nodes_of_eks_but_those_of_an_own_ima
     assert changes(eks(older, **own), eks(newer, **own)) == ()
 
 
+def test_further_security_groups_of_the_nodes_roll_them() -> None:
+    wider = dataclasses.replace(EKS, security_groups=("sg-0a1b2c3d",))
+    assert what(eks(), eks(wider)) == ("rolled", ["cluster.security_groups"])
+    of_karpenter = on_cloud(environment({"train": 4}), wider, train=KARPENTER)
+    assert what(karpenter(), of_karpenter) == ("rolled", ["cluster.security_groups"])
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -99,6 +99,12 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             "subnets only for a cluster that is there: a new one has its own VPC",
             "remove subnets, or create",
         )
+    if cluster.security_groups:
+        problems.at("security_groups").add(
+            "security_groups together with create",
+            "security_groups only for a cluster that is there: all nodes of a new one carry the cluster's own",
+            "remove security_groups, or create",
+        )
 
 
 def _check_kubernetes(
@@ -172,6 +178,7 @@ def plan_eks_cluster(
         role_prefix=cluster.name[:ROLE_PREFIX].rstrip("-"),
         create=created,
         subnets=dict(cluster.subnets or {}),
+        security_groups=cluster.security_groups,
         zones=zones,
         efa=efa,
         node_policies=_node_policies(cluster),

@@ -240,6 +240,8 @@ class EksClusterPlan:
     create: CreateEksPlan | None
     subnets: Mapping[str, str]
     """Of a cluster that is there: subnet by zone, as the stack says; a zone that is not here is looked up."""
+    security_groups: tuple[str, ...]
+    """Of a cluster that is there: ids of the groups that nodes carry beside the cluster's own."""
     zones: tuple[str, ...]
     """Every zone that some pool names, sorted."""
     efa: bool

@@ -38,6 +38,7 @@ def _placement_group(name: str, inputs: Inputs) -> list[Call]:
 
 _TEMPLATE: Table = {
     ("LaunchTemplateInstanceNetworkInterfaceSpecificationRequest", "securityGroups"): Spelt("Groups"),
+    ("RequestLaunchTemplateData", "vpcSecurityGroupIds"): Spelt("SecurityGroupIds"),
     ("RequestLaunchTemplateData", "updateDefaultVersion"): ProvidersOwn("a later ModifyLaunchTemplate"),
 }
 

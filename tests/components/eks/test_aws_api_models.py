@@ -16,7 +16,11 @@ from tests.components.eks.aws_requests import requests_of
 from tests.components.eks.conftest import CREATED, EXISTING, record_eks
 from tests.components.eks.pool_forms import FORMS
 
-CLUSTERS = {"created": CREATED, "existing": EXISTING}
+CLUSTERS = {
+    "created": CREATED,
+    "existing": EXISTING,
+    "existing-with-groups": {**EXISTING, "security_groups": ["sg-0a1b2c3d4e5f60718"]},
+}
 
 
 def of_aws(recorded: Recorded) -> list[ResourceRecord]:

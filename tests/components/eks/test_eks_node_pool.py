@@ -146,6 +146,23 @@ def test_instances_volumes_and_interfaces_carry_the_names_of_stack_and_pool() ->
         }
 
 
+NODES_GROUP = "sg-0a1b2c3d4e5f60718"
+
+
+def test_nodes_carry_the_security_groups_that_the_stack_adds_beside_the_clusters_own() -> None:
+    cluster = {**EXISTING, "security_groups": [NODES_GROUP]}
+
+    def template(form: str) -> dict[str, Any]:
+        return dict(record_eks(FORMS[form], cluster=cluster).one("LaunchTemplate", "train").inputs)
+
+    plain = template("g6e-on-demand")
+    assert (len(plain["vpcSecurityGroupIds"]), plain["vpcSecurityGroupIds"][-1]) == (2, NODES_GROUP)
+    with_efa = template("p5-block")
+    assert "vpcSecurityGroupIds" not in with_efa
+    for interface in with_efa["networkInterfaces"]:
+        assert (len(interface["securityGroups"]), interface["securityGroups"][1]) == (3, NODES_GROUP)
+
+
 def test_what_a_pool_is_made_of_carries_its_name() -> None:
     made = of_pools(record_eks(FORMS["p4de-placed"]))
     assert len(made) == 3

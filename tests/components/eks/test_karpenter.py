@@ -363,6 +363,12 @@ def test_the_controllers_policy_names_the_role_of_its_nodes_its_queue_and_their_
     assert resources[("kms:CreateGrant",)] == DISK_KEY
 
 
+def test_karpenters_nodes_carry_the_security_groups_that_the_stack_adds() -> None:
+    cluster = {**EXISTING, "security_groups": ["sg-0a1b2c3d4e5f60718"]}
+    spec = record_eks(DEVELOP, cluster=cluster).one("EC2NodeClass", "develop").inputs["spec"]
+    assert {"id": "sg-0a1b2c3d4e5f60718"} in spec["securityGroupSelectorTerms"]
+
+
 def test_nodes_get_the_ids_of_what_is_there(up: tuple[Recorded, MotoCloud]) -> None:
     recorded, cloud = up
     spec = recorded.one("EC2NodeClass", "train").inputs["spec"]

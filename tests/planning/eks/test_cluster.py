@@ -100,6 +100,12 @@ def test_subnets_belong_to_a_cluster_that_is_there() -> None:
     assert "subnets together with create" in found["cluster.subnets"]
 
 
+def test_further_security_groups_are_for_a_cluster_that_is_there() -> None:
+    found = problems(created(security_groups=["sg-0a1b2c3d4e5f60718"]))
+    assert "only for a cluster that is there" in found["cluster.security_groups"]
+    assert cloud(eks(security_groups=["sg-0a1b2c3d4e5f60718"])).security_groups == ("sg-0a1b2c3d4e5f60718",)
+
+
 def test_subnets_that_are_given_name_every_zone_that_pools_name() -> None:
     found = problems(eks(subnets={"us-east-2a": "subnet-0a1b2c3d"}), {**SERVE, "zones": ["us-east-2b"]})
     assert "no subnet in us-east-2b, where pool serve is" in found["cluster.subnets"]
