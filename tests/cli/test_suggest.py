@@ -79,7 +79,10 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         ("{}", "workloads: found nothing"),
         ("workloads: [{name: a}]", "workloads[0].gpu_memory: found nothing"),
         (f"workloads: [{_ONE}, latency: low}}]", "workloads[0].latency: found unknown key 'latency'"),
-        (f"workloads: [{_ONE}, compute: 20}}]", "found 20; allowed: a number above 0, at most 1. Fix: write 0.2 for 20 %"),
+        (
+            f"workloads: [{_ONE}, compute: 20}}]",
+            "found 20; allowed: a number above 0, at most 1. Fix: write 0.2 for 20 %",
+        ),
         (f"workloads: [{_ONE}, compute: 0}}]", "workloads[0].compute: found 0"),
         (f"workloads: [{_ONE}, objective: fast}}]", "one of latency, throughput"),
         (f"workloads: [{_ONE.replace('4GB', '4')}}}]", "workloads[0].gpu_memory: found 4"),
