@@ -10,13 +10,13 @@ import pulumi_aws as aws
 
 from components._cloud import EksOutputs
 from components._options import inside
-from gpu_platform.planning.eks.plan import BlockDevice, ClusterAccess, EksPoolPlan, NetworkInterface
+from components.eks.launch_template import block_device, metadata_options, tag_specifications
+from gpu_platform.planning.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.eks.user_data import write_user_data
 from gpu_platform.planning.plan import PoolPlan
 
 # EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
-_TAGGED = ("instance", "volume", "network-interface")
 # Autoscalers, and EKS at the end of a capacity block, set the size.
 _LEFT_ALONE = ["scalingConfig.desiredSize"]
 # Of a pool that names no zones: one that another pool brings to the VPC is no reason to replace it.
@@ -70,20 +70,13 @@ class EksNodePool(pulumi.ComponentResource):
             # cluster's group from EKS, and no other.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
             vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
-            block_device_mappings=[_block_device(one) for one in plan.block_devices],
+            block_device_mappings=[block_device(one) for one in plan.block_devices],
             placement=_placement(plan),
             instance_market_options=_market(plan),
             capacity_reservation_specification=_reservation(plan),
-            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-                http_endpoint="enabled",
-                http_tokens="required",
-                http_put_response_hop_limit=plan.metadata_hop_limit,
-            ),
+            metadata_options=metadata_options(plan.metadata_hop_limit),
             user_data=_user_data(plan, cluster),
-            tag_specifications=[
-                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**cluster.tags, **plan.tags})
-                for kind in _TAGGED
-            ],
+            tag_specifications=tag_specifications({**cluster.tags, **plan.tags}),
             tags=plan.tags,
             update_default_version=True,
             opts=opts,
@@ -168,21 +161,6 @@ def _network_interface(
         security_groups=security_groups,
         associate_public_ip_address="false",
         delete_on_termination="true",
-    )
-
-
-def _block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
-    return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-        device_name=device.device_name,
-        ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-            volume_size=device.size_gib,
-            volume_type=device.volume_type,
-            iops=device.iops,
-            throughput=device.throughput_mibps,
-            encrypted="true",
-            kms_key_id=device.kms_key,
-            delete_on_termination="true",
-        ),
     )
 
 

@@ -10,9 +10,8 @@ import pulumi_aws as aws
 from components._cloud import EksOutputs
 from components._options import inside
 from components.eks.iam import pod_role
+from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from gpu_platform.planning.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
-
-_TAGGED = ("instance", "volume", "network-interface")
 
 
 class EksSystem(pulumi.ComponentResource):
@@ -82,26 +81,9 @@ class EksSystem(pulumi.ComponentResource):
         after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes)
         template = aws.ec2.LaunchTemplate(
             name,
-            block_device_mappings=[
-                aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-                    device_name=pool.disk.device_name,
-                    ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                        volume_size=pool.disk.size_gib,
-                        volume_type=pool.disk.volume_type,
-                        encrypted="true",
-                        delete_on_termination="true",
-                    ),
-                )
-            ],
-            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-                http_endpoint="enabled",
-                http_tokens="required",
-                http_put_response_hop_limit=pool.metadata_hop_limit,
-            ),
-            tag_specifications=[
-                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**plan.tags, "Name": name})
-                for kind in _TAGGED
-            ],
+            block_device_mappings=[block_device(pool.disk)],
+            metadata_options=metadata_options(pool.metadata_hop_limit),
+            tag_specifications=tag_specifications({**plan.tags, "Name": name}),
             update_default_version=True,
             opts=after,
         )
