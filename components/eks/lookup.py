@@ -48,6 +48,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
             for name, needed in wanted_addons(plan).items()
         },
         subnets=_look_up_subnets(plan, vpc_id, opts),
+        all_subnets=_look_up_all_subnets(plan, vpc_id, opts),
     ).apply(partial(_checked, plan))
     cluster = pulumi.Output.all(found, looked_up).apply(_second)
     return ExistingEks(
@@ -58,7 +59,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
         vpc_id=cluster.vpc_config.vpc_id,
         cluster_security_group_id=cluster.vpc_config.cluster_security_group_id,
         subnet_ids={zone: found.apply(partial(_subnet_in, zone)) for zone in plan.zones},
-        all_subnet_ids=_look_up_all_subnets(plan, vpc_id, opts),
+        all_subnet_ids=found.apply(_all_subnets),
     )
 
 
@@ -77,7 +78,7 @@ def _look_up_subnets(
 def _look_up_all_subnets(
     plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
 ) -> pulumi.Output[list[str]]:
-    if plan.subnets:
+    if plan.subnets or not plan.anywhere:
         return pulumi.Output.from_input(list(plan.subnets.values()))
     return _tagged_subnets(vpc_id, opts)
 
@@ -116,6 +117,7 @@ def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:
         authentication_mode=facts["authentication_mode"],
         vpc_cni=facts["addons"].get(VPC_CNI),
         subnets={zone: tuple(ids) for zone, ids in facts["subnets"].items()},
+        all_subnets=tuple(facts["all_subnets"]),
     )
     problems = check_looked_up(found, plan)
     if problems:
@@ -125,6 +127,10 @@ def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:
 
 def _second(both: Sequence[Any]) -> Any:  # noqa: ANN401 - the SDK's result type; its attributes are lifted
     return both[1]
+
+
+def _all_subnets(found: LookedUpEks) -> list[str]:
+    return list(found.all_subnets)
 
 
 def _subnet_in(zone: str, found: LookedUpEks) -> str:

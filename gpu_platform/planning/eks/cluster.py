@@ -180,6 +180,7 @@ def plan_eks_cluster(
         subnets=dict(cluster.subnets or {}),
         security_groups=cluster.security_groups,
         zones=zones,
+        anywhere=any(not cloud.zones for cloud in clouds),
         efa=efa,
         node_policies=_node_policies(cluster),
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,

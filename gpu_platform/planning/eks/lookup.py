@@ -27,6 +27,8 @@ class LookedUpEks:
     """Version of the VPC CNI add-on; None: not known, or no EKS add-on."""
     subnets: Mapping[str, tuple[str, ...]]
     """By zone: the subnets that carry the tag, or the one that the stack names."""
+    all_subnets: tuple[str, ...]
+    """The same of all zones; empty, too, where no pool asks for them."""
 
 
 def wanted_addons(plan: EksClusterPlan) -> Mapping[str, str]:
@@ -60,6 +62,12 @@ def check_looked_up(found: LookedUpEks, plan: EksClusterPlan) -> list[Problem]:
         )
     for zone in plan.zones:
         _check_subnets(zone, found.subnets.get(zone, ()), problems.at("subnets"))
+    if plan.anywhere and not found.all_subnets:
+        problems.at("subnets").add(
+            f"no subnet with the tag {SUBNET_TAG}=1 in the cluster's VPC",
+            "a private subnet at least for pools that name no zones",
+            "write subnets: {<zone>: subnet-...}, or tag the cluster's private subnets",
+        )
     return problems.found
 
 

@@ -244,6 +244,8 @@ class EksClusterPlan:
     """Of a cluster that is there: ids of the groups that nodes carry beside the cluster's own."""
     zones: tuple[str, ...]
     """Every zone that some pool names, sorted."""
+    anywhere: bool
+    """Whether some pool names no zone, and so takes the subnets of all."""
     efa: bool
     """Whether some pool has EFA: then the EFA security group and the EFA device plugin are needed."""
     node_policies: tuple[str, ...]

@@ -74,10 +74,17 @@ def test_pools_get_the_subnet_of_their_zone_and_the_groups_of_the_cluster() -> N
     made, found = look_up(plan(), answers())
     assert found["name"] == "ml"
     assert found["subnets"] == {ZONE: "subnet-b"}
-    assert found["every"] == ["subnet-a", "subnet-b"]
+    assert found["every"] == []
     assert found["group"] == "sg-c1u5te2"
     assert found["services"] == "10.100.0.0/16"
     assert [group["vpcId"] for group in made.of("SecurityGroup")] == ["vpc-1"]
+
+
+def test_pools_that_name_no_zone_get_the_private_subnets_of_all() -> None:
+    _, found = look_up(plan({"machine_type": "g6e.12xlarge", "workload": "inference"}), answers())
+    assert found["every"] == ["subnet-a", "subnet-b"]
+    with pytest.raises(pulumi.RunError, match="a private subnet at least"):
+        look_up(plan({"machine_type": "g6e.12xlarge", "workload": "inference"}), answers(subnets={}))
 
 
 def test_subnets_that_the_stack_names_are_not_looked_up() -> None:

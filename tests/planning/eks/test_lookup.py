@@ -17,6 +17,7 @@ GOOD = LookedUpEks(
     authentication_mode="API",
     vpc_cni="v1.20.4-eksbuild.2",
     subnets={ZONE: ("subnet-0a1b2c3d",)},
+    all_subnets=("subnet-0a1b2c3d",),
 )
 EFA = {**TRAIN, "zones": [ZONE]}
 
@@ -79,8 +80,18 @@ def test_a_zone_with_several_private_subnets_is_a_problem_that_names_them() -> N
     assert "subnets: {us-east-2a: subnet-...}" in found["cluster.subnets"]
 
 
+def test_pools_that_name_no_zone_need_a_private_subnet_somewhere() -> None:
+    nowhere = replace(GOOD, subnets={}, all_subnets=())
+    assert "pools that name no zones" in found_problems(nowhere, needed(SERVE))["cluster.subnets"]
+    assert found_problems(replace(nowhere, subnets=GOOD.subnets), needed(EFA)) == {}
+
+
 def test_all_problems_come_together() -> None:
     bad = LookedUpEks(
-        kubernetes="1.30", authentication_mode="CONFIG_MAP", vpc_cni="v1.12.0-eksbuild.1", subnets={ZONE: ()}
+        kubernetes="1.30",
+        authentication_mode="CONFIG_MAP",
+        vpc_cni="v1.12.0-eksbuild.1",
+        subnets={ZONE: ()},
+        all_subnets=(),
     )
-    assert len(check_looked_up(bad, needed(EFA, KARPENTER, kubernetes="1.34"))) == 5
+    assert len(check_looked_up(bad, needed(EFA, KARPENTER, kubernetes="1.34"))) == 6
