@@ -32,7 +32,7 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def parse_memory_mib(value: str) -> int:
-    """Return the MiB, rounded up, of an amount such as `10GB`, `10Gi` or `512MiB`; raises ValueError without a unit."""
+    """Return the MiB, rounded up, of `10GB`, `10Gi` or `512MiB`; raises ValueError without a unit."""
     text = value.removesuffix("B")
     if not text or text[-1].isdigit() or text[-1] in "num":
         raise ValueError(f"not an amount of memory with its unit: {value!r}")

@@ -199,7 +199,7 @@ class Pool(SpecModel):
     usd_per_hour: Annotated[float, Field(gt=0)] | None = None
     """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; measured ones go before."""
+    """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; a measured one wins."""
 
     @property
     def sharing(self) -> Sharing:
