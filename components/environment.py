@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.cluster import Cluster
+from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
 from components.monitoring import Monitoring
 from components.node_pool import NodePool
@@ -58,6 +59,8 @@ def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
     pools = make_pools(on_cluster)
     operator = GpuOperator("gpu-operator", plan.operator, on_cluster)
     platform: list[pulumi.Resource] = [priorities, *pools, operator]
+    if plan.device_classes:
+        DeviceClasses("device-classes", plan.device_classes, on_cluster)
     after_operator = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[operator])
     if plan.monitoring is not None:
         Monitoring("monitoring", plan.monitoring, after_operator)

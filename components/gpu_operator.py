@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -17,8 +20,8 @@ CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 class GpuOperator(pulumi.ComponentResource):
     """The operator's namespace, its content-hashed ConfigMaps, and the operator itself.
 
-    On a real cluster a Helm release, which makes the ClusterPolicy; in the sandbox the ClusterPolicy object, from
-    the same values, for the simulated operator to read.
+    On a real cluster a Helm release, which makes the ClusterPolicy, or with DRA the GPUCluster; in the sandbox
+    that object, from the same values, for the simulated operator to read.
 
     Outputs: `release` (the operator's version), `namespace`.
     """
@@ -33,11 +36,18 @@ class GpuOperator(pulumi.ComponentResource):
         configs = self._create_configs(args, in_namespace)
         if args.quota is not None:
             configs.append(self._admit_priority_classes(args.namespace, args.quota, in_namespace))
-        ready = pulumi.ResourceOptions(parent=self, depends_on=configs)
-        if args.install == "helm":
-            self._install_chart(args, ready)
-        else:
-            self._create_cluster_policy(args, ready)
+        ready = pulumi.ResourceOptions(parent=self, depends_on=[namespace, *configs])
+        match args.install:
+            case "helm":
+                self._install_chart(args, ready)
+            case "cluster-policy":
+                self._create_object(
+                    "nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, args.cluster_policy, ready
+                )
+            case "gpu-cluster":
+                self._create_object(
+                    "nvidia.com/v1alpha1", "GPUCluster", names.GPU_CLUSTER, args.gpu_cluster, ready
+                )
         self.release = pulumi.Output.from_input(args.release)
         self.namespace = namespace.metadata.name
         self.register_outputs({"release": self.release, "namespace": self.namespace})
@@ -54,7 +64,9 @@ class GpuOperator(pulumi.ComponentResource):
         )
 
     def _create_configs(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        configs: list[pulumi.Resource] = [GpuSharing("gpu-sharing", args.device_plugin_config, opts)]
+        configs: list[pulumi.Resource] = []
+        if args.device_plugin_config is not None:
+            configs.append(GpuSharing("gpu-sharing", args.device_plugin_config, opts))
         if args.mig_config is not None:
             configs.append(MigLayout("mig-layout", args.mig_config, opts))
         if args.metrics_config is not None:
@@ -104,12 +116,14 @@ class GpuOperator(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _create_cluster_policy(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> None:
+    def _create_object(
+        self, api_version: str, kind: str, name: str, spec: Mapping[str, Any], opts: pulumi.ResourceOptions
+    ) -> None:
         k8s.apiextensions.CustomResource(
-            names.CLUSTER_POLICY,
-            api_version="nvidia.com/v1",
-            kind="ClusterPolicy",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=names.CLUSTER_POLICY),
-            spec=args.cluster_policy,
+            name,
+            api_version=api_version,
+            kind=kind,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+            spec=spec,
             opts=opts,
         )

@@ -36,7 +36,7 @@ class Monitoring(pulumi.ComponentResource):
                 name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
             ),
             spec={
-                "selector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
+                "selector": {"matchLabels": {"app": args.exporter}},
                 "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
                 # The exporter's own pod and namespace labels name the workload that holds the GPU: keep them.
                 "endpoints": [{"port": "gpu-metrics", "interval": args.interval, "honorLabels": True}],

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import inside
+from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.content import content_hash
 from gpu_platform.planning.plan import PoolPlan, ValidationPlan
@@ -23,6 +24,7 @@ _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _PORT = 8080
+_CLAIM = "every-gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +55,21 @@ class NodeValidation(pulumi.ComponentResource):
             args.validation.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=args.validation.namespace,
-                labels={"pod-security.kubernetes.io/enforce": args.validation.pod_security},
+                labels={
+                    "pod-security.kubernetes.io/enforce": args.validation.pod_security,
+                    **({names.ADMIN_ACCESS_LABEL: "true"} if args.validation.claims_devices else {}),
+                },
             ),
             opts=inside(self, opts),
         )
         self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         account = self._create_account()
+        if args.validation.claims_devices:
+            account.append(
+                claim_template(
+                    _CLAIM, args.validation.namespace, every_gpu(), self._inside, logical_name=f"validate-{_CLAIM}"
+                )
+            )
         self._agent = self._create_config(
             "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
         )
@@ -148,10 +159,16 @@ class NodeValidation(pulumi.ComponentResource):
 
     def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:
         access = pool.software.gpu_access
+        claims = [_CLAIM] if access.claim else []
         driver_volumes, driver_mounts, driver_env = _driver_of_host(access.driver_dir)
         return k8s.core.v1.PodSpecArgs(
             service_account_name=_ACCOUNT,
             runtime_class_name=access.runtime_class,
+            resource_claims=[
+                k8s.core.v1.PodResourceClaimArgs(name=claim, resource_claim_template_name=claim)
+                for claim in claims
+            ]
+            or None,
             node_selector=pool.node_selector,
             # A node that is not well is the one to look at.
             tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
@@ -199,7 +216,9 @@ class NodeValidation(pulumi.ComponentResource):
                         timeout_seconds=3,
                     ),
                     resources=k8s.core.v1.ResourceRequirementsArgs(
-                        requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "256Mi"}
+                        requests={"cpu": "50m", "memory": "64Mi"},
+                        limits={"memory": "256Mi"},
+                        claims=[k8s.core.v1.ResourceClaimArgs(name=claim) for claim in claims] or None,
                     ),
                     security_context=_security(privileged=access.privileged),
                     volume_mounts=[

@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import inside
+from components.device_claims import claim_template, of_team
 from gpu_platform import names
 from gpu_platform.planning.plan import Subject, TenantPlan, WorkloadPlan
 
@@ -34,6 +35,15 @@ class Tenant(pulumi.ComponentResource):
         guards = [*self._create_quotas(), self._create_limits()]
         self._create_access()
         self._create_network_policies()
+        for claim in args.claims:
+            template = claim_template(
+                claim.name,
+                args.namespace,
+                of_team(claim),
+                self._inside,
+                logical_name=self._logical(claim.name),
+            )
+            guards.append(template)
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
             self._create_workload(workload, guarded)
@@ -105,6 +115,7 @@ class Tenant(pulumi.ComponentResource):
             (["policy"], ["poddisruptionbudgets"], _WRITE),
             (["autoscaling"], ["horizontalpodautoscalers"], _WRITE),
             (["batch"], ["jobs", "cronjobs"], _WRITE),
+            (["resource.k8s.io"], ["resourceclaims", "resourceclaimtemplates"], _WRITE),
         ]
         role = k8s.rbac.v1.Role(
             self._logical("member"),
@@ -177,18 +188,16 @@ class Tenant(pulumi.ComponentResource):
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
-        resources = {
-            "cpu": workload.cpu,
-            "memory": workload.memory,
-            workload.resource: str(workload.units),
-            **workload.network,
-        }
         container = k8s.core.v1.ContainerArgs(
             name=workload.name,
             image=workload.image,
             command=list(workload.command) or None,
             # Requests equal limits: extended resources demand it, and the pod is Guaranteed.
-            resources=k8s.core.v1.ResourceRequirementsArgs(requests=resources, limits=resources),
+            resources=k8s.core.v1.ResourceRequirementsArgs(
+                requests=workload.requests,
+                limits=workload.requests,
+                claims=[k8s.core.v1.ResourceClaimArgs(name=claim) for claim in workload.claims] or None,
+            ),
             security_context=k8s.core.v1.SecurityContextArgs(
                 allow_privilege_escalation=False,
                 capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
@@ -217,6 +226,11 @@ class Tenant(pulumi.ComponentResource):
                             )
                             for toleration in workload.tolerations
                         ],
+                        resource_claims=[
+                            k8s.core.v1.PodResourceClaimArgs(name=claim, resource_claim_template_name=claim)
+                            for claim in workload.claims
+                        ]
+                        or None,
                         automount_service_account_token=False,
                         containers=[container],
                     ),

@@ -59,11 +59,24 @@ MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
+DRA_DRIVER: Final = "gpu.nvidia.com"
+GPU_CLUSTER: Final = "gpu-cluster"  # the one GPUCluster object's name, which its definition demands
+GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
+MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
+DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
+DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
+ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"  # of namespaces whose claims may share devices
+
 # -- GKE --------------------------------------------------------------------------------------------------
 GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_PARTITION_SIZE_LABEL: Final = "cloud.google.com/gke-gpu-partition-size"
 GKE_SHARING_STRATEGY_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
 GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+
+
+def quota_key(resource: str) -> str:
+    """Return what a ResourceQuota calls an extended resource, or a device class, whose name has no slash."""
+    return f"requests.{resource}" if "/" in resource else resource + DEVICE_QUOTA_SUFFIX
 
 
 def mig_resource(profile: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from gpu_platform.catalog import Catalog, MachineType
 
 VERSION: Final = 1
+RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
 MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
 
 MigLayout = Mapping[str, int]  # instances by MIG profile; empty: no instances
@@ -77,13 +78,16 @@ class NodeExpectation:
 
     `allocatable` holds every `nvidia.com/*` resource and its count (any other one is unexpected); `taints`
     are in the form of the API. `sources` says where an expectation comes from, by resource name, label key
-    or taint key.
+    or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
+    `mig_profiles` beside them; None: it publishes nothing for the node.
     """
 
     pool: str
     allocatable: Mapping[str, int]
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, str]] = ()
+    gpu_devices: int | None = None
+    mig_profiles: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

@@ -238,6 +238,7 @@ class OperatorRelease(Fact):
     device_plugin: str
     mig_manager: str
     dcgm_exporter: str
+    gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
     source: Source
 
 

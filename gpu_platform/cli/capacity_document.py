@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.proof import PodsOnNode
 from gpu_platform.planning.capacity.report import CapacityReport, Honoured
@@ -36,7 +37,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
         for name, count in pool.units_desired.items():
             offered[name] = offered.get(name, 0) + count
     granted = {
-        name: sum(int(tenant.quota.get(f"requests.{name}", "0")) for tenant in plan.tenants) for name in offered
+        name: sum(int(tenant.quota.get(names.quota_key(name), "0")) for tenant in plan.tenants) for name in offered
     }
     lines = zip(plan.pools, plan.cost.pools, report.uses, strict=True)
     return {

@@ -36,8 +36,9 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
     """Weigh the shares of a pool's resources by the physical GPUs that they are cut of."""
-    whole = sum(offer.gpus for offer in pool.resources)
-    return sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources)
+    whole = pool.gpus_per_node
+    # With DRA a GPU is offered whole and in instances: together they are never more than the GPU.
+    return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
 def plan_cost(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> CostPlan:

@@ -7,11 +7,11 @@ from typing import Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.plan import PoolPlan, ResourceOffer, SharingPlan, Taint
+from gpu_platform.planning.plan import DeviceOffer, PoolPlan, ResourceOffer, SharingPlan, Taint
 from gpu_platform.planning.sharing import layout_of_gpu
 from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import Operator
-from validators.expectations import Expectations, NodeExpectation, expectations_for_machine
+from validators.expectations import RESOURCE_SLICES, Expectations, NodeExpectation, expectations_for_machine
 
 
 def hardware_expectations(
@@ -58,6 +58,7 @@ def node_expectation(
     resources: tuple[ResourceOffer, ...],
     labels: Mapping[str, str],
     taints: tuple[Taint, ...],
+    devices: tuple[DeviceOffer, ...],
 ) -> NodeExpectation:
     """Return what a pool's `v1/Node` objects should say once whoever offers its GPUs has done the work."""
     of_machine = f"machine type {machine.name} ({machine.source})"
@@ -69,7 +70,7 @@ def node_expectation(
         expected |= of_gke
         sources |= dict.fromkeys(of_gke, f"{of_sharing} on {of_machine}")
     # Feature discovery is an operand. Single renames the product and counts instances, not GPUs.
-    if software.operands and sharing.mig_strategy != "single":
+    if software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.replicas > 1 and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = product_label + ("-SHARED" if unrenamed else "")
         expected[names.GPU_COUNT_LABEL] = str(machine.gpu_count)
@@ -79,10 +80,15 @@ def node_expectation(
         sources[names.MIG_STATE_LABEL] = of_sharing
     return NodeExpectation(
         pool=pool,
-        allocatable={offer.name: offer.per_node for offer in resources},
+        # With DRA a node has no extended resources: those of a device plugin would be the same GPUs again.
+        allocatable={} if devices else {offer.name: offer.per_node for offer in resources},
+        gpu_devices=machine.gpu_count if devices else None,
+        mig_profiles=tuple(device.profile for device in devices if device.profile is not None),
         labels=expected,
         taints=tuple({"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints),
-        sources=sources | {offer.name: f"{of_sharing} on {machine.gpu_count} GPUs" for offer in resources},
+        sources=sources
+        | {offer.name: f"{of_sharing} on {machine.gpu_count} GPUs" for offer in resources}
+        | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )
 
 

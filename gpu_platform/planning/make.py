@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
+from gpu_platform.planning.claims import plan_device_class
 from gpu_platform.planning.cost import plan_cost
+from gpu_platform.planning.dra import check_dra, dra_decisions
 from gpu_platform.planning.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.expectations import validation_pod_security
 from gpu_platform.planning.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.gpu_memory import check_gpu_memory
 from gpu_platform.planning.monitoring import metrics_config_map, plan_monitoring
+from gpu_platform.planning.offers import offers_of
 from gpu_platform.planning.operator import check_host_paths, check_operator, cluster_version, plan_operator
 from gpu_platform.planning.plan import (
     ClusterPlan,
@@ -26,6 +29,7 @@ from gpu_platform.planning.plan import (
 from gpu_platform.planning.pools import check_driver, check_pool, plan_pool
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing_configs import PoolShare, pool_shares
+from gpu_platform.planning.team_claims import check_device_classes
 from gpu_platform.planning.tenants import (
     check_priorities,
     check_quotas,
@@ -91,6 +95,8 @@ def _check_shares(
         for place, node in enumerate(pool.nodes.names or ())
     ]
     check_unique("node", named, problems, field="")
+    kubernetes = cluster_version(cluster) if cluster is not None else None
+    check_dra(shares, cluster, kubernetes, operator, catalog, problems)
     for share in shares:
         here = problems.at(share.path)
         check_pool(share.pool, cluster, operator, catalog, here, share)
@@ -115,14 +121,18 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
         for share in shares
     )
     priorities = priority_values(spec.priorities)
+    offers = offers_of(pools, spec.device_classes, catalog)
+    check_device_classes(spec.device_classes, offers, problems.at("device_classes"))
     _check_teams_alone(spec, problems)
     for index, team in enumerate(spec.teams):
-        check_team(team, pools, priorities, problems.at(f"teams[{index}]"))
+        check_team(team, offers, priorities, problems.at(f"teams[{index}]"))
     teams = [(f"teams[{index}]", team) for index, team in enumerate(spec.teams)]
-    check_quotas(teams, pools, spec.overcommit, problems)
+    check_quotas(teams, offers, spec.overcommit, problems)
     check_gpu_memory(teams, pools, catalog, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
+    if any(pool.devices for pool in pools):
+        decisions += dra_decisions(pools, cluster_version(spec.cluster))
     metrics = metrics_config_map(spec.monitoring)
     units: dict[str, int] = {}
     for team in spec.teams:
@@ -135,16 +145,20 @@ def make_environment_plan(spec: Environment, stack: str, catalog: Catalog) -> En
         operator=plan_operator(spec, pools, shares, metrics, catalog, decisions),
         pools=pools,
         priority_classes=plan_priority_classes(spec.priorities),
+        device_classes=tuple(
+            plan_device_class(name, declared, catalog) for name, declared in spec.device_classes.items()
+        ),
         tenants=tuple(
-            plan_tenant(team, stack, pools, priorities, catalog.images[PAUSE_IMAGE].reference, decisions)
+            plan_tenant(team, stack, offers, priorities, catalog.images[PAUSE_IMAGE].reference, decisions)
             for team in spec.teams
         ),
-        monitoring=plan_monitoring(spec.monitoring, spec.cluster, decisions),
+        monitoring=plan_monitoring(spec.monitoring, spec.cluster, pools, decisions),
         validation=ValidationPlan(
             gate=spec.validation.gate,
             timeout_seconds=parse_duration(spec.validation.timeout),
             image=catalog.images[AGENT_IMAGE].reference,
             namespace=names.VALIDATION_NAMESPACE,
+            claims_devices=any(pool.software.gpu_access.claim for pool in pools),
             pod_security=validation_pod_security(pools),
         ),
         policy=plan_policy(spec.policy),
@@ -172,16 +186,17 @@ def make_team_plan(
             f"a team that the environment does not declare itself ({', '.join(taken)})",
             "remove it from the environment's teams, or rename it",
         )
-    check_team(spec.team, environment_plan.pools, priorities, here)
+    offers = offers_of(environment_plan.pools, environment.device_classes, catalog)
+    check_team(spec.team, offers, priorities, here)
     others: list[tuple[str, Team]] = [("(environment)", team) for team in environment.teams]
     teams = [*others, ("team", spec.team)]
-    check_quotas(teams, environment_plan.pools, environment.overcommit, problems)
+    check_quotas(teams, offers, environment.overcommit, problems)
     check_gpu_memory(teams, environment_plan.pools, catalog, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     decisions: list[Decision] = []
     pause = catalog.images[PAUSE_IMAGE].reference
-    tenant = plan_tenant(spec.team, stack, environment_plan.pools, priorities, pause, decisions)
+    tenant = plan_tenant(spec.team, stack, offers, priorities, pause, decisions)
     return TeamPlan(
         kind="team",
         stack=stack,
@@ -195,7 +210,12 @@ def make_team_plan(
 
 def _team_policy(policy: Policy, environment: EnvironmentPlan) -> PolicyPlan:
     """Tell the pack what the pools offer: they are resources of another stack."""
-    offered = sorted({offer.name for pool in environment.pools for offer in pool.resources})
+    offered = sorted(
+        {
+            *(offer.name for pool in environment.pools for offer in pool.resources),
+            *(one.name for one in environment.device_classes),
+        }
+    )
     plan = plan_policy(policy)
     rule = {"resources": offered, **plan.config.get("gpu-namespace-quota", {})}
     return PolicyPlan(level=plan.level, config={**plan.config, "gpu-namespace-quota": rule})

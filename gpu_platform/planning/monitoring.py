@@ -5,9 +5,11 @@ Sources: dcgm-exporter's default counters (etc/default-counters.csv) and the DCG
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_platform import names
 from gpu_platform.planning.content import hashed_config_map
-from gpu_platform.planning.plan import AlertRule, ConfigMapPlan, Decision, MonitoringPlan
+from gpu_platform.planning.plan import AlertRule, ConfigMapPlan, Decision, MonitoringPlan, PoolPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster
 from gpu_platform.spec.operations import Monitoring
 
@@ -47,7 +49,9 @@ def metrics_config_map(monitoring: Monitoring) -> ConfigMapPlan | None:
     return hashed_config_map("dcgm-metrics", names.OPERATOR_NAMESPACE, data)
 
 
-def plan_monitoring(monitoring: Monitoring, cluster: Cluster, decisions: list[Decision]) -> MonitoringPlan | None:
+def plan_monitoring(
+    monitoring: Monitoring, cluster: Cluster, pools: Sequence[PoolPlan], decisions: list[Decision]
+) -> MonitoringPlan | None:
     """Return scraping and alerts, or None where monitoring is off; appends what was chosen to `decisions`."""
     if not monitoring.enabled:
         return None
@@ -63,6 +67,8 @@ def plan_monitoring(monitoring: Monitoring, cluster: Cluster, decisions: list[De
         )
     return MonitoringPlan(
         service_monitor=not made if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
+        # A GPUCluster's exporter has a name of its own.
+        exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
         interval=monitoring.interval,
         labels=monitoring.labels,
         alerts=_alerts(monitoring),

@@ -8,8 +8,9 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.content import as_yaml, hashed_config_map
-from gpu_platform.planning.mig_parted import Fleet, config_entries, document
+from gpu_platform.planning.content import hashed_config_map
+from gpu_platform.planning.gpu_cluster import plan_gpu_cluster
+from gpu_platform.planning.operator_configs import device_plugin_data, mig_parted_data
 from gpu_platform.planning.operator_values import (
     ConfigReference,
     Configured,
@@ -35,19 +36,11 @@ from gpu_platform.planning.plan import (
     Taint,
 )
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing import (
-    DEFAULT_KEY,
-    WHOLE_GPU_CONFIG,
-    device_plugin_config,
-    layouts_of,
-    named_key,
-)
-from gpu_platform.planning.sharing_configs import PoolShare, concrete_sharing
+from gpu_platform.planning.sharing import DEFAULT_KEY
+from gpu_platform.planning.sharing_configs import PoolShare
 from gpu_platform.planning.software import GKE_NVIDIA_DIR, node_image, node_software
 from gpu_platform.spec.cluster import Cluster, GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra, Sharing
-from gpu_platform.spec.sharing import Mig as MigSharing
 from gpu_platform.spec.stack import Environment
 
 SANDBOX_KUBERNETES = "1.36"  # what sandbox/go.mod pins
@@ -164,18 +157,28 @@ def plan_operator(
 ) -> OperatorPlan:
     """Return the operator's plan for pools that are already planned; `shares`: where their sharing comes from."""
     release = catalog.operator_releases[spec.operator.release]
+    owned = any(pool.software.driver == "operator" for pool in pools)
+    version = spec.operator.driver.version or (release.default_driver if owned else None)
+    _decide_driver(spec, pools, version, release, decisions)
+    exporter = DcgmExporter(
+        enabled=spec.monitoring.enabled,
+        config=ConfigReference(name=metrics.name) if metrics is not None else None,
+        service_monitor=Toggle(enabled=False),
+    )
+    driver = Driver(enabled=owned, version=version if owned else None)
+    daemonsets = Daemonsets(tolerations=_tolerations(pools))
+    if any(pool.sharing.mode == "dra" for pool in pools):
+        discovery = _feature_discovery(pools)
+        return plan_gpu_cluster(spec, pools, release, driver, daemonsets, exporter, metrics, discovery)
     plugin_data = device_plugin_data(spec.sharing, pools, catalog)
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, plugin_data)
     mig_data = mig_parted_data(spec.sharing, pools, shares, catalog)
     mig = hashed_config_map("mig-parted-config", names.OPERATOR_NAMESPACE, mig_data) if mig_data else None
     on_cloud = spec.cluster.provider in CLOUDS
-    owned = any(pool.software.driver == "operator" for pool in pools)
-    version = spec.operator.driver.version or (release.default_driver if owned else None)
-    _decide_driver(spec, pools, version, release, decisions)
     values = OperatorValues(
-        daemonsets=Daemonsets(tolerations=_tolerations(pools)),
+        daemonsets=daemonsets,
         host_paths=HostPaths(driver_install_dir=GKE_NVIDIA_DIR) if _installs_on_cos(spec, pools) else None,
-        driver=Driver(enabled=owned, version=version if owned else None),
+        driver=driver,
         toolkit=_toolkit(spec, pools),
         device_plugin=Configured(
             enabled=any(pool.software.device_plugin == "operator" for pool in pools),
@@ -190,11 +193,7 @@ def plan_operator(
         ),
         gfd=Toggle(enabled=True),
         dcgm=Toggle(enabled=False),
-        dcgm_exporter=DcgmExporter(
-            enabled=spec.monitoring.enabled,
-            config=ConfigReference(name=metrics.name) if metrics is not None else None,
-            service_monitor=Toggle(enabled=False),
-        ),
+        dcgm_exporter=exporter,
         node_status_exporter=Toggle(enabled=False),
     )
     shared: Mapping[str, Any] = camel_case(values)
@@ -204,6 +203,7 @@ def plan_operator(
         install="cluster-policy" if spec.cluster.provider == "sandbox" else "helm",
         # The CRD knows no empty strategy: there it is left out.
         cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "mig": {}},
+        gpu_cluster={},
         helm_values={**shared, **_feature_discovery(pools)},
         device_plugin_config=device_plugin,
         mig_config=mig,
@@ -269,62 +269,6 @@ def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
         pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),
         priority_classes=SYSTEM_PRIORITY_CLASSES,
     )
-
-
-def device_plugin_data(
-    named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
-) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: one a name, one a pool without a name, and the default."""
-    configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
-    for name, declared in named.items():
-        configs |= _named_configs(name, declared, pools, catalog)
-    for pool in pools:
-        sharing = pool.sharing
-        if sharing.device_plugin_key is not None and sharing.device_plugin_config is not None:
-            configs.setdefault(sharing.device_plugin_key, sharing.device_plugin_config)
-    return {key: as_yaml(config) for key, config in configs.items()}
-
-
-def _named_configs(
-    name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
-) -> dict[str, Mapping[str, Any]]:
-    """Return the configs of a named sharing by key, for the GPU models that there are and it speaks of."""
-    found: dict[str, Sharing] = {}
-    profiles: dict[str, set[str]] = {}
-    for model in dict.fromkeys(pool.gpu_model for pool in pools):
-        gpu = catalog.gpus[model]
-        concrete = concrete_sharing(declared, gpu, catalog)
-        if concrete is None or isinstance(concrete, Dra):
-            continue
-        key = named_key(name, declared, gpu)
-        found.setdefault(key, concrete)
-        if isinstance(concrete, MigSharing) and gpu.mig is not None:
-            cut = {profile for entry in layouts_of(concrete) for profile in entry.layout}
-            profiles.setdefault(key, set()).update(cut)
-    return {key: device_plugin_config(one, sorted(profiles.get(key, ()))) for key, one in found.items()}
-
-
-def mig_parted_data(
-    named: Mapping[str, Sharing], pools: Sequence[PoolPlan], shares: Sequence[PoolShare], catalog: Catalog
-) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to cut."""
-    managed = [pool for pool in pools if pool.sharing.mig_config is not None]
-    if not managed:
-        return {}
-    most: dict[str, int] = {}
-    for pool in managed:
-        most[pool.gpu_model] = max(pool.gpus_per_node, most.get(pool.gpu_model, 0))
-    fleets = [Fleet(catalog.gpus[model], count) for model, count in most.items()]
-    configs = {
-        name: config_entries(declared, fleets, catalog)
-        for name, declared in named.items()
-        if isinstance(declared, MigSharing)
-    }
-    for pool, share in zip(pools, shares, strict=True):
-        if share.name is None and isinstance(share.declared, MigSharing) and pool in managed:
-            fleet = Fleet(catalog.gpus[pool.gpu_model], pool.gpus_per_node)
-            configs[pool.name] = config_entries(share.declared, [fleet], catalog)
-    return {"config.yaml": as_yaml(document({name: found for name, found in configs.items() if found}))}
 
 
 def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:

@@ -59,6 +59,38 @@ class ResourceOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOffer:
+    """One kind of device that the DRA driver publishes for each node of a pool. Memory in MiB.
+
+    `per_node`: the most of them that can be held at once; a GPU that is cut is no whole one at that time.
+    """
+
+    type: Literal["gpu", "mig"]
+    product: str
+    profile: str | None
+    memory_mib: int
+    per_node: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClassPlan:
+    """A DeviceClass: every selector must hold."""
+
+    name: str
+    selectors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimPlan:
+    """A ResourceClaimTemplate with one request: every selector must hold, beside those of the class."""
+
+    name: str
+    device_class: str
+    count: int
+    selectors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
     """Kubelet settings that a pool's nodes are made with."""
 
@@ -141,6 +173,7 @@ class PoolPlan:
     placement: str
     sharing: SharingPlan
     resources: tuple[ResourceOffer, ...]
+    """With DRA: device classes, which have no slash in their names."""
     cpu_millicores: int
     memory_mib: int
     labels: Labels
@@ -157,6 +190,8 @@ class PoolPlan:
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
+    devices: tuple[DeviceOffer, ...] = ()
+    """With DRA: what claims can ask for."""
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:
@@ -202,10 +237,13 @@ class OperatorPlan:
 
     release: str
     namespace: str
-    install: Literal["helm", "cluster-policy"]
+    install: Literal["helm", "cluster-policy", "gpu-cluster"]
+    """`helm`: the chart makes the operator's object; else the object itself, for the simulated operator."""
     cluster_policy: Mapping[str, Any]
+    """Empty with DRA, where there is a GPUCluster instead."""
+    gpu_cluster: Mapping[str, Any]
     helm_values: Mapping[str, Any]
-    device_plugin_config: ConfigMapPlan
+    device_plugin_config: ConfigMapPlan | None
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
     quota: PriorityQuotaPlan | None
@@ -239,6 +277,19 @@ class WorkloadPlan:
     tolerations: tuple[Taint, ...]
     network: Mapping[str, str] = field(default_factory=dict[str, str])
     """What a pod asks for to reach the pool's network between nodes: EFA interfaces, huge pages."""
+    claim: str | None = None
+    """The ResourceClaimTemplate of its pods; `resource` is then the device class, and `units` its devices."""
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims of each pod, one or none."""
+        return () if self.claim is None else (self.claim,)
+
+    @property
+    def requests(self) -> Mapping[str, str]:
+        """What its container requests, and is limited to."""
+        held = {} if self.claim is not None else {self.resource: str(self.units)}
+        return {"cpu": self.cpu, "memory": self.memory, **held, **self.network}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +316,7 @@ class TenantPlan:
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
+    claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
 
 
@@ -284,6 +336,8 @@ class MonitoringPlan:
     """DCGM metrics and alerts."""
 
     service_monitor: bool
+    exporter: str
+    """The label `app` of the exporter's service."""
     interval: str
     labels: Labels
     alerts: tuple[AlertRule, ...]
@@ -299,6 +353,8 @@ class ValidationPlan:
     namespace: str
     pod_security: Literal["baseline", "privileged"]
     """Pod security level of the namespace: what the agent needs on some pool."""
+    claims_devices: bool
+    """Whether the agent sees its GPUs by a resource claim with admin access."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +394,7 @@ class EnvironmentPlan:
     operator: OperatorPlan
     pools: tuple[PoolPlan, ...]
     priority_classes: tuple[PriorityClassPlan, ...]
+    device_classes: tuple[DeviceClassPlan, ...]
     tenants: tuple[TenantPlan, ...]
     monitoring: MonitoringPlan | None
     validation: ValidationPlan

@@ -8,6 +8,7 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.claims import class_resources, offered_devices
 from gpu_platform.planning.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.expectations import hardware_expectations, node_expectation
@@ -266,7 +267,9 @@ def plan_pool(
         cloud = plan_eks_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
     elif isinstance(cluster, GkeCluster):
         cloud = plan_gke_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
-    resources = offered_resources(sharing, gpu, machine.gpu_count)
+    of_dra = sharing.mode == "dra"
+    devices = offered_devices(machine, gpu, partitions=sharing.partitions) if of_dra else ()
+    resources = class_resources(devices) if of_dra else offered_resources(sharing, gpu, machine.gpu_count)
     selected = pool.nodes.selector if pool.nodes is not None else None
     return PoolPlan(
         name=pool.name,
@@ -299,8 +302,9 @@ def plan_pool(
             pool.name, path, machine, sharing, operator, pool.image.driver, version, catalog
         ),
         node_expectation=node_expectation(
-            pool.name, path, machine, gpu.product_label, sharing, software, resources, labels, taints
+            pool.name, path, machine, gpu.product_label, sharing, software, resources, labels, taints, devices
         ),
+        devices=devices,
     )
 
 

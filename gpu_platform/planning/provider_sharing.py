@@ -11,7 +11,7 @@ from gpu_platform.catalog import Gpu, MachineType, MigProfile
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.software import Owner
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
+from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
 """GPUs whose instances Bottlerocket documents by name."""
@@ -24,13 +24,20 @@ def check_provider_sharing(
 
     `here` stands where the sharing is written.
     """
-    if device_plugin == "operator":
+    if device_plugin in {"operator", "dra"}:
         return
     match pool.sharing:
         case TimeSlicing() | Mps() as sharing:
             _check_replicated(sharing, device_plugin, here)
         case Mig() as sharing:
             _check_mig(sharing, device_plugin, machine, gpu, here)
+        case Dra():
+            whose = "GKE" if device_plugin == "gke" else "Bottlerocket"
+            here.at("mode").add(
+                f"'dra' with the device plugin of {whose}",
+                "nodes without a device plugin: it would give GPUs away that the DRA driver gives away too",
+                "write image: {family: al2023}" if device_plugin == "image" else "use the device plugin's modes",
+            )
         case _:
             pass
 

@@ -26,7 +26,7 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
     """Return how a pool with legal sharing offers its GPUs."""
     sharing = share.pool.sharing
     layouts = tuple(layouts_of(sharing)) if isinstance(sharing, Mig) else ()
-    if device_plugin != "operator":
+    if device_plugin not in {"operator", "dra"}:
         return _shared_by_provider(share, layouts, device_plugin)
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
@@ -172,9 +172,7 @@ def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
 
 
 def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[ResourceOffer, ...]:
-    """Return the extended resources that one node with `gpus` GPUs advertises; with DRA there are none."""
-    if sharing.mode == "dra":
-        return ()
+    """Return the extended resources that one node with `gpus` GPUs advertises."""
     if sharing.mode != "mig" or gpu.mig is None:
         name = names.SHARED_GPU_RESOURCE if sharing.renamed else names.GPU_RESOURCE
         return (ResourceOffer(name=name, per_node=gpus * sharing.replicas, gpus=gpus),)
@@ -206,12 +204,6 @@ def check_sharing(share: PoolShare, machine: MachineType, gpu: Gpu, problems: Pr
             _check_mig(share, sharing, machine, gpu, here)
         case Mps():
             _check_mps(sharing, gpu, here)
-        case Dra():
-            here.at("mode").add(
-                "'dra'",
-                "none, time-slicing, mps or mig in this release",
-                "use mig for isolation, or time-slicing to share",
-            )
         case _:
             pass
 

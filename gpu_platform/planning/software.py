@@ -7,7 +7,7 @@ bottlerocket.dev (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpu_platform import names
@@ -15,8 +15,10 @@ from gpu_platform.catalog import Catalog, NodeImage, OperatorRelease
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra
 
-Owner = Literal["operator", "image", "gke"]
+Owner = Literal["operator", "image", "gke", "dra"]
+"""`dra`: in place of a device plugin, the DRA driver, which the operator's GPUCluster brings."""
 
 GKE_NVIDIA_DIR = "/home/kubernetes/bin/nvidia"
 """Where drivers are on GKE's nodes, and where the toolkit may write: it survives a reboot and may be executed."""
@@ -30,6 +32,8 @@ class GpuAccess:
     privileged: bool
     driver_dir: str | None
     """Directory of the host with the driver's files, where no runtime brings them into the container."""
+    claim: bool = False
+    """By a resource claim with admin access, which takes no device from anybody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +54,13 @@ class NodeSoftware:
         They come together: metrics and feature discovery wait for the operator's validator, and that for a
         toolkit which GKE's own stack lacks and Bottlerocket hides from pods without privileges.
         """
-        return self.device_plugin == "operator"
+        return self.device_plugin in {"operator", "dra"}
 
     @property
     def gpu_access(self) -> GpuAccess:
         """How the node agent reads NVML on these nodes."""
+        if self.device_plugin == "dra":
+            return GpuAccess(runtime_class=None, privileged=False, driver_dir=None, claim=True)
         if self.toolkit == "gke":
             return GpuAccess(runtime_class=None, privileged=True, driver_dir=GKE_NVIDIA_DIR)
         # Bottlerocket's runtime takes NVIDIA_VISIBLE_DEVICES from privileged containers alone.
@@ -76,6 +82,14 @@ def node_image(pool: Pool, cluster: Cluster | None, catalog: Catalog) -> NodeIma
 
 def node_software(pool: Pool, cluster: Cluster | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
     """Return who brings what to the nodes of a pool; what is contradictory is for `check_software`."""
+    found = _with_device_plugin(pool, cluster, operator, catalog)
+    if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
+        return found
+    # A GPUCluster brings no toolkit: the runtime of the nodes must be set up for CDI.
+    return replace(found, device_plugin="dra", toolkit="image")
+
+
+def _with_device_plugin(pool: Pool, cluster: Cluster | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
     image = node_image(pool, cluster, catalog)
     if image is None:
         return NodeSoftware(
@@ -123,7 +137,7 @@ def driver_version(
             own = pool.image.driver
             # A branch alone is no version that a node could be held against.
             return said if own is None else own if "." in own else None
-        case "gke":
+        case "gke" | "dra":
             return None
 
 
@@ -132,6 +146,8 @@ def why_software(pool: Pool, cluster: Cluster, software: NodeSoftware, catalog: 
     image = node_image(pool, cluster, catalog)
     family = image.family if image is not None else ""
     match software.device_plugin, software.driver:
+        case "dra", _:
+            return "mode dra: the DRA driver offers the GPUs, and the image has the toolkit set up for CDI"
         case "gke", _:
             return "the stack says provider: GKE shares the GPUs, and no operand of the operator runs there"
         case "image", _:

@@ -7,7 +7,9 @@ from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.claims import class_of, plan_claim
 from gpu_platform.planning.eks.efa import efa_requests
+from gpu_platform.planning.offers import Offers
 from gpu_platform.planning.plan import (
     Decision,
     PoolPlan,
@@ -17,6 +19,7 @@ from gpu_platform.planning.plan import (
     WorkloadPlan,
 )
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.team_claims import check_claim_of_workload, check_claims, claim_of
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
@@ -61,6 +64,7 @@ def granted(quota: Quota) -> dict[str, int]:
     units |= {
         names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
     }
+    units |= quota.devices
     return {name: count for name, count in units.items() if count}
 
 
@@ -70,13 +74,15 @@ def quota_place(resource: str) -> str:
         return "gpus"
     if resource == names.SHARED_GPU_RESOURCE:
         return "shared"
+    if "/" not in resource:
+        return f"devices.{resource}"
     profile = resource.removeprefix(names.MIG_RESOURCE_PREFIX)
     shared = profile.endswith(names.SHARED_SUFFIX)
     return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
 
 
-def check_team(team: Team, pools: Sequence[PoolPlan], priorities: Mapping[str, int], problems: Problems) -> None:
-    """Record what is wrong with one team by itself, given the environment's pools and priority classes."""
+def check_team(team: Team, offers: Offers, priorities: Mapping[str, int], problems: Problems) -> None:
+    """Record what is wrong with one team by itself, given what the pools have and the priority classes."""
     if team.name in RESERVED_NAMESPACES:
         problems.at("name").add(
             f"{team.name!r}",
@@ -89,7 +95,7 @@ def check_team(team: Team, pools: Sequence[PoolPlan], priorities: Mapping[str, i
             or f"write priority: {next(iter(priorities))}, or add it to priorities"
         )
         problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
-    offered = _offered(pools)
+    offered = offers.units
     for resource, count in granted(team.quota).items():
         if resource not in offered:
             problems.at("quota").at(quota_place(resource)).add(
@@ -107,26 +113,37 @@ def check_team(team: Team, pools: Sequence[PoolPlan], priorities: Mapping[str, i
                 "rename it",
             )
         seen.setdefault(workload.name, index)
-        _check_workload(workload, pools, here)
-    _check_workloads_fit_quota(team, pools, problems)
+        _check_workload(workload, team, offers, here)
+    check_claims(team, offers, problems.at("claims"))
+    _check_workloads_fit_quota(team, offers.pools, problems)
 
 
-def _offered(pools: Sequence[PoolPlan]) -> dict[str, int]:
-    """Units of each extended resource over the most nodes that the pools may have."""
-    units: dict[str, int] = {}
-    for pool in pools:
-        for name, count in pool.units_most.items():
-            units[name] = units.get(name, 0) + count
-    return units
-
-
-def _check_workload(workload: WorkloadSpec, pools: Sequence[PoolPlan], here: Problems) -> None:
-    by_name = {pool.name: pool for pool in pools}
+def _check_workload(workload: WorkloadSpec, team: Team, offers: Offers, here: Problems) -> None:
+    by_name = {pool.name: pool for pool in offers.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
         fix = did_you_mean(workload.pool, by_name) or "name a pool of the environment"
         here.at("pool").add(f"{workload.pool!r}", "one of " + ", ".join(by_name), fix)
         return
+    check_claim_of_workload(workload, team, pool, offers, here)
+    if not pool.devices:
+        _check_units(workload, pool, here)
+    if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
+        here.at("cpu").add(
+            workload.cpu,
+            f"at most {pool.cpu_millicores}m: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+    if parse_quantity(workload.memory) > pool.memory_mib * 1024 * 1024:
+        here.at("memory").add(
+            workload.memory,
+            f"at most {pool.memory_mib}Mi: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+
+
+def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
+    """Record a workload that asks a pool for extended resources that it has not, or not so many."""
     if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
         here.at("gpus").add(
             str(workload.gpus),
@@ -161,18 +178,6 @@ def _check_workload(workload: WorkloadSpec, pools: Sequence[PoolPlan], here: Pro
             "autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )
-    if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
-        here.at("cpu").add(
-            workload.cpu,
-            f"at most {pool.cpu_millicores}m: what one {pool.machine_type} can allocate",
-            "ask for less",
-        )
-    if parse_quantity(workload.memory) > pool.memory_mib * 1024 * 1024:
-        here.at("memory").add(
-            workload.memory,
-            f"at most {pool.memory_mib}Mi: what one {pool.machine_type} can allocate",
-            "ask for less",
-        )
 
 
 def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
@@ -180,9 +185,10 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
     wanted: dict[str, int] = {}
     for workload in team.workloads:
         pool = next((pool for pool in pools if pool.name == workload.pool), None)
-        if pool is not None:
-            resource = _resource(workload, pool)
-            wanted[resource] = wanted.get(resource, 0) + workload.gpus * workload.replicas
+        if pool is None or (pool.devices and claim_of(workload, team) is None):
+            continue
+        resource, units = _held(workload, team, pool)
+        wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
     for resource, said in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
         asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in team.workloads), Decimal(0))
         if said is not None and asked > parse_quantity(said):
@@ -200,12 +206,9 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
             )
 
 
-def check_quotas(
-    teams: Sequence[tuple[str, Team]], pools: Sequence[PoolPlan], overcommit: float, problems: Problems
-) -> None:
+def check_quotas(teams: Sequence[tuple[str, Team]], offers: Offers, overcommit: float, problems: Problems) -> None:
     """Record quotas that sum to more than the pools can ever offer. `teams`: place in the file, team."""
-    offered = _offered(pools)
-    for resource, capacity in offered.items():
+    for resource, capacity in offers.units.items():
         shares = [(path, team, granted(team.quota).get(resource, 0)) for path, team in teams]
         total = sum(count for _, _, count in shares)
         if total <= capacity * overcommit:
@@ -223,14 +226,14 @@ def check_quotas(
 def plan_tenant(
     team: Team,
     stack: str,
-    pools: Sequence[PoolPlan],
+    offers: Offers,
     priorities: Mapping[str, int],
     pause_image: str,
     decisions: list[Decision],
 ) -> TenantPlan:
     """Return the plan of a team without problems; its workloads that name no image get `pause_image`."""
     units = granted(team.quota)
-    quota = {f"requests.{resource}": str(units.get(resource, 0)) for resource in sorted(_offered(pools) | units)}
+    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in offers.limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu
     if team.quota.memory is not None:
@@ -256,7 +259,8 @@ def plan_tenant(
         quota=quota,
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
-        workloads=tuple(_plan_workload(workload, team, pools, pause_image) for workload in team.workloads),
+        claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
+        workloads=tuple(_plan_workload(workload, team, offers.pools, pause_image) for workload in team.workloads),
     )
 
 
@@ -266,6 +270,14 @@ def _subject(member: str) -> Subject:
         namespace, _, account = name.partition("/")
         return Subject(kind="ServiceAccount", name=account, namespace=namespace)
     return Subject(kind="User" if kind == "user" else "Group", name=name, namespace=None)
+
+
+def _held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
+    """Return what one pod of a workload holds: an extended resource, or devices of a class, and how many."""
+    claim = claim_of(workload, team)
+    if pool.devices and claim is not None:
+        return class_of(claim), claim.count
+    return _resource(workload, pool), workload.gpus
 
 
 def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
@@ -279,20 +291,22 @@ def _plan_workload(
     workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan], pause_image: str
 ) -> WorkloadPlan:
     pool = next(pool for pool in pools if pool.name == workload.pool)
+    resource, units = _held(workload, team, pool)
     return WorkloadPlan(
         name=workload.name,
         pool=pool.name,
         replicas=workload.replicas,
         image=workload.image or pause_image,
         command=workload.command,
-        resource=_resource(workload, pool),
-        units=workload.gpus,
+        resource=resource,
+        units=units,
         cpu=workload.cpu,
         memory=workload.memory,
         priority_class=team.priority,
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
         network=efa_requests(pool, workload.gpus),
+        claim=workload.claim,
     )
 
 

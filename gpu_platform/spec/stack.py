@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, SpecModel
+from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
@@ -25,6 +26,8 @@ class Environment(SpecModel):
     sharing: dict[DnsLabel, Sharing] = {}
     """Ways to share a GPU by name (training, inference): pools name them, and a node is moved from one to another
     by its labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
+    device_classes: dict[DeviceClassName, DeviceClass] = {}
+    """With DRA: DeviceClasses beside gpu.nvidia.com and mig.nvidia.com, which come with the driver."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1)]
     priorities: dict[DnsLabel, PriorityValue] = {}
     """Priority classes beside, or instead of, the defaults training: 100 and inference: 1000."""

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SpecModel
+from gpu_platform.spec.claims import Claim, DeviceClassName
 
 
 class Quota(SpecModel):
@@ -20,6 +21,8 @@ class Quota(SpecModel):
     """MIG instances by profile: `nvidia.com/mig-<profile>`."""
     mig_shared: dict[MigProfileName, Annotated[int, Field(ge=0)]] = {}
     """Shares of time-sliced MIG instances by profile: `nvidia.com/mig-<profile>.shared`."""
+    devices: dict[DeviceClassName, Annotated[int, Field(ge=0)]] = {}
+    """With DRA: devices by device class: gpu.nvidia.com, mig.nvidia.com, or one of `device_classes`."""
     cpu: Quantity | None = None
     memory: Quantity | None = None
 
@@ -34,6 +37,8 @@ class Workload(SpecModel):
     """Whole GPUs of one pod; on a shared or MIG pool a pod takes exactly one share or instance."""
     profile: MigProfileName | None = None
     """Which MIG profile, where the pool offers several."""
+    claim: DnsLabel | None = None
+    """On a pool with DRA: which of the team's `claims` each pod has; the claim says how many devices."""
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each GPU, share or instance that it holds; held against what there is."""
     cpu: Quantity = "1"
@@ -52,4 +57,6 @@ class Team(SpecModel):
     priority: DnsLabel
     """The highest priority class that the team may use, and the default of its workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
+    """With DRA: what pods of the team may claim, as ResourceClaimTemplates."""
     workloads: tuple[Workload, ...] = ()

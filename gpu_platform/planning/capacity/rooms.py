@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_platform import names
 from gpu_platform.planning.node_resources import NodeResources
 from gpu_platform.planning.plan import DEFAULT_REQUEST, EnvironmentPlan, PoolPlan, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import parse_quantity
@@ -126,7 +127,7 @@ def _offered_as(workload: WorkloadPlan, rooms: Sequence[NodeRoom]) -> str:
 
 def _granted(tenant: TenantPlan, rooms: Sequence[NodeRoom]) -> dict[str, int]:
     offered = dict.fromkeys(name for room in rooms for name in room.units)
-    return {name: int(tenant.quota.get(f"requests.{name}", "0")) for name in offered}
+    return {name: int(tenant.quota.get(names.quota_key(name), "0")) for name in offered}
 
 
 def _weight(resource: str, rooms: Sequence[NodeRoom]) -> float:
