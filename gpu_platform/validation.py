@@ -34,6 +34,10 @@ def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> Validatio
                 label_selector=f"{names.NAME_LABEL}={names.VALIDATION_APP}",
             )
         ),
+        # An old cluster does not know the kind.
+        list(client.objects("resource.k8s.io/v1", "ResourceSlice"))
+        if any(pool.devices for pool in plan.pools)
+        else None,
     )
 
 

@@ -141,6 +141,14 @@ def operator(stack: Stack) -> Operator | None:
     return None
 
 
+def allocates_by_claims(stack: Stack) -> bool:
+    """Return whether GPUs are allocated by DRA: by a GPUCluster, which the chart may make. NotVisible."""
+    if any(True for _ in stack.of_kind("nvidia.com/GPUCluster")):
+        return True
+    found = stack.view(operator)
+    return found is not None and found.values.get("gpuCluster", "deployCR").truth()
+
+
 def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
     """Return every device-plugin config that can be seen."""
     return tuple(

@@ -62,8 +62,8 @@ class Workload(ObjectSubject):
 
     @property
     def wants_gpus(self) -> bool:
-        """Whether a container asks for a GPU resource. Raises NotVisible."""
-        return any(container.wanted for container in self.containers)
+        """Whether a container asks for a GPU resource, or the pod claims devices. Raises NotVisible."""
+        return bool(self.pod_spec.get("resourceClaims").items()) or any(c.wanted for c in self.containers)
 
     @property
     def tolerations(self) -> Value:

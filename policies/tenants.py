@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu_platform import names
-from policies._gpu_operator import device_plugin_config_of, mig_instances_of, mig_strategy_of
+from policies._gpu_operator import (
+    allocates_by_claims,
+    device_plugin_config_of,
+    mig_instances_of,
+    mig_strategy_of,
+)
 from policies._inputs import NotVisible, Value
 from policies._pools import Pool, pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
@@ -43,17 +48,18 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
         return
     gaps: list[NotVisible] = []
     offered = dict.fromkeys(settings.resources)
+    by_claims = allocates_by_claims(stack)
     has_pools = False
     for pool in stack.view(pools):
         try:
             if pool.has_gpus:
                 has_pools = True
-                offered |= dict.fromkeys(_offered(stack, pool))
+                offered |= dict.fromkeys(_device_classes(stack) if by_claims else _offered(stack, pool))
         except NotVisible as gap:
             gaps.append(gap)
     limited, limited_in_part = _limited(stack, namespace)
     missing = [resource for resource in offered if resource not in limited]
-    if not offered and not any(is_gpu_resource(resource) for resource in limited):
+    if not offered and not any(_is_limit_of_gpus(resource) for resource in limited):
         missing = [names.GPU_RESOURCE]
     if missing:
         in_part = [resource for resource in missing if resource in limited_in_part]
@@ -62,7 +68,7 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
             + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
             allowed="a quota without scopes for every GPU resource that the pools offer, 0 where none is granted",
-            fix="add to spec.hard: " + ", ".join(f'"{_QUOTA_PREFIX}{resource}": "0"' for resource in missing),
+            fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
     if gaps:
         raise gaps[0]
@@ -70,6 +76,16 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
         raise namespace.team.not_visible(
             "the GPU pools are not in this stack: name the resources that they offer in this rule's `resources`"
         )
+
+
+def _device_classes(stack: Stack) -> set[str]:
+    """Return the device classes that claims can name: those of the driver, and the stack's own."""
+    own = {resource.object_name for resource in stack.of_kind("resource.k8s.io/DeviceClass")}
+    return {names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *own}
+
+
+def _is_limit_of_gpus(resource: str) -> bool:
+    return is_gpu_resource(resource) or resource == names.GPU_DEVICE_CLASS
 
 
 def _offered(stack: Stack, pool: Pool) -> set[str]:
@@ -99,9 +115,9 @@ def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
         spec = quota.inputs.get("spec")
         scoped = bool(spec.get("scopes").items()) or spec.get("scopeSelector").present
         hard = {
-            key.removeprefix(_QUOTA_PREFIX)
+            key.removeprefix(_QUOTA_PREFIX).removesuffix(names.DEVICE_QUOTA_SUFFIX)
             for key, _ in spec.get("hard").entries()
-            if key.startswith(_QUOTA_PREFIX)
+            if key.startswith(_QUOTA_PREFIX) or key.endswith(names.DEVICE_QUOTA_SUFFIX)
         }
         (in_part if scoped else for_all).update(hard)
     return for_all, in_part

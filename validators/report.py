@@ -11,6 +11,7 @@ from gpu_platform import names
 from gpu_platform.errors import ExitCode
 from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
 from validators.cluster import check_node
+from validators.devices import check_devices
 from validators.expectations import Expectations, NodeExpectation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 
@@ -122,11 +123,13 @@ def build_report(
     nodes: Sequence[Mapping[str, Any]],
     reports: Mapping[str, Mapping[str, Any]],
     pod_uids: Mapping[str, str] | None = None,
+    slices: Sequence[Mapping[str, Any]] | None = None,
 ) -> ValidationReport:
     """Return the report over all nodes.
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the agent's
-    pod on each node now (`pod_uids_of`; None: not known, so not held against a report).
+    pod on each node now (`pod_uids_of`; None: not known, so not held against a report), `slices` the
+    ResourceSlices, which pools with DRA are held against.
     """
     found: list[NodeReport] = []
     for pool in pools:
@@ -136,7 +139,7 @@ def build_report(
         if (size := _size(pool, len(members))) is not None:
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=(size,))
             found.append(report)
-        found += [_node_report(pool, node, reports, pod_uids) for node in members]
+        found += [_node_report(pool, node, reports, pod_uids, slices) for node in members]
     return ValidationReport(tuple(found))
 
 
@@ -213,6 +216,7 @@ def _node_report(
     node: Mapping[str, Any],
     reports: Mapping[str, Mapping[str, Any]],
     pod_uids: Mapping[str, str] | None,
+    slices: Sequence[Mapping[str, Any]] | None,
 ) -> NodeReport:
     name: str = node["metadata"]["name"]
     report = reports.get(name)
@@ -230,7 +234,7 @@ def _node_report(
         node=name,
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
-        checks=(*checks, *check_node(node, pool.node)),
+        checks=(*checks, *check_node(node, pool.node), *check_devices(name, slices, pool.node)),
         duration_seconds=duration,
     )
 

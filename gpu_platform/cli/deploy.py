@@ -138,7 +138,9 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
             seconds = min(_SETTLE_SECONDS, plan.validation.timeout_seconds)
             summary.report = wait_for_report(client, plan, seconds)
     pools = {node.node: node.pool for node in summary.report.nodes if node.node}
-    summary.usage = gpu_usage(client.objects("v1", "Pod"), pools)
+    claimed = any(pool.devices for pool in plan.pools)
+    claims = client.objects("resource.k8s.io/v1", "ResourceClaim") if claimed else ()
+    summary.usage = gpu_usage(client.objects("v1", "Pod"), pools, claims)
 
 
 def destroy_stack(stack: str, engine: str) -> ExitCode:

@@ -32,7 +32,8 @@ def hardware_expectations(
     else:
         driver_source = f"default driver of operator {operator.release}"
     layouts = None
-    if catalog.gpu_of(machine).mig is not None:
+    # With partitions the DRA driver changes MIG mode and instances as claims come and go.
+    if catalog.gpu_of(machine).mig is not None and not sharing.partitions:
         layouts = [layout_of_gpu(sharing, index) for index in range(machine.gpu_count)]
     part = "layouts" if any(entry.devices is not None for entry in sharing.mig_layouts) else "layout"
     return expectations_for_machine(

@@ -11,9 +11,11 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import read_cluster_policy
+from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, key_of, log, version_of
 from sandbox.simulator.nodes import Nodes, Operator, is_simulated
 from sandbox.simulator.pods import Pods
+from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
 from sandbox.simulator.validation import ValidationPods
 
 _RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
@@ -36,6 +38,9 @@ class Controller:
         self._node_objects = watch("/api/v1/nodes")
         self._pod_objects = watch("/api/v1/pods", fieldSelector="spec.nodeName!=")
         self._policies = watch("/apis/nvidia.com/v1/clusterpolicies")
+        self._gpu_clusters = watch("/apis/nvidia.com/v1alpha1/gpuclusters")
+        self._of_dra = slices, classes = watch(SLICES), watch(CLASSES)
+        self._resource_slices = ResourceSlices(api, slices, classes, catalog)
         self._config_maps = watch(f"/api/v1/namespaces/{names.OPERATOR_NAMESPACE}/configmaps")
         self._faults = watch(f"/api/v1/namespaces/{names.SANDBOX_NAMESPACE}/configmaps", fieldSelector=only_faults)
         self._runtime_classes = watch(_RUNTIME_CLASSES)
@@ -53,6 +58,8 @@ class Controller:
             self._node_objects,
             self._pod_objects,
             self._policies,
+            self._gpu_clusters,
+            *self._of_dra,
             self._config_maps,
             self._faults,
             self._runtime_classes,
@@ -76,11 +83,17 @@ class Controller:
         pods = self._pod_objects.all()
         self._nodes.forget_all_but(nodes)
         self._pods.forget_all_but(pods)
-        waits = [_carefully("runtime class", partial(self._runtime_class, operator))]
+        of_classes = partial(self._resource_slices.look_at_classes, operator.gpu_cluster_owner)
+        waits = [
+            _carefully("runtime class", partial(self._runtime_class, operator)),
+            _carefully("device classes", of_classes),
+        ]
         for name, node in nodes.items():
             if is_simulated(node):
                 look = partial(self._nodes.look, node, operator, faults.get(name, ""))
                 waits.append(_carefully(f"node {name}", look))
+                publish = partial(self._resource_slices.look, node, operator, faults.get(name, ""))
+                waits.append(_carefully(f"resource slices of {name}", publish))
         for pod in pods:
             look = partial(self._pods.look, pod, nodes, first=first)
             waits.append(_carefully(f"pod {key_of(pod)}", look))
@@ -91,9 +104,14 @@ class Controller:
         maps = self._config_maps.all()
         # There can be one ClusterPolicy only: the operator ignores every other than the first.
         owner = policies[0] if policies else None
+        # Its name is fixed, so there is one at most; beside a ClusterPolicy it waits ("PrerequisiteNotMet").
+        clusters = self._gpu_clusters.all()
+        cluster = clusters[0] if clusters and owner is None else None
         return Operator(
             policy=read_cluster_policy(owner.get("spec", {})) if owner else None,
             owner=owner,
+            gpu_cluster=read_gpu_cluster(cluster.get("spec", {})) if cluster else None,
+            gpu_cluster_owner=cluster,
             config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
             version=(version_of(owner) if owner else 0, *sorted(version_of(each) for each in maps)),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_platform.catalog import Gpu, MachineType
 from sandbox.nvml import SimulatedNode
@@ -24,6 +24,9 @@ class VisibleGpu:
     memory_mib: int
     layout: MigLayout | None = None
     lost: bool = False
+    uuid: str = field(default="", compare=False)
+    pci_bus_id: str = field(default="", compare=False)
+    """As the kernel writes it: 0000:65:00.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
                 memory_mib=shown.memory_mib,
                 layout=Counter(instance.profile for instance in shown.instances) if shown.mig_mode else None,
                 lost=shown.lost,
+                uuid=shown.uuid,
+                pci_bus_id=shown.pci_bus_id.removeprefix("0000").lower(),
             )
             for shown in node.gpus
         ),

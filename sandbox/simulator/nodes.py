@@ -14,6 +14,7 @@ from sandbox.nvml import NodeProfile, build_node, parse_faults
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.device_plugin import Advertised
 from sandbox.simulator.feature_discovery import stale_labels
+from sandbox.simulator.gpu_cluster import GpuCluster
 from sandbox.simulator.hardware import Hardware, observe
 from sandbox.simulator.kube import Informer, Object, log, version_of
 from sandbox.simulator.kubelet import node_status, status_patch
@@ -31,6 +32,9 @@ class Operator:
     policy: ClusterPolicy | None
     owner: Object | None
     """The ClusterPolicy itself."""
+    gpu_cluster: GpuCluster | None
+    """With DRA: what its driver is told. None beside a ClusterPolicy, since a cluster has one or the other."""
+    gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
     version: tuple[int, ...]
 

@@ -1,0 +1,175 @@
+"""The DRA driver: the devices that it publishes for a node's GPUs, as ResourceSlices. Pure.
+
+Rules follow kubernetes-sigs/dra-driver-nvidia-gpu (cmd/gpu-kubelet-plugin: deviceinfo.go, mig.go, partitions.go,
+nvlib.go, driver.go), read 2026-11-21. Left out: PCIe root and NUMA node, and of MIG devices the engines and
+multiprocessors, which the catalogue does not know; counters of compute slices and of the media engines stand in
+for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Gpu, Mig, MigProfile
+from gpu_platform.planning.mig import place
+from sandbox.simulator.hardware import Hardware, VisibleGpu
+
+Device = dict[str, Any]
+SliceSpec = dict[str, Any]
+
+_ARCHITECTURES: Final = {
+    "volta": "Volta",
+    "turing": "Turing",
+    "ampere": "Ampere",
+    "ada": "Ada Lovelace",
+    "hopper": "Hopper",
+    "blackwell": "Blackwell",
+}
+_TOGGLE_MIG: Final = ("hopper", "blackwell")  # MIG mode is changed without a reset
+
+
+def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[SliceSpec]:
+    """Return the ResourceSlices of a node, one pool of its name; the pool's generation is the caller's.
+
+    Without partitions one slice has all devices. With them the counters have a slice of their own and each GPU
+    another (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
+    """
+    if not hardware.driver_answers:
+        return []
+    partitioned = dynamic_mig and _dynamic_mig_capable(hardware)
+    if partitioned:
+        mig = hardware.gpu.mig
+        assert mig is not None  # noqa: S101 - it is capable
+        contents: list[dict[str, Any]] = [
+            {"sharedCounters": [_counter_set(index, mig) for index in range(len(hardware.gpus))]},
+            *({"devices": _partitions(index, gpu, hardware, mig)} for index, gpu in enumerate(hardware.gpus)),
+        ]
+    else:
+        devices = [device for index, gpu in enumerate(hardware.gpus) for device in _as_found(index, gpu, hardware)]
+        contents = [{"devices": devices}]
+    pool = {"name": node, "resourceSliceCount": len(contents)}
+    return [{"driver": names.DRA_DRIVER, "nodeName": node, "pool": pool, **content} for content in contents]
+
+
+def _dynamic_mig_capable(hardware: Hardware) -> bool:
+    """Tell whether partitions are published (nvlib.go, isDynamicMIGCapable).
+
+    An Ampere GPU with MIG off falls back to whole GPUs; with MIG on it has partitions only: no pool asks for that.
+    """
+    return hardware.gpu.mig is not None and hardware.gpu.architecture in _TOGGLE_MIG
+
+
+def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Device]:
+    """Yield a GPU, or its MIG devices where others have cut it before; a GPU in MIG mode is not offered whole."""
+    if gpu.layout is None:
+        yield {
+            "name": f"gpu-{index}",
+            "attributes": {**_attributes(gpu, hardware), "type": {"string": "gpu"}, "uuid": {"string": gpu.uuid}},
+            "capacity": {"memory": {"value": f"{gpu.memory_mib}Mi"}},
+        }
+        return
+    mig = hardware.gpu.mig
+    for instance in (place(mig, gpu.layout) or ()) if mig is not None else ():
+        profile = mig.profile(instance.profile) if mig is not None else None
+        if mig is not None and profile is not None:
+            device = _mig_device(index, gpu, hardware, mig, profile, instance.start)
+            uuid = {"uuid": {"string": f"MIG-{gpu.uuid.removeprefix('GPU-')}-{instance.start}"}}
+            yield {**device, "attributes": {**device["attributes"], **uuid}}
+
+
+def _partitions(index: int, gpu: VisibleGpu, hardware: Hardware, mig: Mig) -> list[Device]:
+    """Return the whole GPU and every instance that can be cut of it, each with what it consumes."""
+    whole = {
+        "name": f"gpu-{index}",
+        "attributes": {**_attributes(gpu, hardware), "type": {"string": "gpu"}, "uuid": {"string": gpu.uuid}},
+        "capacity": {"memory": {"value": f"{gpu.memory_mib}Mi"}},
+        "consumesCounters": _consumed(index, _all_counters(mig)),
+    }
+    instances = [
+        {
+            **_mig_device(index, gpu, hardware, mig, profile, start),
+            "consumesCounters": _consumed(index, _counters(profile, start)),
+        }
+        for profile in mig.profiles
+        for start in profile.starts
+    ]
+    return [whole, *instances]
+
+
+def _mig_device(
+    index: int, gpu: VisibleGpu, hardware: Hardware, mig: Mig, profile: MigProfile, start: int
+) -> Device:
+    # NVML's number of a profile is not in the catalogue: its place there stands in.
+    number = mig.profiles.index(profile)
+    name = profile.name.replace(".", "").replace("+", "-")
+    return {
+        "name": f"gpu-{index}-mig-{name}-{number}-{start}",
+        "attributes": {
+            **_attributes(gpu, hardware),
+            "type": {"string": "mig"},
+            "parentUUID": {"string": gpu.uuid},
+            "profile": {"string": profile.name},
+        },
+        "capacity": {"memory": {"value": f"{profile.memory_mib}Mi"}},
+    }
+
+
+def _attributes(gpu: VisibleGpu, hardware: Hardware) -> dict[str, dict[str, str]]:
+    model: Gpu = hardware.gpu
+    cuda = f"{hardware.cuda_version // 1000}.{hardware.cuda_version % 1000 // 10}"
+    found = {
+        "productName": {"string": gpu.product},
+        "brand": {"string": "Tesla" if model.architecture in ("volta", "turing") else "Nvidia"},
+        "architecture": {"string": _ARCHITECTURES[model.architecture]},
+        "cudaComputeCapability": {"version": semantic_version(model.compute_capability)},
+        "driverVersion": {"version": semantic_version(hardware.driver_version)},
+        "cudaDriverVersion": {"version": semantic_version(cuda)},
+    }
+    if gpu.pci_bus_id:
+        found["resource.kubernetes.io/pciBusID"] = {"string": gpu.pci_bus_id}
+    return found
+
+
+def semantic_version(version: str) -> str:
+    """Return a version as the driver publishes it: three numbers without leading zeros, 580.95.5 of 580.95.05."""
+    numbers = [int(part) for part in version.split(".")]
+    return ".".join(str(number) for number in (*numbers, 0, 0)[:3])
+
+
+# -- counters ---------------------------------------------------------------------------------------------
+
+
+def _counter_set(index: int, mig: Mig) -> dict[str, Any]:
+    return {"name": _set_name(index), "counters": _values(_all_counters(mig))}
+
+
+def _consumed(index: int, counters: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"counterSet": _set_name(index), "counters": _values(counters)}]
+
+
+def _set_name(index: int) -> str:
+    return f"gpu-{index}-counter-set"
+
+
+def _all_counters(mig: Mig) -> dict[str, int]:
+    return {
+        "compute-slices": mig.compute_slices,
+        "media-engines": 1,
+        **{f"memory-slice-{index}": 1 for index in range(mig.memory_slices)},
+    }
+
+
+def _counters(profile: MigProfile, start: int) -> dict[str, int]:
+    slices = range(start, start + profile.memory_slices)
+    media = {"media-engines": 1} if profile.media_engines else {}
+    return {
+        "compute-slices": profile.compute_slices,
+        **media,
+        **{f"memory-slice-{index}": 1 for index in slices},
+    }
+
+
+def _values(counters: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    return {name: {"value": str(value)} for name, value in counters.items()}

@@ -1,0 +1,86 @@
+"""What the DRA driver publishes for a node, against what its pool's nodes should offer. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform import names
+from validators.agent.outcome import COULD_NOT_TELL, FAIL, PASS
+from validators.expectations import RESOURCE_SLICES, NodeExpectation
+from validators.result import CheckResult, Verdict
+
+_DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"
+_NOTHING: Final = "nothing"
+
+
+def check_devices(
+    node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
+) -> list[CheckResult]:
+    """Return the results of a node whose GPUs are claimed; none for a node with a device plugin.
+
+    `slices`: all ResourceSlices of the cluster, None where they were not read.
+    """
+    if expectation.gpu_devices is None:
+        return []
+    source = expectation.sources.get(RESOURCE_SLICES, f"pool {expectation.pool}")
+    expected = f"{expectation.gpu_devices} x type gpu"
+    if slices is None:
+        return [_result("dra-devices", COULD_NOT_TELL, expected, "ResourceSlices were not read", source, "")]
+    own = _current(node, slices)
+    wanted = own[0]["spec"]["pool"].get("resourceSliceCount", 1) if own else 0
+    if own and len(own) < wanted:
+        observed = f"{len(own)} of {wanted} resource slices"
+        remedy = "the driver is publishing: wait for it, then validate again"
+        return [_result("dra-devices", COULD_NOT_TELL, expected, observed, source, remedy)]
+    devices = [device for one in own for device in one["spec"].get("devices") or ()]
+    kinds = Counter(_attribute(device, "type") for device in devices)
+    observed = ", ".join(f"{count} x type {kind}" for kind, count in sorted(kinds.items())) or _NOTHING
+    found = kinds["gpu"] == expectation.gpu_devices
+    remedy = "compare the number of GPUs (check gpu-count)" if devices else f"see the DRA driver: {_DRIVER_LOG}"
+    results = [_result("dra-devices", PASS if found else FAIL, expected, observed, source, remedy)]
+    if expectation.mig_profiles:
+        results.append(_partitions(devices, expectation, source))
+    return results
+
+
+def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectation, source: str) -> CheckResult:
+    """Every profile has to be there to be claimed; others do no harm."""
+    published = {_attribute(device, "profile") for device in devices if _attribute(device, "type") == "mig"}
+    missing = [profile for profile in expectation.mig_profiles if profile not in published]
+    return _result(
+        "dra-partitions",
+        FAIL if missing else PASS,
+        ", ".join(expectation.mig_profiles),
+        ", ".join(sorted(published)) or _NOTHING,
+        source,
+        "partitions need the feature gates DynamicMIG of the driver and DRAPartitionableDevices of the API server "
+        f"and scheduler: {_DRIVER_LOG}",
+    )
+
+
+def _current(node: str, slices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the slices of a node that count: those of the newest generation of its pool."""
+    own = [
+        one
+        for one in slices
+        if one["spec"].get("driver") == names.DRA_DRIVER and one["spec"].get("nodeName") == node
+    ]
+    newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
+    return [one for one in own if one["spec"]["pool"]["generation"] == newest]
+
+
+def _attribute(device: Mapping[str, Any], name: str) -> str:
+    return str((device.get("attributes") or {}).get(name, {}).get("string", ""))
+
+
+def _result(check: str, verdict: Verdict, expected: str, observed: str, source: str, remedy: str) -> CheckResult:
+    return CheckResult(
+        id=check,
+        verdict=verdict,
+        expected=expected,
+        observed=observed,
+        source=source,
+        remediation="" if verdict == PASS else remedy,
+    )
