@@ -136,6 +136,19 @@ class MigConfigFailed(_Fault):
     kind: Literal["mig-config-failed"] = "mig-config-failed"
 
 
+class MigChangeFailed(_Fault):
+    """A change of MIG fails and leaves the GPUs as they are; a layout that is there stays good."""
+
+    kind: Literal["mig-change-failed"] = "mig-change-failed"
+
+
+class MigChangeSlow(_Fault):
+    """A change of MIG takes this long."""
+
+    kind: Literal["mig-change-slow"] = "mig-change-slow"
+    seconds: float = Field(default=30.0, ge=0)
+
+
 class WrongDriver(_Fault):
     """Another driver is installed."""
 
@@ -195,6 +208,8 @@ Fault = (
     | StrayProcess
     | MigWrongLayout
     | MigConfigFailed
+    | MigChangeFailed
+    | MigChangeSlow
     | WrongDriver
     | NumaUnknown
     | NvmlMissing

@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import read_cluster_policy
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, key_of, log, version_of
+from sandbox.simulator.kubelet import holds_devices
 from sandbox.simulator.nodes import Nodes, Operator, is_simulated
 from sandbox.simulator.pods import Pods
 from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
@@ -83,6 +84,10 @@ class Controller:
         pods = self._pod_objects.all()
         self._nodes.forget_all_but(nodes)
         self._pods.forget_all_but(pods)
+        holders: dict[str, list[str]] = {}
+        for pod in pods:
+            if holds_devices(pod):
+                holders.setdefault(pod["spec"]["nodeName"], []).append(key_of(pod))
         of_classes = partial(self._resource_slices.look_at_classes, operator.gpu_cluster_owner)
         waits = [
             _carefully("runtime class", partial(self._runtime_class, operator)),
@@ -90,7 +95,7 @@ class Controller:
         ]
         for name, node in nodes.items():
             if is_simulated(node):
-                look = partial(self._nodes.look, node, operator, faults.get(name, ""))
+                look = partial(self._nodes.look, node, operator, faults.get(name, ""), holders.get(name, ()))
                 waits.append(_carefully(f"node {name}", look))
                 publish = partial(self._resource_slices.look, node, operator, faults.get(name, ""))
                 waits.append(_carefully(f"resource slices of {name}", publish))

@@ -77,6 +77,12 @@ def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> s
     return None
 
 
+def holds_devices(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod that was bound to a node has devices of it; it gives them back when it has ended."""
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return not ended and any(amount for _, amount in _device_requests(pod))
+
+
 def _device_requests(pod: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield each container's device requests. Extended resources are whole numbers, requests equal limits."""
     spec = pod["spec"]

@@ -181,13 +181,22 @@ def _balanced(mig: Mig) -> MigLayout | None:
 
 
 def reconfigure(
-    gpu: Gpu, device_id: int | None, current: GpuLayouts, configs: MigConfigs, selected: str, *, busy: bool
+    gpu: Gpu,
+    device_id: int | None,
+    current: GpuLayouts,
+    configs: MigConfigs,
+    selected: str,
+    *,
+    busy: bool,
+    refused: str = "",
 ) -> MigOutcome:
     """Return what becomes of the GPUs when the config `selected` is applied to them.
 
     The mode of every GPU that the config speaks of is set first, then the instances, GPU by GPU; the first
     that cannot be made ends the work, and its GPU stays in MIG mode with no instances. `busy` (the fault
-    `mig-config-failed`): a client holds the GPUs, so that no GPU gets instances.
+    `mig-config-failed`): a client holds the GPUs, so that no GPU gets instances. `refused`: why no GPU can be
+    changed at all, such as pods that hold instances: the driver destroys none in use. (It does destroy idle ones
+    of the same GPU that come before; who holds which instance is not simulated, so here all of them stay.)
     Source: pkg/mig/reconfigure/reconfigure.go; cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
     """
     if selected not in configs:
@@ -203,6 +212,8 @@ def reconfigure(
         return MigOutcome(emptied, "failed", "error resetting all GPUs: in use by another client", at_once=False)
     if _applied(steps, current):
         return MigOutcome(current, "success", "already applied", at_once=True)
+    if refused:
+        return MigOutcome(current, "failed", refused, at_once=False)
     gpus = list(current)
     if not all(_mode_set(entry, gpus[index]) for entry, index in steps):
         for entry, index in steps:

@@ -118,12 +118,14 @@ def mig_request(
     current: GpuLayouts,
     *,
     busy: bool,
+    refused: str = "",
 ) -> MigRequest | None:
     """Return what the MIG manager is asked for, or None where it does not run or nobody asks.
 
     It runs on MIG-capable nodes only, and a missing ConfigMap keeps its pod from starting. `current` are the
-    layouts it made before, of the GPUs that the driver shows. The digest stands for the wish and for all that
-    its outcome depends on from outside, so that a wish that failed is not tried again and again, as there.
+    layouts it made before, of the GPUs that the driver shows. The digest stands for the wish and for what is
+    broken, so that a wish that failed is not tried again and again, as there: also not when what `refused` it is
+    gone. It takes another label for that, or another content under it.
     """
     selected = node_labels.get(names.MIG_CONFIG_LABEL, "")
     if (
@@ -142,7 +144,8 @@ def mig_request(
     if configs is None:
         return None
     entries = configs.get(selected)
-    outcome = reconfigure(hardware.gpu, device_id(hardware.gpu), current, configs, selected, busy=busy)
+    model = device_id(hardware.gpu)
+    outcome = reconfigure(hardware.gpu, model, current, configs, selected, busy=busy, refused=refused)
     return MigRequest(_digest(selected, repr(entries), busy, len(current)), outcome)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -147,8 +147,11 @@ class Nodes:
             if name in nodes and nodes[name]["metadata"]["uid"] == record.uid
         }
 
-    def look(self, node: Object, operator: Operator, faults: str) -> float:
-        """Patch a Node where it differs; return after how many seconds to look again without a change."""
+    def look(self, node: Object, operator: Operator, faults: str, holders: Sequence[str] = ()) -> float:
+        """Patch a Node where it differs; return after how many seconds to look again without a change.
+
+        `holders`: the pods that hold devices of it.
+        """
         name = node["metadata"]["name"]
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
         if record.settled_at == (version_of(node), operator.version, faults):
@@ -160,7 +163,7 @@ class Nodes:
             return _IDLE_SECONDS
 
         labels: Mapping[str, str] = node["metadata"].get("labels") or {}
-        memory, wait = self._manage_mig(name, record, behind, operator, labels)
+        memory, wait = self._manage_mig(record, behind, operator, labels, holders)
         desired = desired_node(
             operator.policy,
             operator.config_maps,
@@ -172,7 +175,7 @@ class Nodes:
         wanted = desired.labels | ({names.MIG_STATE_LABEL: state} if state and operator.policy else {})
         node = self._patch_metadata(node, labels, wanted, memory if memory != behind.memory else None)
         if memory != behind.memory:
-            return self.look(node, operator, faults)  # its GPUs are other ones now
+            return self.look(node, operator, faults, holders)  # its GPUs are other ones now
         node = self._patch_status(node, behind.machine, desired.advertised)
         record.advertised = desired.advertised
         record.profile = behind.profile
@@ -181,16 +184,23 @@ class Nodes:
         return wait
 
     def _manage_mig(
-        self, name: str, record: NodeRecord, behind: Machine, operator: Operator, labels: Mapping[str, str]
+        self,
+        record: NodeRecord,
+        behind: Machine,
+        operator: Operator,
+        labels: Mapping[str, str],
+        holders: Sequence[str],
     ) -> tuple[MigMemory, float]:
         """Return what the GPUs remember now, and how many seconds a change that is in work still takes."""
+        faults = behind.profile.faults
         request = mig_request(
             operator.policy,
             operator.config_maps,
             labels,
             behind.hardware,
             tuple(behind.memory.layouts[index] for index in behind.visible),
-            busy=any(fault.kind == "mig-config-failed" for fault in behind.profile.faults),
+            busy=any(fault.kind == "mig-config-failed" for fault in faults),
+            refused=_refusal(holders, failing=any(fault.kind == "mig-change-failed" for fault in faults)),
         )
         if request is None or request.digest == behind.memory.handled:
             record.mig_change = None
@@ -199,11 +209,12 @@ class Nodes:
             now = time.monotonic()
             if record.mig_change is None or record.mig_change[0] != request.digest:
                 record.mig_change = (request.digest, now)
-            left = record.mig_change[1] + self._mig_seconds - now
+            takes = next((one.seconds for one in faults if one.kind == "mig-change-slow"), self._mig_seconds)
+            left = record.mig_change[1] + takes - now
             if left > 0:
                 return behind.memory, left
         record.mig_change = None
-        log(f"node {name}: MIG {request.outcome.state}: {request.outcome.message}")
+        log(f"node {behind.profile.node}: MIG {request.outcome.state}: {request.outcome.message}")
         return behind.remembering(request), _IDLE_SECONDS
 
     def _patch_metadata(
@@ -222,6 +233,14 @@ class Nodes:
         present = {part: node["status"].get(part) or {} for part in ("capacity", "allocatable")}
         status = status_patch(node_status(machine, advertised, present), present)
         return self._informer.patch(node, "status", {"status": status}) if status else node
+
+
+def _refusal(holders: Sequence[str], *, failing: bool) -> str:
+    """Return why no GPU of a node can be changed, as the driver puts it; nothing where it can."""
+    if holders:
+        who = ", ".join(holders)
+        return f"error clearing MigConfig: error destroying Compute instance: In use by another client ({who})"
+    return "error clearing MigConfig: error destroying GPU instance: Unknown Error" if failing else ""
 
 
 def _note(name: str, record: NodeRecord, notes: tuple[str, ...]) -> None:

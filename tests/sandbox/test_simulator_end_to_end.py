@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -120,6 +121,35 @@ def test_a_layout_that_no_gpu_can_hold_fails_and_a_good_one_heals_it(cluster: Cl
     cluster.label(node, **{names.MIG_CONFIG_LABEL: "seven"})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
     assert cluster.labels(node)[names.MIG_STATE_LABEL] == "success"
+
+
+def test_gpus_that_a_pod_holds_are_not_cut_and_the_pod_goes_on(cluster: Cluster) -> None:
+    node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
+    eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
+    pod = cluster.pod(node, **{"mig-1g_10gb": 1})
+    eventually(lambda: cluster.phase(pod), "Running")
+    cluster.label(node, **{names.MIG_CONFIG_LABEL: "all-disabled"})
+    eventually(lambda: cluster.labels(node).get(names.MIG_STATE_LABEL), "failed")
+    eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
+    assert cluster.phase(pod) == "Running"
+
+
+@pytest.mark.parametrize(
+    ("fault", "states"),
+    [('{"kind": "mig-change-failed"}', ["failed"]), ('{"kind": "mig-change-slow", "seconds": 4}', ["success"])],
+)
+def test_a_change_fails_or_takes_its_time_on_request(cluster: Cluster, fault: str, states: list[str]) -> None:
+    node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
+    eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
+    cluster.faults(**{node: f"[{fault}]"})
+    time.sleep(1)
+    assert cluster.gpus(node) == {"mig-1g.10gb": "56"}, "a layout that is there stays good"
+    cluster.label(node, **{names.MIG_CONFIG_LABEL: "all-disabled"})
+    eventually(lambda: cluster.labels(node)[names.MIG_STATE_LABEL], "pending")
+    began = time.monotonic()
+    eventually(lambda: cluster.labels(node)[names.MIG_STATE_LABEL] in states, True)
+    assert (time.monotonic() - began > 2) == ("slow" in fault)
+    eventually(lambda: cluster.gpus(node), {"gpu": "8"} if "slow" in fault else {"mig-1g.10gb": "56"})
 
 
 def test_a_pod_that_asks_for_two_shared_replicas_fails_as_on_a_real_node(cluster: Cluster) -> None:

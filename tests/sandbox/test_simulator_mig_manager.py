@@ -49,8 +49,11 @@ mig-configs:
 """
 
 
-def _apply(selected: str, current: GpuLayouts = (OFF, OFF), *, busy: bool = False) -> MigOutcome:
-    return reconfigure(GPU, A100_80GB, current, parse_mig_configs(CONFIG), selected, busy=busy)
+def _apply(
+    selected: str, current: GpuLayouts = (OFF, OFF), *, busy: bool = False, refused: str = ""
+) -> MigOutcome:
+    configs = parse_mig_configs(CONFIG)
+    return reconfigure(GPU, A100_80GB, current, configs, selected, busy=busy, refused=refused)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,17 @@ def test_a_config_that_leaves_out_a_gpu_is_never_there_already() -> None:
 def test_a_busy_gpu_fails_the_change_and_loses_its_instances() -> None:
     outcome = _apply("halves", (SEVEN, OFF), busy=True)
     assert (outcome.state, outcome.gpus, outcome.at_once) == ("failed", (EMPTY, OFF), False)
+
+
+def test_gpus_that_cannot_be_changed_stay_as_they_are_and_the_change_fails() -> None:
+    outcome = _apply("halves", (SEVEN, OFF), refused="In use by another client")
+    assert (outcome.state, outcome.gpus, outcome.at_once) == ("failed", (SEVEN, OFF), False)
+    assert outcome.message == "In use by another client"
+
+
+def test_a_layout_that_is_there_needs_no_change_of_gpus_in_use() -> None:
+    outcome = _apply("notebooks", (SEVEN, SEVEN), refused="In use by another client")
+    assert (outcome.state, outcome.at_once) == ("success", True)
 
 
 def test_without_a_config_map_the_manager_makes_configs_from_the_hardware() -> None:

@@ -172,12 +172,26 @@ def test_the_operator_wishes_all_disabled_for_mig_nodes_without_a_wish_where_it_
 
 
 def _request(labels: Mapping[str, str], hardware: Hardware | None = None, **changes: Any) -> Any:
-    given: dict[str, Any] = {"policy": POLICY, "maps": MAPS, "busy": False, **changes}
+    given: dict[str, Any] = {"policy": POLICY, "maps": MAPS, "busy": False, "refused": "", **changes}
     shown = hardware or node(A100)
-    return mig_request(given["policy"], given["maps"], labels, shown, shown.layouts, busy=given["busy"])
+    return mig_request(
+        given["policy"],
+        given["maps"],
+        labels,
+        shown,
+        shown.layouts,
+        busy=given["busy"],
+        refused=given["refused"],
+    )
 
 
 WISH = {"nvidia.com/mig.config": "seven"}
+
+
+def test_a_wish_that_was_refused_is_the_same_wish_when_nothing_is_in_its_way_any_more() -> None:
+    refused, free = _request(WISH, refused="In use by another client"), _request(WISH)
+    assert (refused.outcome.state, free.outcome.state) == ("failed", "success")
+    assert refused.digest == free.digest, "the manager waits for another label"
 
 
 def test_the_mig_manager_makes_what_the_label_wishes() -> None:
