@@ -21,6 +21,14 @@ def content_hash(content: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
+def pinned_name(name: str, content: object) -> str:
+    """Return `name` with the content's hash: what it names never changes.
+
+    A pool's name of at most 40 characters leaves room in a label value's 63.
+    """
+    return f"{name}-{content_hash(content)}"
+
+
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return a document as YAML in its own key order."""
     return yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)

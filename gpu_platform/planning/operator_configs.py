@@ -70,7 +70,7 @@ def mig_parted_data(
         if isinstance(declared, Mig)
     }
     for pool, share in zip(pools, shares, strict=True):
-        if share.name is None and isinstance(share.declared, Mig) and pool in managed:
+        if pool.sharing.mig_config is not None and isinstance(share.declared, Mig):
             fleet = Fleet(catalog.gpus[pool.gpu_model], pool.gpus_per_node)
-            configs[pool.name] = config_entries(share.declared, [fleet], catalog)
+            configs[pool.sharing.mig_config] = config_entries(share.declared, [fleet], catalog)
     return {"config.yaml": as_yaml(document({name: found for name, found in configs.items() if found}))}

@@ -128,6 +128,15 @@ class MpsShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigRollPlan:
+    """How live nodes get another MIG layout. `drains`: `up` has their pods leave; else nodes with pods wait."""
+
+    drains: bool
+    max_unavailable: int
+    drain_timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharingPlan:
     """How a pool's GPUs are offered.
 
@@ -144,6 +153,8 @@ class SharingPlan:
     mig_strategy: Literal["none", "single", "mixed"]
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
+    mig_roll: MigRollPlan | None
+    """None where the operator cuts no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
     """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""

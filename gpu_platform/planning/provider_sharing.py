@@ -11,7 +11,7 @@ from gpu_platform.catalog import Gpu, MachineType, MigProfile
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.software import Owner
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
+from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
 """GPUs whose instances Bottlerocket documents by name."""
@@ -80,6 +80,12 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
             f"'drain' with {whose} device plugin",
             "replace: the layout is a setting of the node pool, so new nodes bring a new one",
             "remove change",
+        )
+    for field in sorted(MigRoll.model_fields.keys() & sharing.model_fields_set):
+        here.at(field).add(
+            f"{getattr(sharing, field)!r} with {whose} device plugin",
+            "nothing: new nodes bring a new layout, and the upgrade settings of the pool say how they come",
+            f"remove {field}",
         )
     if device_plugin == "image" and gpu.model not in BOTTLEROCKET_MIG_MODELS:
         here.at("mode").add(

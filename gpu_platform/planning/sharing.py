@@ -11,12 +11,22 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Gpu, MachineType
+from gpu_platform.planning.content import pinned_name
 from gpu_platform.planning.mig import check_layout, layout_text
-from gpu_platform.planning.plan import Decision, MigDevicesPlan, MpsShare, ResourceOffer, SharingPlan
+from gpu_platform.planning.plan import (
+    Decision,
+    MigDevicesPlan,
+    MigRollPlan,
+    MpsShare,
+    ResourceOffer,
+    SharingPlan,
+    plan_as_json,
+)
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing_configs import PoolShare
 from gpu_platform.planning.software import Owner
-from gpu_platform.spec.sharing import Dra, Mig, Mps, Sharing, TimeSlicing
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
 DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
@@ -31,6 +41,8 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
     by_plugin = not isinstance(sharing, Dra)
+    # Nodes get a new layout one by one: for that time the old one and the new one need names of their own.
+    cut = pinned_name(share.pool.name, plan_as_json(layouts)) if layouts else None
     # A GPU that was cut before must be made whole again. With DRA there is no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
     return SharingPlan(
@@ -43,10 +55,21 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
         mig_strategy=sharing.strategy if isinstance(sharing, Mig) else "none",
         mig_layouts=layouts,
         mig_change=sharing.change if isinstance(sharing, Mig) else None,
-        device_plugin_key=device_plugin_key(share, gpu) if by_plugin else None,
+        mig_roll=_mig_roll(sharing) if gpu.mig is not None and by_plugin else None,
+        device_plugin_key=(cut or device_plugin_key(share, gpu)) if by_plugin else None,
         device_plugin_config=device_plugin_config(sharing, _profiles(layouts)) if by_plugin else None,
-        mig_config=(share.name or share.pool.name) if layouts else whole,
+        mig_config=cut or whole,
         partitions=sharing.partitions if isinstance(sharing, Dra) else False,
+    )
+
+
+def _mig_roll(sharing: Sharing) -> MigRollPlan:
+    """Return how nodes get another layout; GPUs that are made whole again have the defaults."""
+    said = sharing if isinstance(sharing, Mig) else MigRoll()
+    return MigRollPlan(
+        drains=not isinstance(sharing, Mig) or sharing.change == "drain",
+        max_unavailable=said.max_unavailable,
+        drain_timeout_seconds=parse_duration(said.drain_timeout),
     )
 
 
@@ -148,6 +171,7 @@ def _shared_by_provider(
         mig_layouts=layouts,
         # The layout is part of the node pool, so new nodes bring a new one.
         mig_change="replace" if layouts else None,
+        mig_roll=None,
         device_plugin_key=None,
         device_plugin_config=None,
         mig_config=None,

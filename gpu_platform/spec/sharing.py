@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gpu_platform.spec._types import DnsLabel, MigLayoutName, MigProfileName, SpecModel, wrong
+from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
 
 MAX_TIME_SLICING_REPLICAS = 48
 MAX_MPS_CLIENTS = 48
@@ -95,7 +95,16 @@ class MigDevices(SpecModel):
         return self.layout_said
 
 
-class Mig(_Renamed):
+class MigRoll(SpecModel):
+    """How nodes get a new layout."""
+
+    max_unavailable: int = Field(default=1, ge=1)
+    """How many nodes of the pool may be out of service at a time while its layout changes."""
+    drain_timeout: Duration = "15m"
+    """How long the pods of one node may take to leave; a node that is not empty by then stays as it is."""
+
+
+class Mig(_Renamed, MigRoll):
     """Each GPU is cut into hardware-isolated instances."""
 
     mode: Literal["mig"]
@@ -106,7 +115,7 @@ class Mig(_Renamed):
     strategy: Literal["mixed", "single"] = "mixed"
     """`mixed`: `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
     change: Literal["drain", "replace"] = "drain"
-    """Who makes room for a new layout on nodes that run pods: you drain each node first, or replace the nodes."""
+    """What makes room for a new layout where pods run: `up` drains node by node, or you replace the nodes."""
     replicas_said: Replicas | None = Field(default=None, alias="replicas")
     """Time-slicing on top: each instance is offered so many times, as `nvidia.com/mig-<profile>.shared`. A number,
     or one by GPU model."""

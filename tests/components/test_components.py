@@ -76,9 +76,11 @@ def test_the_operator_waits_for_the_config_maps_that_it_names(stack: Stack) -> N
 
 
 def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: Stack) -> None:
-    node = stack("local").one("Node", "notebooks-0").inputs
-    assert node["metadata"]["labels"]["nvidia.com/mig.config"] == "notebooks"
-    assert node["metadata"]["labels"]["nvidia.com/device-plugin.config"] == "notebooks"
+    node, served = (stack("local").one("Node", name).inputs for name in ("notebooks-0", "serve-0"))
+    assert served["metadata"]["labels"]["nvidia.com/device-plugin.config"] == "serve"
+    layout = node["metadata"]["labels"]["nvidia.com/mig.config"]
+    assert layout.startswith("notebooks-")
+    assert node["metadata"]["labels"]["nvidia.com/device-plugin.config"] == layout
     assert node["metadata"]["annotations"]["sandbox.gpu-platform.dev/machine-type"] == "p4de.24xlarge"
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
 

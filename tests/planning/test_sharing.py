@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import yaml
 
+from gpu_platform.planning.plan import MigRollPlan
+from gpu_platform.rollout.layouts import again
 from tests.planning.conftest import PlanMaker, pool
 
 MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
@@ -68,9 +72,40 @@ def test_the_mig_parted_config_names_every_gpu_of_the_node_once(make_plan: PlanM
     layouts = [{"devices": [0, 1], "layout": {"1g.10gb": 7}}, {"devices": [2], "layout": {"7g.80gb": 1}}]
     plan = make_plan(pool(workload="development", sharing={"mode": "mig", "layouts": layouts}))
     assert plan.operator.mig_config is not None
-    entries = yaml.safe_load(plan.operator.mig_config.data["config.yaml"])["mig-configs"]["train"]
+    configs = yaml.safe_load(plan.operator.mig_config.data["config.yaml"])["mig-configs"]
+    entries = configs[plan.pools[0].labels["nvidia.com/mig.config"]]
     assert sorted(index for entry in entries for index in entry["devices"]) == list(range(8))
     assert entries[-1] == {"devices": [3, 4, 5, 6, 7], "mig-enabled": False, "mig-devices": {}}
+
+
+def test_another_layout_has_another_name_and_the_same_one_the_same(make_plan: PlanMaker) -> None:
+    def named(layout: dict[str, int], **more: Any) -> tuple[str, str]:
+        sharing = {"mode": "mig", "layout": layout, **more}
+        labels = make_plan(pool(workload="development", sharing=sharing)).pools[0].labels
+        return labels["nvidia.com/mig.config"], labels["nvidia.com/device-plugin.config"]
+
+    sevens = named({"1g.10gb": 7})
+    assert sevens == named({"1g.10gb": 7}, max_unavailable=2)
+    assert not set(sevens) & set(named({"2g.20gb": 3, "1g.10gb": 1}))
+
+
+def test_the_longest_pool_name_still_gives_label_values(make_plan: PlanMaker) -> None:
+    [planned] = make_plan(pool("a" * 40, workload="development", sharing=MIG)).pools
+    assert len(again(planned.labels["nvidia.com/mig.config"])) <= 63
+
+
+def test_how_nodes_change_their_layout_follows_the_sharing_and_has_defaults(make_plan: PlanMaker) -> None:
+    def rules(sharing: dict[str, Any], machine_type: str = "p4de.24xlarge") -> Any:
+        return make_plan(pool(machine_type=machine_type, workload="development", sharing=sharing)).pools[0].sharing
+
+    assert rules(MIG).mig_roll == MigRollPlan(drains=True, max_unavailable=1, drain_timeout_seconds=900)
+    said = {**MIG, "change": "replace", "max_unavailable": 3, "drain_timeout": "2h"}
+    assert rules(said).mig_roll == MigRollPlan(drains=False, max_unavailable=3, drain_timeout_seconds=7200)
+    whole = rules({"mode": "none"}).mig_roll
+    assert whole == MigRollPlan(drains=True, max_unavailable=1, drain_timeout_seconds=900), (
+        "they may have been cut"
+    )
+    assert rules({"mode": "none"}, "g4dn.xlarge").mig_roll is None
 
 
 def test_a_pool_of_whole_gpus_that_could_be_cut_is_made_whole_again(make_plan: PlanMaker) -> None:

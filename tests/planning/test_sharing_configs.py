@@ -234,7 +234,8 @@ def test_instances_are_time_sliced_by_replicas_of_mig(
 ) -> None:
     plan = make_plan(lab("a", sharing={"mode": "mig", "layout": {"1g.10gb": 7}, "replicas": 2, **more}))
     assert offered(plan) == {"a": resources}
-    assert plugin(plan)["a"]["sharing"]["timeSlicing"]["resources"] == [{"name": replicated, "replicas": 2}]
+    key = plan.pools[0].labels["nvidia.com/device-plugin.config"]
+    assert plugin(plan)[key]["sharing"]["timeSlicing"]["resources"] == [{"name": replicated, "replicas": 2}]
 
 
 def test_whole_gpus_beside_time_sliced_instances_are_not_shared(make_plan: PlanMaker) -> None:

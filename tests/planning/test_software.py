@@ -225,6 +225,8 @@ MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
         ({"mode": "mig", "layouts": [{"devices": [0], "layout": {"1g.10gb": 7}}]}, "layouts"),
         ({**MIG, "strategy": "mixed"}, "strategy"),
         ({**MIG, "change": "drain"}, "change"),
+        ({**MIG, "max_unavailable": 2}, "max_unavailable"),
+        ({**MIG, "drain_timeout": "5m"}, "drain_timeout"),
         (
             {"mode": "mps", "replicas": 4, "fail_requests_greater_than_one": False},
             "fail_requests_greater_than_one",

@@ -367,7 +367,7 @@ def test_gke_9_gkes_built_in_sharing_is_the_other_path_no_operator_sharing_confi
 
 
 def test_gke_9_the_operators_sharing_is_no_setting_of_the_pool():
-    assert config("a2-ultra-own-mig")["labels"]["nvidia.com/mig.config"] == "a2-ultra-own-mig"
+    assert config("a2-ultra-own-mig")["labels"]["nvidia.com/mig.config"].startswith("a2-ultra-own-mig-")
     assert accelerator("a2-ultra-own-mig").keys() == {"type", "count", "gpuDriverInstallationConfig"}
 
 
