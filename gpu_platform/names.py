@@ -18,6 +18,9 @@ STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live
 
+MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # on a node that `up` has cordoned, and why
+MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # what holds the MIG label of live nodes, `-<stack>` behind it
+
 NAME_LABEL: Final = "app.kubernetes.io/name"
 FIELD_MANAGER: Final = "gpu-platform"
 
@@ -56,6 +59,7 @@ DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
 MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that makes GPUs whole again
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+MIG_MANAGER_APP: Final = "nvidia-mig-manager"  # label `app` of its pods
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,13 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_judgement, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
+from gpu_platform.cli.mig_rollout import (
+    change_nodes,
+    hold_nodes,
+    preview_rollout,
+    release_nodes,
+    rollout_as_json,
+)
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.choice import EngineName
@@ -23,6 +30,7 @@ from gpu_platform.planning.changes import PoolChange, pool_changes
 from gpu_platform.planning.pool_facts import protected
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
+from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
@@ -63,13 +71,16 @@ def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _P
 def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     """Print what `up` would change; a finding where a mandatory policy refuses it."""
     prepared = _prepare(stack, engine, quiet=as_json)
-    pools = _warn_of_pools(prepared)
+    outputs = _outputs(prepared)
+    pools = _warn_of_pools(prepared, outputs)
+    rollout = preview_rollout(prepared.loaded.plan, outputs)
     changes = prepared.deployment.preview()
     if as_json:
         document = {
             "version": 1,
             "policies": prepared.judgement.as_json(),
             "pool_changes": _as_json(pools),
+            "mig_changes": rollout_as_json(rollout),
             "changes": changes,
         }
         print(json.dumps(document, indent=2))
@@ -79,13 +90,15 @@ def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     return ExitCode.GOOD
 
 
-def _warn_of_pools(prepared: _Prepared) -> tuple[PoolChange, ...] | None:
+def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
+    """Return the outputs of an environment's last deployment; none where there was none."""
+    return (prepared.deployment.outputs() or {}) if prepared.loaded.plan.kind == "environment" else {}
+
+
+def _warn_of_pools(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:
     """Say on standard error what becomes of the pools of the last deployment; None where that is not known."""
     plan = prepared.loaded.plan
-    if plan.kind != "environment":
-        return ()
-    outputs = prepared.deployment.outputs()
-    if not outputs:
+    if plan.kind != "environment" or not outputs:
         return ()
     if "pools" not in outputs:
         print("not compared with the last deployment: it does not say what its pools were", file=sys.stderr)
@@ -105,16 +118,23 @@ def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     prepared = _prepare(stack, engine, quiet=as_json)
     if not as_json:
         show_judgement(console(), prepared.judgement)
-    pools = _warn_of_pools(prepared)
+    outputs = _outputs(prepared)
+    pools = _warn_of_pools(prepared, outputs)
     failure: GpuPlatformError | None = None
     summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why, pool_changes=_as_json(pools))
+    plan = prepared.loaded.plan
     try:
+        # Before the engine, which would change all of them at once.
+        summary.mig_changes = change_nodes(plan, outputs, prepared.progress)
         summary.changes = prepared.deployment.up()
+        hold_nodes(plan)
+    except RolloutFailed as error:
+        failure, summary.mig_changes = error, error.outcomes
     except Finding as error:
         failure = error
-    plan = prepared.loaded.plan
     # Where nothing could be applied there is nothing of this stack to look at.
-    applied = failure is None or isinstance(failure, NotReady) or summary.engine == EngineName.PULUMI
+    tried = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
+    applied = failure is None or isinstance(failure, NotReady) or tried
     if plan.kind == "environment" and applied:
         _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
     if as_json:
@@ -155,6 +175,7 @@ def destroy_stack(stack: str, engine: str) -> ExitCode:
     outputs = prepared.deployment.outputs() or {}
     _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     prepared.deployment.destroy()
+    release_nodes(plan)
     _say_what_is_left(plan)
     return ExitCode.GOOD
 

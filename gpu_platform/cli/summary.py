@@ -13,6 +13,7 @@ from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.cost import held_shares
+from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
 from validators.render import print_report
 from validators.report import ValidationReport
@@ -31,6 +32,8 @@ class Summary:
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
     """What became of the pools of the last deployment; None: not known."""
+    mig_changes: Sequence[Outcome] = ()
+    """What became of the nodes whose MIG layout changes."""
 
     def as_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -41,6 +44,7 @@ class Summary:
             "engine": {"name": self.engine, "why": self.why},
             "error": str(failure) if failure else None,
             "pool_changes": self.pool_changes,
+            "mig_changes": [outcome.to_json() for outcome in self.mig_changes],
             "changes": self.changes,
             "logical_gpus": {
                 pool.name: dict(pool.units_desired) for pool in (environment.pools if environment else ())
@@ -93,6 +97,8 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         out.print("            " + ", ".join(f"{action} {count}" for action, count in counts.items()))
     if plan.kind != "environment":
         return
+    for index, outcome in enumerate(summary.mig_changes):
+        out.print(escape(f"{'MIG' if index == 0 else '':<12}{outcome}"))
     for index, pool in enumerate(plan.pools):
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
         physical = pool.gpus_per_node * pool.nodes.desired

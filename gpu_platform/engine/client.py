@@ -122,9 +122,11 @@ class KubernetesClient:
                 return
             query["continue"] = metadata["continue"]
 
-    def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+    def apply(
+        self, manifest: Mapping[str, Any], *, dry_run: bool = False, manager: str = FIELD_MANAGER
+    ) -> dict[str, Any]:
         """Apply an object on the server, as the one owner of what it declares, strictly validated."""
-        query = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
         return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH)
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
@@ -161,6 +163,28 @@ class KubernetesClient:
         body = {"propagationPolicy": policy, "preconditions": {"uid": live["metadata"]["uid"]}}
         try:
             self._request("DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body)
+        except Refused as refusal:
+            if refusal.status not in (404, 409):  # 409: the precondition
+                raise
+
+    def evict(self, pod: Mapping[str, Any]) -> None:
+        """Ask once for the eviction of exactly this pod; fine where it is gone.
+
+        Raises Refused, with status 429 where a PodDisruptionBudget does not allow it now.
+        """
+        metadata = pod["metadata"]
+        named = {"name": metadata["name"], "namespace": metadata["namespace"]}
+        path = self.resource("v1", "Pod").path(**named) + "/eviction"
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": named,
+            "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
+        }
+        try:
+            self._request(
+                "POST", path, f"evicting pod {metadata['namespace']}/{metadata['name']}", body=body, patient=False
+            )
         except Refused as refusal:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
@@ -236,8 +260,12 @@ class KubernetesClient:
         *,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        patient: bool = True,
     ) -> dict[str, Any]:
-        """Send one request; `what` names it in errors. An answer that is an object is returned, parsed."""
+        """Send one request; `what` names it in errors. An answer that is an object is returned, parsed.
+
+        Without `patient` a refusal that may pass is raised at once.
+        """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
         data = None if body is None else json.dumps(body).encode()
@@ -266,7 +294,7 @@ class KubernetesClient:
                     raise CouldNotTell(
                         f"{self.server} does not accept the credentials of {self._source}: {refusal}"
                     )
-                if pause is None or not _is_passing(refusal):
+                if pause is None or not patient or not _is_passing(refusal):
                     raise refusal
             time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
@@ -299,6 +327,8 @@ def _refusal(what: str, status: int, data: bytes) -> Refused:
     causes = [
         f"{cause['field']}: {cause['message']}" for cause in details.get("causes") or () if cause.get("field")
     ]
+    if status == 429:  # of an eviction: which PodDisruptionBudget, and what it needs
+        causes = [str(cause["message"]) for cause in details.get("causes") or () if cause.get("message")]
     message = "; ".join(causes) or str(answer.get("message") or f"HTTP {status}")
     return Refused(what, status, str(answer.get("reason") or ""), message)
 

@@ -19,6 +19,7 @@ from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.planning.pool_facts import pool_facts, protected
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
+from gpu_platform.rollout.plan import Rollout
 from gpu_platform.stacks import LoadedStack, load_stack
 from tests.cloud_plans import environment, filled, on_cloud
 
@@ -67,6 +68,9 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy, "choose_deployment", lambda *_: engine)
         monkeypatch.setattr(deploy.control_plane, "up", lambda *_, **__: None)
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
+        # There is no cluster to look at for nodes.
+        monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
+        monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
         return engine
 
     return make

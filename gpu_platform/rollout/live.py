@@ -1,0 +1,104 @@
+"""What a rollout reads from the cluster, and the configs that it adds there for the time in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.rollout.layouts import CONFIG_KEY, read_configs, with_both
+from gpu_platform.rollout.marks import field_manager
+from gpu_platform.rollout.plan import LiveCluster, Rollout
+
+_POLICY_API: Final = "nvidia.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorConfigs:
+    """The ConfigMaps that the live ClusterPolicy names; None for one that is not named, or not there."""
+
+    mig: Mapping[str, Any] | None
+    device_plugin: Mapping[str, Any] | None
+
+
+def read_cluster(client: KubernetesClient) -> LiveCluster:
+    """Return what a rollout is planned on. Pods are not asked for where no label cuts a GPU."""
+    configs = _operator_configs(client)
+    if configs is None:
+        return LiveCluster()
+    data = mapping_at(configs.mig or {}, "data")
+    return LiveCluster(
+        nodes=list(client.objects("v1", "Node")),
+        pods=list(client.objects("v1", "Pod", field_selector="spec.nodeName!=")),
+        configs=read_configs(data.get(CONFIG_KEY)),
+    )
+
+
+def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollout) -> str:
+    """Add the new configs to the ConfigMaps that the operator has now; return when the MIG manager's last changed.
+
+    Nothing that is there changes, so that nodes of the old layout do not notice. The engine's apply gives the
+    operator ConfigMaps of the plan alone, under other names, and removes these.
+    """
+    manager = field_manager(plan.stack)
+    configs = _operator_configs(client)
+    if configs is None:
+        return ""
+    plugin = configs.device_plugin
+    if plugin is not None:
+        present = mapping_at(plugin, "data")
+        own = _applied_data(plugin, manager)
+        added = {key: text for key, text in plan.operator.device_plugin_config.data.items() if key not in present}
+        if added:
+            client.apply(_config_map(plugin, {**own, **added}), manager=manager)
+    if configs.mig is None:
+        return ""
+    text = mapping_at(configs.mig, "data").get(CONFIG_KEY)
+    both = with_both(text, rollout.configs)
+    live = configs.mig
+    if both != text:
+        live = client.apply(_config_map(configs.mig, {CONFIG_KEY: both}), manager=manager)
+    times = (entry["time"] for entry in items_at(live, "metadata", "managedFields") if entry["manager"] == manager)
+    return max(times, default="")
+
+
+def manager_pods(client: KubernetesClient, node: str) -> list[dict[str, Any]]:
+    """Return the pods of the MIG manager on a node; none in the sandbox, where it is no pod."""
+    return list(
+        client.objects(
+            "v1",
+            "Pod",
+            namespace=names.OPERATOR_NAMESPACE,
+            label_selector=f"app={names.MIG_MANAGER_APP}",
+            field_selector=f"spec.nodeName={node}",
+        )
+    )
+
+
+def _operator_configs(client: KubernetesClient) -> OperatorConfigs | None:
+    policy = client.get(_POLICY_API, "ClusterPolicy", names.CLUSTER_POLICY)
+    if policy is None:
+        return None
+
+    def named(section: str) -> dict[str, Any] | None:
+        name = mapping_at(policy, "spec", section, "config").get("name")
+        return client.get("v1", "ConfigMap", name, names.OPERATOR_NAMESPACE) if name else None
+
+    return OperatorConfigs(mig=named("migManager"), device_plugin=named("devicePlugin"))
+
+
+def _applied_data(live: Mapping[str, Any], manager: str) -> Mapping[str, str]:
+    """Return the data that this manager has applied before: what an apply leaves out goes."""
+    data = mapping_at(live, "data")
+    mine = [one for one in items_at(live, "metadata", "managedFields") if one["manager"] == manager]
+    keys = {key.removeprefix("f:") for entry in mine for key in mapping_at(entry, "fieldsV1", "f:data")}
+    return {key: data[key] for key in keys if key in data}
+
+
+def _config_map(live: Mapping[str, Any], data: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {"name": live["metadata"]["name"], "namespace": live["metadata"]["namespace"]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}

@@ -1,0 +1,120 @@
+"""Changes the nodes of a rollout, each pool within its budget; what one run leaves, the next one finishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.errors import Finding
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.progress import Progress
+from gpu_platform.rollout.live import add_configs
+from gpu_platform.rollout.marks import field_manager, labels_by, node_document
+from gpu_platform.rollout.node import NodeRoll, Outcome
+from gpu_platform.rollout.plan import NodeChange, PoolRollout, Rollout
+
+_POLL_SECONDS = 0.5
+_TOLD_EVERY_SECONDS = 15.0
+
+
+class RolloutFailed(Finding):
+    """Not every node has its new layout; what is done stays, and the next run goes on."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes: tuple[Outcome, ...] = tuple(outcomes)
+        done = sum(outcome.is_good for outcome in outcomes)
+        head = f"MIG layout: {done} of {len(outcomes)} nodes are changed; nothing else of the stack was applied"
+        rest = [f"  - {outcome}" for outcome in outcomes if not outcome.is_good]
+        super().__init__("\n".join([head, *rest]))
+
+
+def roll(
+    client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollout, progress: Progress
+) -> tuple[Outcome, ...]:
+    """Bring every node of a rollout to its new layout; raises RolloutFailed where one does not come to it."""
+    if not rollout.changes:
+        return ()
+    changed = add_configs(client, plan, rollout)
+    for change in rollout.changes:
+        if not change.drains:
+            _rename(client, change, plan.stack)
+    every = [_PoolRoll(client, pool, plan.stack, changed, progress) for pool in rollout.drained]
+    pools = every
+    while pools:
+        pools = [pool for pool in pools if pool.step()]
+        time.sleep(_POLL_SECONDS if pools else 0)
+    outcomes = [outcome for pool in every for outcome in pool.outcomes]
+    if not all(outcome.is_good for outcome in outcomes):
+        raise RolloutFailed(outcomes)
+    return tuple(outcomes)
+
+
+def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
+    """Give a node another name of the layout that it has: nobody's GPUs change."""
+    node = client.get("v1", "Node", change.node)
+    if node is not None:
+        manager = field_manager(stack)
+        labels = {**labels_by(manager, node), **change.labels}
+        client.apply(node_document(node, labels), manager=manager)
+
+
+class _PoolRoll:
+    """One pool: which nodes wait, which are in work, how the others ended."""
+
+    def __init__(
+        self, client: KubernetesClient, pool: PoolRollout, stack: str, configs_changed: str, progress: Progress
+    ) -> None:
+        self.outcomes: list[Outcome] = []
+        self._pool = pool
+        self._waiting = [change for change in pool.changes if change.drains]
+        self._active: list[NodeRoll] = []
+        self._progress = progress
+        self._told_at = time.monotonic()
+        self._roll = partial(NodeRoll, client, rules=pool.rules, stack=stack, configs_changed=configs_changed)
+
+    def step(self) -> bool:
+        """Begin what the budget allows and go on with what was begun; return whether something is in work."""
+        for change in list(self._beginnable()):
+            self._waiting.remove(change)
+            self._active.append(self._roll(change))
+            self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
+        for node in self._active:
+            node.step()
+            if node.outcome is not None:
+                self._progress.line(str(node.outcome))
+                self.outcomes.append(node.outcome)
+        self._active = [node for node in self._active if node.outcome is None]
+        self._tell()
+        if self._active or any(True for _ in self._beginnable()):
+            return True
+        self.outcomes += [Outcome(change, "not-begun", self._why_not()) for change in self._waiting]
+        self._waiting = []
+        return False
+
+    def _beginnable(self) -> Iterator[NodeChange]:
+        """Yield the nodes that may begin: those that are out of service anyway, and what the budget has left."""
+        left = self._pool.rules.max_unavailable - len(self._unavailable())
+        for change in self._waiting:
+            if change.out:
+                yield change
+            elif left > 0:
+                left -= 1
+                yield change
+
+    def _unavailable(self) -> set[str]:
+        failed = {outcome.change.node for outcome in self.outcomes if outcome.result == "failed"}
+        begun = {change.node for change in self._waiting if change.begun}
+        return {*self._pool.elsewhere, *failed, *begun, *(node.change.node for node in self._active)}
+
+    def _why_not(self) -> str:
+        out = ", ".join(sorted(self._unavailable()))
+        return f"sharing.max_unavailable is {self._pool.rules.max_unavailable}, and {out} takes no pods"
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if self._active and now > self._told_at + _TOLD_EVERY_SECONDS:
+            self._told_at = now
+            for node in self._active:
+                self._progress.line(f"still {node.doing}: {node.change.node}")

@@ -1,0 +1,448 @@
+"""A MIG layout changes on live nodes: node by node, drained by the eviction API, on the real API server."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from gpu_platform.engine.client import Refused
+from gpu_platform.rollout.marks import field_manager
+from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
+
+SMALL = "nvidia.com/mig-1g.10gb"
+SEVENS = {SMALL: "56"}
+MIXED = {SMALL: "8", "nvidia.com/mig-2g.20gb": "24"}
+LAB: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {
+            "name": "lab",
+            "machine_type": "p4de.24xlarge",
+            "count": {"desired": 2},
+            "workload": "development",
+            "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+        }
+    ],
+    "teams": [],
+    "validation": {"timeout": "60s"},
+}
+
+
+class Lab:
+    """The pool `lab` in the old layout, and what a test puts on it."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.client = platform.client
+        self._made: list[dict[str, Any]] = []
+        self._faulty: set[str] = set()
+
+    def stack(self, **sharing: Any) -> dict[str, Any]:
+        """The stack with three 2g.20gb and one 1g.10gb a GPU."""
+        changed = copy.deepcopy(LAB)
+        changed["pools"][0]["sharing"] |= {"layout": {"2g.20gb": 3, "1g.10gb": 1}, **sharing}
+        return changed
+
+    def node(self, name: str) -> dict[str, Any]:
+        found = self.client.get("v1", "Node", name)
+        assert found is not None
+        return found
+
+    def is_cordoned(self, name: str) -> bool:
+        return bool(self.node(name)["spec"].get("unschedulable"))
+
+    def mark(self, name: str) -> str | None:
+        return (self.node(name)["metadata"].get("annotations") or {}).get(names.MIG_ROLLOUT_ANNOTATION)
+
+    def offers(self, name: str) -> dict[str, str]:
+        return {resource: count for resource, count in self.platform.allocatable(name).items() if count != "0"}
+
+    def fault(self, node: str, *faults: str) -> None:
+        assert self.platform.run("sandbox", "fault", node, *faults, "--name", SANDBOX).code == 0
+        (self._faulty.add if faults else self._faulty.discard)(node)
+
+    def cordon(self, name: str, *, cordoned: bool = True) -> None:
+        manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        self.client.merge({**manifest, "spec": {"unschedulable": cordoned or None}})
+
+    def deployment(self, name: str, replicas: int, node: str, **spec: Any) -> list[dict[str, Any]]:
+        """Run pods with one small instance each, all of them on one node at first; return them."""
+        others = [one["metadata"]["name"] for one in self.client.objects("v1", "Node")]
+        others.remove(node)
+        for other in others:
+            self.cordon(other)
+        limits = {SMALL: "1", "cpu": "100m", "memory": "64Mi"}
+        pod = {
+            "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
+            "tolerations": [TOLERATION],
+            **spec,
+        }
+        self.make(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+                },
+            }
+        )
+        eventually(lambda: len(self.running(name)) == replicas)
+        for other in others:
+            self.cordon(other, cordoned=False)
+        return self.running(name)
+
+    def budget(self, app: str, least: int) -> None:
+        self.make(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": f"guard-{app}", "namespace": "default"},
+                "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": app}}},
+            }
+        )
+        eventually(
+            lambda: (
+                (self.client.get("policy/v1", "PodDisruptionBudget", f"guard-{app}", "default") or {})
+                .get("status", {})
+                .get("expectedPods")
+            )
+        )
+
+    def running(self, app: str) -> list[dict[str, Any]]:
+        pods = self.client.objects("v1", "Pod", namespace="default", label_selector=f"app={app}")
+        return [pod for pod in pods if _is_ready(pod)]
+
+    def make(self, manifest: dict[str, Any]) -> None:
+        self.client.create(manifest)
+        self._made.append(manifest)
+
+    def remove(self, kind: str) -> None:
+        for manifest in [one for one in self._made if one["kind"] == kind]:
+            self._made.remove(manifest)
+            metadata = manifest["metadata"]
+            live = self.client.get(manifest["apiVersion"], kind, metadata["name"], metadata["namespace"])
+            if live is not None:
+                self.client.delete(live)
+
+    def clear(self) -> None:
+        for node in list(self._faulty):
+            self.fault(node)
+        for kind in {one["kind"] for one in self._made}:
+            self.remove(kind)
+        eventually(lambda: not list(self.client.objects("v1", "Pod", namespace="default")))
+
+
+@pytest.fixture
+def lab(platform: Platform) -> Iterator[Lab]:
+    hand = Lab(platform)
+    if platform.state.get("shop") != LAB:
+        ran = platform.up(LAB)
+        assert ran.code == 0, ran.err
+    assert [hand.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    yield hand
+    hand.clear()
+
+
+class Watched:
+    """What was seen of a rollout while it went on, some twenty times a second."""
+
+    def __init__(self, lab: Lab, app: str) -> None:
+        self.most_cordoned = 0
+        self.fewest_running = 1_000
+        self.cut_under_pods: set[str] = set()
+        self._lab = lab
+        self._app = app
+
+    def look(self) -> None:
+        nodes = {node["metadata"]["name"]: node for node in self._lab.client.objects("v1", "Node")}
+        self.most_cordoned = max(
+            self.most_cordoned, sum(bool(node["spec"].get("unschedulable")) for node in nodes.values())
+        )
+        running = self._lab.running(self._app)
+        self.fewest_running = min(self.fewest_running, len(running))
+        changing = {name for name, node in nodes.items() if _state(node) == "pending"}
+        self.cut_under_pods |= changing & {pod["spec"]["nodeName"] for pod in running}
+
+
+@contextmanager
+def watched(lab: Lab, app: str) -> Iterator[Watched]:
+    seen, over = Watched(lab, app), threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            seen.look()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def _state(node: Mapping[str, Any]) -> str | None:
+    return node["metadata"]["labels"].get(names.MIG_STATE_LABEL)
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _results(ran: Any) -> dict[str, str]:
+    return {change["node"]: change["result"] for change in ran.json["mig_changes"]}
+
+
+def test_a_change_from_seven_1g_to_three_2g_and_one_1g_rolls_node_by_node_and_kills_no_protected_pod(
+    lab: Lab,
+) -> None:
+    before = lab.deployment("web", 2, node="lab-0")
+    lab.budget("web", least=1)
+    with watched(lab, "web") as seen:
+        ran = lab.platform.up(lab.stack())
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
+    assert seen.fewest_running >= 1, "one of the two always ran: the other left when its successor was there"
+    assert seen.most_cordoned == 1
+    assert seen.cut_under_pods == set()
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert not lab.is_cordoned("lab-0")
+    assert not lab.is_cordoned("lab-1")
+    after = eventually(lambda: lab.running("web") if len(lab.running("web")) == 2 else None)
+    assert {pod["metadata"]["uid"] for pod in after}.isdisjoint(pod["metadata"]["uid"] for pod in before)
+    again = lab.platform.up(lab.stack())
+    assert (again.json["mig_changes"], again.json["changes"]["changes"]) == ([], [])
+
+
+def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to_leave(lab: Lab) -> None:
+    [pod] = lab.deployment("web", 1, node="lab-1")
+    file = lab.platform.write(lab.stack(max_unavailable=2))
+    ran = lab.platform.run("preview", str(file), "--engine", "embedded", "--format", "json")
+    assert ran.code == 0, ran.err
+    empty, held = ran.json["mig_changes"]
+    assert (empty["node"], empty["gpu_pods"]) == ("lab-0", []), (
+        "empty nodes come first: they take in the others' pods"
+    )
+    assert held["node"] == "lab-1"
+    assert held["gpu_pods"] == [{"name": f"default/{pod['metadata']['name']}", "units": {SMALL: 1}}]
+    assert (held["from"], held["to"]) == ("8 GPUs: 1g.10gb x7", "8 GPUs: 1g.10gb x1 + 2g.20gb x3")
+    assert "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time" in ran.err
+    assert f"default/{pod['metadata']['name']} (1 x {SMALL})" in ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS], "a preview changes nothing"
+
+
+def test_a_node_whose_pods_no_budget_lets_go_is_left_as_it_is_after_the_timeout_and_is_reported(lab: Lab) -> None:
+    [pod] = lab.deployment("web", 1, node="lab-0")
+    lab.budget("web", least=1)
+    ran = lab.platform.up(lab.stack(drain_timeout="4s"))
+    assert ran.code == 1
+    assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
+    assert "The disruption budget guard-web needs 1 healthy pods and has 1 currently" in ran.err
+    assert ran.json["changes"] is None, "the engine would have changed the label of the node that was left"
+    assert not lab.is_cordoned("lab-0")
+    assert lab.mark("lab-0") is None
+    assert (lab.offers("lab-0"), lab.offers("lab-1")) == (SEVENS, MIXED)
+    assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
+    lab.remove("PodDisruptionBudget")
+    assert lab.platform.up(lab.stack(drain_timeout="4s")).code == 0
+    assert lab.offers("lab-0") == MIXED
+
+
+def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun(lab: Lab) -> None:
+    lab.fault("lab-0", '{"kind": "mig-change-failed"}')
+    ran = lab.platform.up(lab.stack())
+    assert ran.code == 1
+    assert _results(ran) == {"lab-0": "failed", "lab-1": "not-begun"}
+    assert "lab-0: failed, and stays cordoned: its MIG manager says failed" in ran.err
+    assert "lab-1: not begun: sharing.max_unavailable is 1, and lab-0 takes no pods" in ran.err
+    assert lab.is_cordoned("lab-0")
+    assert "its MIG manager says failed" in (lab.mark("lab-0") or "")
+    assert not lab.is_cordoned("lab-1")
+    assert lab.offers("lab-1") == SEVENS
+    lab.fault("lab-0")
+    ran = lab.platform.up(lab.stack())
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert not lab.is_cordoned("lab-0")
+    assert lab.mark("lab-0") is None
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.Signals) -> None:
+    lab.fault("lab-0", '{"kind": "mig-change-slow", "seconds": 15}')
+    file = lab.platform.write(lab.stack())
+    lab.platform.state.clear()
+    command = [*GPU_PLATFORM, "up", str(file), "--engine", "embedded", "--format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: lab.mark("lab-0") and _state(lab.node("lab-0")) == "pending")
+    os.kill(process.pid, how)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == (130 if how is signal.SIGINT else -how)
+    assert "Traceback" not in told
+    assert lab.is_cordoned("lab-0")
+    assert lab.offers("lab-1") == SEVENS
+    lab.fault("lab-0")
+    seen = lab.platform.run("preview", str(file), "--engine", "embedded", "--format", "json")
+    assert [(change["node"], change["begun"]) for change in seen.json["mig_changes"]] == [
+        ("lab-0", True),
+        ("lab-1", False),
+    ]
+    ran = lab.platform.up(lab.stack())
+    assert ran.code == 0, ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert not lab.is_cordoned("lab-0")
+    assert lab.mark("lab-0") is None
+
+
+def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
+    lab.fault("lab-0", '{"kind": "mig-change-failed"}')
+    assert lab.platform.up(lab.stack()).code == 1
+    lab.fault("lab-0")
+    ran = lab.platform.up(LAB)
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed"}
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert not lab.is_cordoned("lab-0")
+
+
+def test_with_change_replace_only_nodes_without_gpu_pods_are_changed(lab: Lab) -> None:
+    [pod] = lab.deployment("web", 1, node="lab-0")
+    ran = lab.platform.up(lab.stack(change="replace"))
+    assert ran.code == 1
+    assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
+    assert "sharing.change is replace, and it runs default/web" in ran.err
+    assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
+    assert not lab.is_cordoned("lab-0")
+
+
+def test_a_pod_that_nobody_would_start_again_is_not_evicted(lab: Lab) -> None:
+    lab.platform.pod("bare", SMALL, nodeSelector={"kubernetes.io/hostname": "lab-0"})
+    eventually(lambda: lab.platform.find_pod("bare")["status"].get("phase") == "Running")
+    ran = lab.platform.up(lab.stack())
+    assert ran.code == 1
+    assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
+    assert "no controller would start default/bare again" in ran.err
+    assert lab.platform.find_pod("bare")["status"]["phase"] == "Running"
+    assert lab.offers("lab-0") == SEVENS
+    lab.platform.remove_pods()
+
+
+def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(lab: Lab) -> None:
+    lab.cordon("lab-1")
+    try:
+        ran = lab.platform.up(lab.stack())
+        assert lab.offers("lab-1") == MIXED
+        assert lab.is_cordoned("lab-1")
+        assert lab.mark("lab-1") is None
+        # It is out of service, which takes the budget of one.
+        assert _results(ran) == {"lab-1": "changed", "lab-0": "not-begun"}, ran.err
+    finally:
+        lab.cordon("lab-1", cordoned=False)
+    assert lab.platform.up(lab.stack()).code == 0
+    assert lab.offers("lab-0") == MIXED
+
+
+def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwhile(lab: Lab) -> None:
+    whole = copy.deepcopy(LAB)
+    whole["pools"][0]["sharing"] = {"mode": "none"}
+    assert lab.platform.up(whole).code == 0
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [{"nvidia.com/gpu": "8"}] * 2
+    lab.fault("lab-1", '{"kind": "mig-change-slow", "seconds": 8}')
+    offered: list[tuple[dict[str, str], dict[str, str]]] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            if lab.mark("lab-1"):
+                offered.append((lab.offers("lab-0"), lab.offers("lab-1")))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        ran = lab.platform.up(lab.stack())
+    finally:
+        over.set()
+        thread.join()
+    assert ran.code == 0, ran.err
+    assert offered
+    assert all(one == MIXED for one, _ in offered), "the first is done when the second begins"
+    assert {"nvidia.com/gpu": "8"} in [other for _, other in offered], "and that one was whole until then"
+    assert lab.offers("lab-1") == MIXED
+
+
+def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_before_the_change(lab: Lab) -> None:
+    lab.make(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "nvidia-mig-manager", "namespace": names.OPERATOR_NAMESPACE},
+            "spec": {
+                "selector": {"matchLabels": {"app": names.MIG_MANAGER_APP}},
+                "template": {
+                    "metadata": {"labels": {"app": names.MIG_MANAGER_APP}},
+                    "spec": {
+                        "containers": [{"name": "main", "image": "none"}],
+                        "tolerations": [{"operator": "Exists"}],
+                    },
+                },
+            },
+        }
+    )
+
+    def managers() -> dict[str, str]:
+        pods = lab.client.objects("v1", "Pod", namespace=names.OPERATOR_NAMESPACE)
+        return {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in pods if _is_ready(pod)}
+
+    before = eventually(lambda: managers() if len(managers()) == 2 else None)
+    lab.fault("lab-1", '{"kind": "mig-change-failed"}')
+    time.sleep(1.1)  # the API's times are whole seconds
+    assert _results(lab.platform.up(lab.stack())) == {"lab-0": "changed", "lab-1": "failed"}
+    once = managers()
+    assert not set(before.values()) & set(once.values())
+    lab.fault("lab-1")
+    assert lab.platform.up(lab.stack()).code == 0
+    assert managers() == once, "it has the config by now"
+
+
+def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refused(lab: Lab) -> None:
+    held = lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL]
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "lab-0", "labels": {names.MIG_CONFIG_LABEL: "lab-0123456789"}},
+    }
+
+    def apply_as_pulumi_does(manifest: dict[str, Any]) -> None:
+        lab.client._request(
+            "PATCH",
+            "/api/v1/nodes/lab-0",
+            "applying",
+            {"fieldManager": "pulumi-kubernetes-test", "dryRun": "All"},
+            body=manifest,
+            content_type="application/apply-patch+yaml",
+            patient=False,
+        )
+
+    with pytest.raises(Refused, match=field_manager("shop")) as refusal:
+        apply_as_pulumi_does(manifest)
+    assert refusal.value.status == 409
+    manifest["metadata"]["labels"][names.MIG_CONFIG_LABEL] = held
+    apply_as_pulumi_does(manifest)

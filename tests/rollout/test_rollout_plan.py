@@ -1,0 +1,198 @@
+"""Which nodes a new plan would change, and which pods run there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.rollout.marks import Mark
+from gpu_platform.rollout.plan import LiveCluster, Rollout, plan_rollout
+from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, planned, pod
+
+
+def wanted(plan: EnvironmentPlan) -> str:
+    return plan.pools[0].labels[names.MIG_CONFIG_LABEL]
+
+
+def rollout(plan: EnvironmentPlan, *nodes: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> Rollout:
+    return plan_rollout(plan, LiveCluster(nodes, pods, OLD))
+
+
+def cordoned_by(stack: str) -> dict[str, Any]:
+    text = Mark(stack, "lab-fedcba9876").to_text()
+    return {"annotations": {names.MIG_ROLLOUT_ANNOTATION: text}, "unschedulable": True}
+
+
+def test_nodes_of_another_layout_are_drained_and_those_of_the_plans_are_left_alone() -> None:
+    plan = planned()
+    found = rollout(plan, node("lab-0"), node("lab-1", wanted(plan)))
+    [change] = found.changes
+    assert (change.node, change.drains, change.begun) == ("lab-0", True, False)
+    assert (change.old, change.new) == ("8 GPUs: 1g.10gb x7", "8 GPUs: 1g.10gb x1 + 2g.20gb x3")
+    assert change.labels == {names.MIG_CONFIG_LABEL: wanted(plan), names.DEVICE_PLUGIN_CONFIG_LABEL: wanted(plan)}
+    assert change.allocatable == {"nvidia.com/mig-2g.20gb": 24, "nvidia.com/mig-1g.10gb": 8}
+    assert list(found.configs) == [wanted(plan)]
+
+
+def test_the_gpu_pods_of_each_node_are_named_and_others_are_not() -> None:
+    pods = (
+        pod("train", on="lab-0", gpus=2),
+        pod("web", on="lab-0", gpus=0),
+        pod("done", on="lab-0", phase="Succeeded"),
+        pod("elsewhere", on="train-0"),
+    )
+    [change] = rollout(planned(), node("lab-0"), pods=pods).changes
+    assert [str(one) for one in change.pods] == ["vision/train (2 x nvidia.com/mig-1g.10gb)"]
+
+
+def test_nodes_that_were_begun_come_first_then_empty_ones_then_those_with_fewest_pods() -> None:
+    names_of = ("lab-0", "lab-1", "lab-2", "lab-3")
+    plan = planned(lab(count={"desired": 4}))
+    nodes = [node(name, **(cordoned_by("test") if name == "lab-3" else {})) for name in names_of]
+    pods = (pod("a", on="lab-0"), pod("b", on="lab-0"), pod("c", on="lab-1"), pod("d", on="lab-3"))
+    changes = rollout(plan, *nodes, pods=pods).changes
+    assert [change.node for change in changes] == ["lab-3", "lab-2", "lab-1", "lab-0"]
+    assert [change.begun for change in changes] == [True, False, False, False]
+
+
+def test_the_same_layout_under_another_name_drains_nobody() -> None:
+    plan = planned(lab(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}))
+    found = rollout(plan, node("lab-0"), pods=(pod("a", on="lab-0"),))
+    assert [change.drains for change in found.changes] == [False]
+    assert found.drained == ()
+
+
+def test_the_same_layout_written_gpu_by_gpu_drains_nobody() -> None:
+    layouts = [
+        {"devices": [0, 1, 2, 3], "layout": {"1g.10gb": 7}},
+        {"devices": [4, 5, 6, 7], "layout": {"1g.10gb": 7}},
+    ]
+    plan = planned(lab(sharing={"mode": "mig", "layouts": layouts}))
+    assert [change.drains for change in rollout(plan, node("lab-0")).changes] == [False]
+
+
+def test_a_node_that_nobody_asked_for_a_layout_counts_as_whole() -> None:
+    cut = rollout(planned(), node("lab-0", None)).changes
+    assert [(change.drains, change.old) for change in cut] == [(True, "8 GPUs: whole")]
+    whole = rollout(planned(lab(sharing={"mode": "none"})), node("lab-0", None)).changes
+    assert [change.drains for change in whole] == [False]
+
+
+def test_gpus_that_are_made_whole_again_drain_their_node() -> None:
+    [change] = rollout(planned(lab(sharing={"mode": "none"})), node("lab-0")).changes
+    assert (change.drains, change.new, change.config) == (True, "8 GPUs: whole", "all-disabled")
+
+
+def test_a_layout_that_the_live_config_does_not_have_is_taken_for_another_one() -> None:
+    [change] = rollout(planned(), node("lab-0", "by-hand")).changes
+    assert (change.drains, change.old) == (True, "config by-hand")
+
+
+def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
+    plan = planned()
+    failed = rollout(plan, node("lab-0", wanted(plan), state="failed")).changes
+    assert [(change.drains, change.begun) for change in failed] == [(True, False)]
+    offered = {"nvidia.com/mig-2g.20gb": "24", "nvidia.com/mig-1g.10gb": "8"}
+    assert rollout(plan, node("lab-0", wanted(plan), state="failed", allocatable=offered)).changes == ()
+
+
+def test_a_node_that_another_stack_has_cordoned_was_not_begun_by_this_one() -> None:
+    plan = planned()
+    assert rollout(plan, node("lab-0", wanted(plan), **cordoned_by("other"))).changes == ()
+    assert [one.begun for one in rollout(plan, node("lab-0", wanted(plan), **cordoned_by("test"))).changes] == [
+        True
+    ]
+
+
+def test_nodes_out_of_service_for_other_reasons_count_in_the_budget_and_begun_ones_do_not() -> None:
+    plan = planned(lab(count={"desired": 4}))
+    nodes = [
+        node("lab-0", **cordoned_by("test")),
+        node("lab-1", unschedulable=True),
+        node("lab-2", wanted(plan), ready=False),
+        node("lab-3"),
+    ]
+    [pool] = rollout(plan, *nodes).pools
+    assert pool.elsewhere == ("lab-1", "lab-2")
+    assert {change.node: change.out for change in pool.changes} == {"lab-0": True, "lab-1": True, "lab-3": False}
+
+
+def test_without_an_operator_no_label_cuts_a_gpu() -> None:
+    assert plan_rollout(planned(), LiveCluster([node("lab-0")], (), None)).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "changed"),
+    [
+        ({"names": ["lab-0"]}, ["lab-0"]),
+        ({"selector": {"gpu-platform.dev/pool": "lab"}}, []),
+    ],
+)
+def test_on_an_existing_cluster_only_nodes_that_the_program_labels_are_changed(
+    nodes: dict[str, Any], changed: list[str]
+) -> None:
+    plan = planned(lab(nodes=nodes, count={"desired": 1}), cluster={"provider": "existing", "name": "ours"})
+    found = rollout(plan, node("lab-0"), node("lab-1"))
+    assert [change.node for change in found.changes] == changed
+
+
+EKS = {
+    "provider": "eks",
+    "name": "ml",
+    "region": "us-east-2",
+    "kubernetes": "1.34",
+    "create": {"admins": ["arn:aws:iam::123456789012:role/a"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "changed"),
+    [
+        ({}, ["lab-0"]),
+        ({"image": {"family": "al2023", "ami": "ami-0123456789abcdef0", "driver": "580.173.02"}}, []),
+    ],
+)
+def test_nodes_that_the_cloud_replaces_for_new_labels_are_left_to_it(
+    more: dict[str, Any], changed: list[str]
+) -> None:
+    plan = planned(lab(**more), cluster=EKS)
+    found = rollout(plan, node("lab-0"), node("other-0", labels={names.POOL_LABEL: "other"}))
+    assert [change.node for change in found.changes] == changed
+
+
+def test_the_text_names_the_pool_the_nodes_the_layouts_the_pods_and_the_budget() -> None:
+    sharing = {"mode": "mig", "layout": NEW, "max_unavailable": 2, "drain_timeout": "90s"}
+    nodes = [node("lab-0"), node("lab-1", **cordoned_by("test"))]
+    [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(pod("a", on="lab-0"),)).pools
+    assert str(pool).splitlines() == [
+        "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time, each drained first (for at most 1.5 min)",
+        "  lab-1: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; no GPU pods; begun by an earlier run",
+        "  lab-0: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; vision/a (1 x nvidia.com/mig-1g.10gb)",
+    ]
+
+
+def test_the_json_has_the_same() -> None:
+    plan = planned()
+    [change] = rollout(plan, node("lab-0"), pods=(pod("a", on="lab-0"),)).changes
+    assert change.to_json() == {
+        "node": "lab-0",
+        "pool": "lab",
+        "from": "8 GPUs: 1g.10gb x7",
+        "to": "8 GPUs: 1g.10gb x1 + 2g.20gb x3",
+        "config": wanted(plan),
+        "drain": True,
+        "begun": False,
+        "gpu_pods": [{"name": "vision/a", "units": {"nvidia.com/mig-1g.10gb": 1}}],
+    }
+
+
+def test_a_stack_that_goes_back_to_the_layout_before_changes_only_what_was_begun() -> None:
+    plan = planned(lab(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}))
+    mine = wanted(plan)
+    live = LiveCluster(
+        [node("lab-0", OLD_CONFIG, **cordoned_by("test")), node("lab-1", mine)], (), {**OLD, mine: OLD[OLD_CONFIG]}
+    )
+    assert [(change.node, change.drains) for change in plan_rollout(plan, live).changes] == [("lab-0", True)]

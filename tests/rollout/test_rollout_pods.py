@@ -1,0 +1,64 @@
+"""What a drain does to a pod, and what `up` writes on a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from gpu_platform.rollout.marks import Mark, is_alone, labels_by, mark_of, node_document
+from gpu_platform.rollout.pods import fate_of
+from tests.rollout.live_objects import node, owned_by, pod
+
+MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "fate"),
+    [
+        ({"metadata": owned_by("ReplicaSet")}, "leaves"),
+        ({"metadata": owned_by("Job")}, "leaves"),
+        ({"metadata": owned_by("RayCluster")}, "leaves"),
+        ({"metadata": owned_by("DaemonSet")}, "stays"),
+        ({"metadata": MIRROR}, "stays"),
+        ({"metadata": {}}, "alone"),
+        ({"metadata": owned_by("ReplicaSet", controller=False)}, "alone"),
+        ({"metadata": {}, "phase": "Succeeded"}, "stays"),
+        ({"metadata": owned_by("Job"), "phase": "Failed"}, "stays"),
+    ],
+)
+def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_those_of_nobody(
+    given: dict[str, Any], fate: str
+) -> None:
+    assert fate_of(pod("one", on="lab-0", **given)) == fate
+
+
+def test_a_mark_is_read_back_as_it_was_written() -> None:
+    for mark in (Mark("prod", "lab-1"), Mark("prod", "lab-1", failure='it said "no"')):
+        document = node_document(node("lab-0"), {}, mark)
+        assert document["spec"] == {"unschedulable": True}
+        assert mark_of(document) == mark
+
+
+@pytest.mark.parametrize("text", ["", "null", "{", "[]", '"x"', '{"stack": "prod"}'])
+def test_an_annotation_that_cannot_be_read_is_no_mark(text: str) -> None:
+    assert mark_of(node("lab-0", annotations={names.MIG_ROLLOUT_ANNOTATION: text})) is None
+
+
+def test_what_is_applied_without_a_mark_takes_the_cordon_away_and_keeps_to_the_one_node() -> None:
+    document = node_document(node("lab-0"), {"a": "b"})
+    assert "spec" not in document
+    assert document["metadata"] == {"name": "lab-0", "uid": "uid-lab-0", "labels": {"a": "b"}}
+
+
+def test_labels_of_a_manager_are_those_that_it_applied_and_it_is_alone_where_nobody_else_did() -> None:
+    live = node("lab-0", labels={"a": "1", "b": "2"})
+    live["metadata"]["managedFields"] = [
+        {"manager": "me", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}, "f:b": {}}}}},
+        {"manager": "me", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:c": {}}}}},
+        {"manager": "engine", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:b": {}}}}},
+    ]
+    assert labels_by("me", live) == {"a": "1", "b": "2"}
+    assert is_alone("me", live, "a")
+    assert not is_alone("me", live, "b")
