@@ -45,7 +45,8 @@ def change_nodes(plan: Plan, outputs: Mapping[str, Any], progress: Progress) -> 
 
 def hold_nodes(plan: Plan) -> None:
     """Keep the nodes' layouts from an engine that would change them all at once."""
-    if _has_own_nodes(plan):
+    # On a cloud whoever owns the node pool writes labels without regard to who holds them.
+    if plan.kind == "environment" and plan.cluster.cloud is None:
         hold(client_of(plan), plan)
 
 
@@ -64,13 +65,6 @@ def _rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout:
 def _is_there(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
     """Return whether there are nodes to look at: a cloud's cluster is reached by what the last deployment says."""
     return plan.cluster.cloud is None or bool(outputs)
-
-
-def _has_own_nodes(plan: Plan) -> bool:
-    return plan.kind == "environment" and any(
-        pool.nodes.ownership in {"created", "labelled"} and pool.sharing.mig_config is not None
-        for pool in plan.pools
-    )
 
 
 def _warn(rollout: Rollout) -> None:

@@ -20,20 +20,10 @@ def hold(client: KubernetesClient, plan: EnvironmentPlan) -> None:
     """Hold the label of every node whose label this stack declares, and let go of nodes that it no longer has."""
     manager = field_manager(plan.stack)
     nodes = list(client.objects("v1", "Node"))
-    mine = {
-        node["metadata"]["name"]
-        for pool in plan.pools
-        if pool.nodes.ownership in {"created", "labelled"}
-        for node in nodes_of(pool, nodes)
-    }
-    # On a cloud the node pool's owner writes labels, without regard to who holds them.
-    others = {
-        node["metadata"]["name"] for pool in plan.pools if pool.cloud is not None for node in nodes_of(pool, nodes)
-    }
+    mine = {node["metadata"]["name"] for pool in plan.pools for node in nodes_of(pool, nodes)}
     for node in nodes:
-        name = node["metadata"]["name"]
-        if name not in others and mark_of(node) is None:
-            _hold(client, manager, node, held=name in mine)
+        if mark_of(node) is None:
+            _hold(client, manager, node, held=node["metadata"]["name"] in mine)
 
 
 def release(client: KubernetesClient, stack: str) -> None:

@@ -48,13 +48,12 @@ def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollou
     configs = _operator_configs(client)
     if configs is None:
         return ""
-    plugin = configs.device_plugin
-    if plugin is not None:
+    plugin, planned = configs.device_plugin, plan.operator.device_plugin_config
+    if plugin is not None and planned is not None:
         present = mapping_at(plugin, "data")
-        own = _applied_data(plugin, manager)
-        added = {key: text for key, text in plan.operator.device_plugin_config.data.items() if key not in present}
+        added = {key: text for key, text in planned.data.items() if key not in present}
         if added:
-            client.apply(_config_map(plugin, {**own, **added}), manager=manager)
+            client.apply(_config_map(plugin, {**_applied_data(plugin, manager), **added}), manager=manager)
     if configs.mig is None:
         return ""
     text = mapping_at(configs.mig, "data").get(CONFIG_KEY)

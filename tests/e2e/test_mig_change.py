@@ -16,7 +16,8 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
-from gpu_platform.rollout.marks import field_manager
+from gpu_platform.rollout.hold import release
+from gpu_platform.rollout.marks import field_manager, labels_by
 from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
@@ -445,4 +446,15 @@ def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refu
         apply_as_pulumi_does(manifest)
     assert refusal.value.status == 409
     manifest["metadata"]["labels"][names.MIG_CONFIG_LABEL] = held
-    apply_as_pulumi_does(manifest)
+    apply_as_pulumi_does(manifest)  # what is there already is no change
+
+
+def test_a_stack_that_lets_go_of_a_node_leaves_what_others_say_of_it(lab: Lab) -> None:
+    manager = field_manager("shop")
+    held = lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL]
+    assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}
+    release(lab.client, "shop")
+    assert labels_by(manager, lab.node("lab-0")) == {}
+    assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, "the engine says it, too"
+    assert lab.platform.up(LAB).code == 0
+    assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}
