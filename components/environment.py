@@ -16,6 +16,7 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
+from gpu_platform.planning.dra import allocation
 from gpu_platform.planning.eks.plan import EksClusterPlan
 from gpu_platform.planning.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -79,6 +80,7 @@ def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
         "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in plan.pools},
         "cost_usd_per_hour": plan.cost.usd_per_hour,
         # What the next preview and a destroy are held against.
+        "allocation": allocation(plan.pools),
         "pools": dict(pool_facts(plan)),
         "protected": list(protected(plan)),
     }

@@ -27,7 +27,9 @@ from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, P
 from gpu_platform.judgement import judge
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.changes import PoolChange, pool_changes
+from gpu_platform.planning.dra import check_allocation
 from gpu_platform.planning.pool_facts import protected
+from gpu_platform.planning.problems import Problems
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.run import RolloutFailed
@@ -91,8 +93,16 @@ def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
 
 
 def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
-    """Return the outputs of an environment's last deployment; none where there was none."""
-    return (prepared.deployment.outputs() or {}) if prepared.loaded.plan.kind == "environment" else {}
+    """Return the outputs of an environment's last deployment, none where there was none; BadInput beside them."""
+    plan = prepared.loaded.plan
+    if plan.kind != "environment":
+        return {}
+    outputs = prepared.deployment.outputs() or {}
+    problems = Problems()
+    check_allocation(outputs, plan.pools, problems)
+    if problems.found:
+        raise BadInput(str(prepared.loaded.path), problems.found)
+    return outputs
 
 
 def _warn_of_pools(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:

@@ -6,7 +6,8 @@ kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; Kubernetes 1.36, pkg/features/kube
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.plan import Decision, PoolPlan
@@ -22,6 +23,7 @@ PARTITIONS_KUBERNETES = "1.36"  # DRAPartitionableDevices is on by default from 
 MINIMUM_DRIVER_BRANCH = 580
 MULTI_NODE_NVLINK = ("gb200", "gb300")  # GPU models with compute domains
 FEATURE_GATE = "DynamicMIG"
+DEVICE_PLUGIN = "device-plugin"
 
 
 def is_dra(shares: Sequence[PoolShare]) -> bool:
@@ -182,6 +184,27 @@ def dra_decisions(pools: Sequence[PoolPlan], kubernetes: str | None) -> Iterator
                 chosen=f"feature gate {FEATURE_GATE}, which is alpha",
                 why="instances are cut when a claim asks for one; what others cut before is destroyed",
             )
+
+
+def allocation(pools: Sequence[PoolPlan]) -> str:
+    """Return who gives GPUs to pods: the stack output `allocation`, which stays as it is while a cluster stands."""
+    return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
+
+
+def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], problems: Problems) -> None:
+    """Record a change from device plugin to DRA or back; `outputs`: of the last deployment, empty without one.
+
+    The operator refuses a GPUCluster beside a ClusterPolicy and has no migration between them.
+    """
+    if not outputs:
+        return
+    before, now = outputs.get("allocation", DEVICE_PLUGIN), allocation(pools)
+    if before != now:
+        problems.at("pools").add(
+            f"{now} on a cluster that this stack has deployed with {before}",
+            f"{before}: the operator has no way from one to the other on a cluster that stands",
+            "take a new cluster; or run `gpu-platform destroy` first, where nothing runs any more",
+        )
 
 
 def compute_domains(pools: Sequence[PoolPlan]) -> bool:
