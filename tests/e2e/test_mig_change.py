@@ -18,6 +18,7 @@ from gpu_platform import names
 from gpu_platform.engine.client import Refused
 from gpu_platform.rollout.hold import release
 from gpu_platform.rollout.marks import field_manager, labels_by
+from sandbox.simulator.kube import Api, query
 from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
@@ -161,41 +162,50 @@ def lab(platform: Platform) -> Iterator[Lab]:
 
 
 class Watched:
-    """What was seen of a rollout while it went on, some twenty times a second."""
+    """What the API server told of a rollout, change by change; none is missed."""
 
-    def __init__(self, lab: Lab, app: str) -> None:
+    def __init__(self) -> None:
         self.most_cordoned = 0
         self.fewest_running = 1_000
         self.cut_under_pods: set[str] = set()
-        self._lab = lab
-        self._app = app
+        self._nodes: dict[str, Mapping[str, Any]] = {}
+        self._pods: dict[str, Mapping[str, Any]] = {}
 
-    def look(self) -> None:
-        nodes = {node["metadata"]["name"]: node for node in self._lab.client.objects("v1", "Node")}
-        self.most_cordoned = max(
-            self.most_cordoned, sum(bool(node["spec"].get("unschedulable")) for node in nodes.values())
-        )
-        running = self._lab.running(self._app)
+    def see(self, event: Mapping[str, Any]) -> None:
+        item = event["object"]
+        known = self._nodes if item["kind"] == "Node" else self._pods
+        known[item["metadata"]["name"]] = item
+        if event["type"] == "DELETED":
+            del known[item["metadata"]["name"]]
+        nodes = self._nodes.values()
+        running = [pod for pod in self._pods.values() if _is_ready(pod)]
+        self.most_cordoned = max(self.most_cordoned, sum(bool(n["spec"].get("unschedulable")) for n in nodes))
         self.fewest_running = min(self.fewest_running, len(running))
-        changing = {name for name, node in nodes.items() if _state(node) == "pending"}
+        changing = {node["metadata"]["name"] for node in nodes if _state(node) == "pending"}
         self.cut_under_pods |= changing & {pod["spec"]["nodeName"] for pod in running}
 
 
 @contextmanager
 def watched(lab: Lab, app: str) -> Iterator[Watched]:
-    seen, over = Watched(lab, app), threading.Event()
+    """Watch the nodes, and the pods of one app, which run by now."""
+    api, seen, lock = Api(lab.platform.kubeconfig), Watched(), threading.Lock()
+    collections = {"/api/v1/nodes": {}, "/api/v1/namespaces/default/pods": {"labelSelector": f"app={app}"}}
+    kinds = {"/api/v1/nodes": "Node"}
 
-    def watch() -> None:
-        while not over.wait(0.05):
-            seen.look()
+    def follow(path: str, selectors: Mapping[str, str], version: str) -> None:
+        for event in api.watch(path, selectors, version):
+            with lock:
+                seen.see(event)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        thread.join()
+    for path, selectors in collections.items():
+        listed = api.get(path + query(selectors))
+        first = [{"type": "ADDED", "object": {"kind": kinds.get(path, "Pod"), **item}} for item in listed["items"]]
+        for event in first:
+            seen.see(event)
+        seen.fewest_running = 1_000
+        version = listed["metadata"]["resourceVersion"]
+        threading.Thread(target=follow, args=(path, selectors, version), daemon=True).start()
+    yield seen
 
 
 def _state(node: Mapping[str, Any]) -> str | None:
