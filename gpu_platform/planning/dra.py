@@ -187,7 +187,7 @@ def dra_decisions(pools: Sequence[PoolPlan], kubernetes: str | None) -> Iterator
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return who gives GPUs to pods: the stack output `allocation`, which stays as it is while a cluster stands."""
+    """Return who gives GPUs to pods: the stack output `allocation`, the same for as long as a cluster stands."""
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 
 

@@ -25,3 +25,43 @@ def test_only_pods_that_hold_or_want_gpus_count() -> None:
     assert gpu_usage(pods, {"a": "train"}) == Usage(
         2, 1, {"train": {"nvidia.com/gpu": 4, "nvidia.com/gpu.shared": 1}}
     )
+
+
+def claim(name: str, *devices: str, admin: bool = False, driver: str = "gpu.nvidia.com") -> dict[str, Any]:
+    results = [{"driver": driver, "device": device} for device in devices]
+    exactly = {"deviceClassName": "gpu.nvidia.com", **({"adminAccess": True} if admin else {})}
+    return {
+        "metadata": {"namespace": "lab", "name": name},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        "status": {"allocation": {"devices": {"results": results}}} if devices else {},
+    }
+
+
+def claiming(node: str | None, *claims: str) -> dict[str, Any]:
+    made = [{"name": name, "resourceClaimName": name} for name in claims]
+    found = pod(node, {"cpu": "1"}, "Running" if node else "Pending")
+    return {
+        **found,
+        "metadata": {"namespace": "lab"},
+        "status": {**found["status"], "resourceClaimStatuses": made},
+    }
+
+
+def test_claimed_devices_count_by_their_kind_once_and_those_of_the_validator_never() -> None:
+    claims = [
+        claim("two", "gpu-0", "gpu-1"),
+        claim("slice", "gpu-2-mig-1g18gb-0-0"),
+        claim("waits"),
+        claim("agent", "gpu-0", "gpu-1", admin=True),
+        claim("nic", "nic-0", driver="example.com"),
+    ]
+    pods = [
+        claiming("a", "two"),
+        claiming("a", "two"),  # shares the claim
+        claiming("a", "slice"),
+        claiming(None, "waits"),
+        claiming("a", "agent"),
+        claiming("a", "nic"),
+    ]
+    held = {"train": {"gpu.nvidia.com": 2, "mig.nvidia.com": 1}}
+    assert gpu_usage(pods, {"a": "train"}, claims) == Usage(3, 1, held)

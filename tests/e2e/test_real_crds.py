@@ -16,8 +16,9 @@ import yaml
 
 from gpu_platform.cli.render import render_to
 from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.names import GPU_CLUSTER
 from gpu_platform.progress import Progress
-from gpu_platform.stacks import load_stack
+from gpu_platform.stacks import load_stack, plan_platform
 from sandbox import control_plane
 from tests.components.eks.conftest import EXISTING, record_eks
 from tests.components.eks.karpenter_forms import FORMS, TRAIN
@@ -71,6 +72,27 @@ def test_what_a_helm_release_hands_to_the_operator_is_a_valid_cluster_policy(cli
     spec = dict(plan.operator.cluster_policy)
     policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "dev"}, "spec": spec}
     client.apply(policy, dry_run=True)
+
+
+def test_what_the_operator_is_handed_with_dra_is_a_valid_gpu_cluster(client: KubernetesClient) -> None:
+    pools = [
+        {
+            "name": "big",
+            "machine_type": "p5en.48xlarge",
+            "count": {"desired": 1},
+            "workload": "inference",
+            "sharing": {"mode": "dra", "partitions": True},
+        }
+    ]
+    plan = plan_platform({"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": pools}, "dra")
+    assert plan.kind == "environment"
+    cluster = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "GPUCluster",
+        "metadata": {"name": GPU_CLUSTER},
+        "spec": dict(plan.operator.gpu_cluster),
+    }
+    client.apply(cluster, dry_run=True)
 
 
 # What only AWS knows, as it would be.

@@ -1,8 +1,7 @@
-"""Every way to share a GPU, on the real API server and scheduler: what fits runs, and the one too many does not."""
+"""Every way to share a GPU, on the real API server and scheduler: what fits runs, the one too many does not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -239,8 +238,8 @@ def test_a_change_to_dra_is_refused_on_a_cluster_that_stands(by_name: Platform) 
 
 
 @pytest.fixture
-def claimed(platform: Platform) -> Iterator[Platform]:
-    yield bring(platform, CLAIMED)
+def claimed(platform: Platform) -> Platform:
+    return bring(platform, CLAIMED)
 
 
 def claim(platform: Platform, name: str, template: str, namespace: str = "lab", **spec: Any) -> None:

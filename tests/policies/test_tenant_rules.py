@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from policy_records import (
     UNKNOWN,
+    Record,
     cannot_tell,
     cluster_policy,
     device_plugin_config_map,
+    helm_release,
     judgement,
     layout,
     mig_node,
@@ -16,6 +18,7 @@ from policy_records import (
     node,
     only,
     quota,
+    record,
     shared,
     violations,
     with_strategy,
@@ -144,3 +147,31 @@ def test_a_missing_quota_stands_though_another_pool_cannot_be_seen():
     found = judgement(RULE, *PLATFORM, hidden, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
     assert "nvidia.com/gpu.shared" in only(list(found.violations)).problem.found
     assert len(found.undecided) == 1
+
+
+GPU_CLUSTER = record("kubernetes:nvidia.com/v1alpha1:GPUCluster", "gpu-cluster", {"spec": {}})
+DEVICE_CLASS = record(
+    "kubernetes:resource.k8s.io/v1:DeviceClass", "large-gpu", {"metadata": {"name": "large-gpu"}, "spec": {}}
+)
+OF_CLASSES = {
+    f"{name}.deviceclass.resource.k8s.io/devices": "0"
+    for name in ("gpu.nvidia.com", "mig.nvidia.com", "large-gpu")
+}
+
+
+@pytest.mark.parametrize("allocator", [GPU_CLUSTER, helm_release({"gpuCluster": {"deployCR": True}})])
+def test_with_dra_a_quota_names_every_device_class_that_claims_can_name(allocator: Record):
+    stack = [node("big-0"), allocator, DEVICE_CLASS, namespace()]
+    assert violations(RULE, *stack, quota(OF_CLASSES)) == []
+    of_driver = {key: value for key, value in OF_CLASSES.items() if not key.startswith("large")}
+    found = only(violations(RULE, *stack, quota(of_driver))).problem
+    assert found.found == "no ResourceQuota for large-gpu in namespace 'vision'"
+    assert '"large-gpu.deviceclass.resource.k8s.io/devices": "0"' in found.fix
+    extended = only(violations(RULE, *stack, quota({"requests.nvidia.com/gpu": "8"}))).problem
+    assert all(name in extended.found for name in ("gpu.nvidia.com", "mig.nvidia.com", "large-gpu"))
+
+
+def test_a_teams_stack_is_held_against_the_device_classes_that_its_settings_name():
+    alone = [namespace(), quota(OF_CLASSES)]
+    assert violations(RULE, *alone, resources=["gpu.nvidia.com", "large-gpu"]) == []
+    assert only(violations(RULE, namespace(), quota({"pods": "1"}), resources=["gpu.nvidia.com"]))
