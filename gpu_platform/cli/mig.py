@@ -18,6 +18,9 @@ from gpu_platform.planning.mig import GpuInstance, check_layout, layout_text, pl
 from gpu_platform.planning.mig_layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig_solve import MigSolution, mig_parted_document, solve_mig
 
+_MOST_INSTANCES = 100_000
+"""Of one profile in one demand: what is answered in seconds, and beyond any one cluster."""
+
 
 def list_profiles(model: str, *, as_json: bool) -> ExitCode:
     """Print the profiles of a GPU model, and its maximal layouts."""
@@ -172,13 +175,15 @@ def _counts(texts: Sequence[str], between: str, form: str, gpu: Gpu, mig: Mig) -
     problems: list[Problem] = []
     for text in (part.strip() for part in texts):
         name, found, number = text.partition(between)
-        if not found or not number.isascii() or not number.isdigit() or int(number) < 1:
+        if not found or not number.isascii() or not number.strip("0") or not number.isdigit():
             problems.append(Problem(text or "(nothing)", repr(text), form, f"for example {names[0]}{between}2"))
         elif name not in names:
             allowed = f"a profile of {gpu.product}: " + ", ".join(names)
             problems.append(Problem(text, repr(name), allowed, did_you_mean(name, names)))
         elif name in counts:
             problems.append(Problem(text, f"{name} again", "each profile once", "add the counts up"))
+        elif len(number) > len(str(_MOST_INSTANCES)) or int(number) > _MOST_INSTANCES:
+            problems.append(Problem(name, "a larger count", f"at most {_MOST_INSTANCES}", "split the demand"))
         else:
             counts[name] = int(number)
     if problems:

@@ -80,12 +80,17 @@ def _placed(
 ) -> tuple[tuple[GpuInstance, ...], ...]:
     left = dict(wanted)
     gpus: list[tuple[GpuInstance, ...]] = []
+    known: dict[tuple[tuple[str, int], ...], tuple[GpuInstance, ...] | None] = {}
     for layout, count in zip(layouts, counts, strict=True):
         for _ in range(count):
             kept = {name: min(number, left[name]) for name, number in layout if left[name]}
             for name, number in kept.items():
                 left[name] -= number
-            placement = place(mig, kept)
+            # Most GPUs are alike: a hundred thousand instances come to a few placements.
+            key = tuple(kept.items())
+            if key not in known:
+                known[key] = place(mig, kept)
+            placement = known[key]
             assert placement is not None  # noqa: S101 - part of a legal layout is legal
             if placement:
                 gpus.append(placement)

@@ -91,3 +91,12 @@ def test_a_model_without_a_demand_is_refused(run: Any):
     code, _, err = run("solve", "--gpu", "A100-80GB", "--gpu", "A30", "--demand", "2g.12gb=3")
     assert code == 2
     assert "one --demand after each --gpu" in err
+
+
+@pytest.mark.parametrize("count", ["100001", "9" * 5000])
+def test_a_count_beyond_any_cluster_is_refused_before_it_is_searched(run: Any, count: str):
+    for arguments in (("check", f"1g.10gb:{count}"), ("solve", "--demand", f"1g.10gb={count}")):
+        code, out, err = run(arguments[0], "--gpu", "A100-80GB", *arguments[1:])
+        assert (code, out) == (2, "")
+        assert "at most 100000" in err
+        assert len(err) < 300
