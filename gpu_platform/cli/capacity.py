@@ -111,7 +111,14 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
         )
     out.print(pools)
     for pool in document["pools"]:
-        out.print(escape(f"  {pool['name']}: {pool['logical_how']}; {pool['price_how']}"))
+        out.print(escape(f"  {pool['name']}: {pool['logical_how']}{_mps(pool)}; {pool['price_how']}"))
+
+
+def _mps(pool: Mapping[str, Any]) -> str:
+    share = pool["mps_share"]
+    return (
+        f", each with {share['memory_mib']} MiB and {share['threads_percent']} % of the threads" if share else ""
+    )
 
 
 def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ _HOW_QUOTAS = (
     "declared workloads as they are, the rest of each quota as pods of one unit with an equal part of the team's "
     "CPU and memory, at most the unit's part of a node; placed by the units, CPU and memory of each node"
 )
+_HOW_MPS = "memory and threads of one GPU by the number of replicas, rounded down; a pod has one replica"
 _HOW_OVERSUBSCRIPTION = (
     "units of all quotas less units offered at the desired size; in USD at the cheapest known price of the pools "
     "that offer them. Nobody pays for it, so it is no part of the waste: pods wait for it"
@@ -71,7 +72,10 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
 
 def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dict[str, Any]:
     nodes = pool.nodes.desired
-    logical = " + ".join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    # With DRA a GPU is one or the other: whole, or cut for claims of its instances.
+    also = " or " if pool.devices else " + "
+    logical = also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    share = pool.sharing.mps
     return {
         "name": pool.name,
         "machine_type": pool.machine_type,
@@ -81,6 +85,8 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dic
         "mode": pool.sharing.mode,
         "logical_gpus": dict(pool.units_desired),
         "logical_how": logical,
+        "mps_share": share
+        and {"memory_mib": share.memory_mib, "threads_percent": share.threads_percent, "how": _HOW_MPS},
         "usd_per_hour": line.usd_per_hour,
         "usd_per_month": _month(line.usd_per_hour),
         "price_how": _price_how(pool, catalog),
@@ -103,7 +109,8 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
             pool.sharing.mode, {"mode": pool.sharing.mode, "physical_gpus": 0, "logical_gpus": 0}
         )
         mode["physical_gpus"] += pool.gpus_per_node * pool.nodes.desired
-        mode["logical_gpus"] += sum(pool.units_desired.values())
+        units = pool.units_desired.values()
+        mode["logical_gpus"] += max(units) if pool.devices else sum(units)
     return list(modes.values())
 
 

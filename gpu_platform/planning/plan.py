@@ -289,7 +289,7 @@ class WorkloadPlan:
     network: Mapping[str, str] = field(default_factory=dict[str, str])
     """What a pod asks for to reach the pool's network between nodes: EFA interfaces, huge pages."""
     claim: str | None = None
-    """The ResourceClaimTemplate of its pods; `resource` is then the device class, and `units` its devices."""
+    """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver's, `units` what it takes."""
 
     @property
     def claims(self) -> tuple[str, ...]:

@@ -57,6 +57,20 @@ def claim_of(workload: Workload, team: Team) -> Claim | None:
     return next((claim for claim in team.claims if claim.name == workload.claim), None)
 
 
+def device_units(claim: Claim, pool: PoolPlan, offers: Offers) -> tuple[str, int]:
+    """Return what a claim takes of a pool's nodes: a class of the driver's, and units of it.
+
+    A unit of mig.nvidia.com is the smallest instance; a larger one takes as many as fit where it is, rounded down.
+    """
+    kind, demands = demands_of(claim, offers.classes)
+    if kind == "gpu":
+        return names.GPU_DEVICE_CLASS, claim.count
+    instances = [device for device in pool.devices if device.type == "mig"]
+    most = max(device.per_node for device in instances)
+    own = max(device.per_node for device in instances if meets(device, kind, demands, offers.catalog))
+    return names.MIG_DEVICE_CLASS, claim.count * (most // own)
+
+
 def check_claim_of_workload(
     workload: Workload, team: Team, pool: PoolPlan, offers: Offers, here: Problems
 ) -> None:

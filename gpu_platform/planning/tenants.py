@@ -19,7 +19,12 @@ from gpu_platform.planning.plan import (
     WorkloadPlan,
 )
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.team_claims import check_claim_of_workload, check_claims, claim_of
+from gpu_platform.planning.team_claims import (
+    check_claim_of_workload,
+    check_claims,
+    claim_of,
+    device_units,
+)
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
@@ -260,7 +265,7 @@ def plan_tenant(
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
         claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
-        workloads=tuple(_plan_workload(workload, team, offers.pools, pause_image) for workload in team.workloads),
+        workloads=tuple(_plan_workload(workload, team, offers, pause_image) for workload in team.workloads),
     )
 
 
@@ -287,11 +292,13 @@ def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
-def _plan_workload(
-    workload: WorkloadSpec, team: Team, pools: Sequence[PoolPlan], pause_image: str
-) -> WorkloadPlan:
-    pool = next(pool for pool in pools if pool.name == workload.pool)
-    resource, units = _held(workload, team, pool)
+def _plan_workload(workload: WorkloadSpec, team: Team, offers: Offers, pause_image: str) -> WorkloadPlan:
+    pool = next(pool for pool in offers.pools if pool.name == workload.pool)
+    claim = claim_of(workload, team)
+    if claim is None:
+        resource, units = _resource(workload, pool), workload.gpus
+    else:
+        resource, units = device_units(claim, pool, offers)
     return WorkloadPlan(
         name=workload.name,
         pool=pool.name,

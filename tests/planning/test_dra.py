@@ -9,6 +9,8 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.capacity.proof import prove
+from gpu_platform.planning.capacity.rooms import groups_of, rooms_of
 from gpu_platform.planning.cel import check_cel
 from gpu_platform.planning.claims import selectors
 from gpu_platform.planning.dra import allocation, check_allocation
@@ -200,3 +202,31 @@ def test_a_cluster_that_stands_keeps_its_way_of_allocation(
     problems = Problems()
     check_allocation(before, plan.pools, problems)
     assert bool(problems.found) is refused
+
+
+@pytest.mark.parametrize(
+    ("gpus", "instances", "verdict"),
+    [(8, 0, "placed"), (0, 56, "placed"), (4, 28, "placed"), (8, 1, "impossible"), (4, 29, "impossible")],
+)
+def test_quotas_of_gpus_and_of_their_instances_are_proven_on_the_same_gpus(
+    make_plan: PlanMaker, gpus: int, instances: int, verdict: str
+) -> None:
+    quota = {"devices": {"gpu.nvidia.com": gpus, "mig.nvidia.com": instances}}
+    plan = make_plan(claimed(), teams=[team(quota=quota)])
+    assert prove(rooms_of(plan.pools), groups_of(plan)).verdict == verdict
+
+
+def test_a_larger_instance_takes_the_place_of_several_small_ones_in_the_proof(make_plan: PlanMaker) -> None:
+    claims = [{"name": "half", "profile": "3g.71gb"}, {"name": "own", "device_class": "large-gpu"}]
+    work = [
+        {"name": "halves", "pool": "big", "claim": "half", "replicas": 2},
+        {"name": "whole", "pool": "big", "claim": "own", "replicas": 2},
+    ]
+    quota = {"devices": {"gpu.nvidia.com": 0, "mig.nvidia.com": 2, "large-gpu": 2}}
+    plan = make_plan(
+        claimed(),
+        device_classes={"large-gpu": {"memory": "100Gi"}},
+        teams=[team(quota=quota, claims=claims, workloads=work)],
+    )
+    taken = {one.name: (one.resource, one.units) for one in plan.tenants[0].workloads}
+    assert taken == {"halves": ("mig.nvidia.com", 3), "whole": ("gpu.nvidia.com", 1)}

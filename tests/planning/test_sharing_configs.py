@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.capacity.report import report_capacity
 from gpu_platform.planning.plan import PoolPlan
 from sandbox.simulator.hardware import device_id
 from sandbox.simulator.mig_manager import parse_mig_configs, reconfigure
@@ -261,6 +263,14 @@ def test_the_part_of_an_mps_replica_is_told_in_memory_and_threads(make_plan: Pla
     plan = make_plan(lab("a", T4, sharing={"mode": "mps", "replicas": 6}))
     [said] = [one for one in plan.decisions if one.what == "MPS share"]
     assert said.chosen == "2560 MiB and 16 % of the threads"  # 15360 MiB and 100 %, by 6
+
+
+def test_capacity_shows_the_part_of_an_mps_replica(make_plan: PlanMaker) -> None:
+    plan = make_plan(lab("a", T4, sharing={"mode": "mps", "replicas": 6}), lab("b"))
+    catalog = load_catalog()
+    shared, whole = capacity_document(plan, report_capacity(plan, catalog), catalog)["pools"]
+    assert (shared["mps_share"]["memory_mib"], shared["mps_share"]["threads_percent"]) == (2560, 16)
+    assert whole["mps_share"] is None
 
 
 def test_48_mps_clients_are_allowed_on_a_gpu_that_takes_them_and_16_on_volta(make_plan: PlanMaker) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
 from typing import Any, Literal
 
 from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup
@@ -68,6 +70,9 @@ class _Node:
     def __init__(self, room: NodeRoom, number: int) -> None:
         self.pool, self.number = room.pool, number
         self.units = dict(room.units)
+        # Of a GPU, where units of several device classes are cut of the same ones.
+        self.parts = {name: Fraction(room.gpus, count) for name, count in room.units.items() if count}
+        self.gpus = Fraction(room.gpus)
         self.cpu, self.memory = room.cpu_millicores, room.memory_mib
 
     def fitting(self, group: PodGroup) -> int:
@@ -76,6 +81,8 @@ class _Node:
         if need is None:
             return 0
         fits = [self.units.get(group.resource, 0) // group.units]
+        if part := self.parts.get(group.resource):
+            fits.append(int(self.gpus // (part * group.units)))
         fits += [self.cpu // need.cpu_millicores] if need.cpu_millicores else []
         fits += [self.memory // need.memory_mib] if need.memory_mib else []
         return min(fits)
@@ -83,6 +90,7 @@ class _Node:
     def take(self, group: PodGroup, pods: int) -> None:
         need = group.needs[self.pool]
         self.units[group.resource] -= group.units * pods
+        self.gpus -= self.parts[group.resource] * group.units * pods
         self.cpu -= need.cpu_millicores * pods
         self.memory -= need.memory_mib * pods
 
@@ -132,6 +140,11 @@ def _search(
     for node, held in zip(nodes, on_node, strict=True):
         for resource, units in node.units.items():
             model.add(sum(pods * group.units for group, pods in held if group.resource == resource) <= units)
+        # In whole numbers, as the solver has them.
+        scale = lcm(*(part.denominator for part in node.parts.values())) if node.gpus else 0
+        if scale:
+            taken = sum(pods * group.units * int(node.parts[group.resource] * scale) for group, pods in held)
+            model.add(taken <= int(node.gpus * scale))
         model.add(sum(pods * group.needs[node.pool].cpu_millicores for group, pods in held) <= node.cpu)
         model.add(sum(pods * group.needs[node.pool].memory_mib for group, pods in held) <= node.memory)
     solver = cp_model.CpSolver()

@@ -18,7 +18,10 @@ _FIXED = {"created", "labelled"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRoom:
-    """`count` nodes that are alike. `units`: of each extended resource; `gpus_each`: GPUs a unit is cut of."""
+    """`count` nodes that are alike. `units`: of each extended resource; `gpus_each`: GPUs a unit is cut of.
+
+    `gpus`: with DRA the GPUs that the units of all device classes are cut of together; 0: resources are apart.
+    """
 
     pool: str
     count: int
@@ -26,6 +29,7 @@ class NodeRoom:
     gpus_each: Mapping[str, float]
     cpu_millicores: int
     memory_mib: int
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ def rooms_of(pools: Sequence[PoolPlan], *, most: bool = False) -> tuple[NodeRoom
             gpus_each={offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node},
             cpu_millicores=pool.cpu_millicores,
             memory_mib=pool.memory_mib,
+            gpus=pool.gpus_per_node if pool.devices else 0,
         )
         for pool in pools
     )
@@ -114,7 +119,7 @@ def _groups(tenant: TenantPlan, rooms: Sequence[NodeRoom]) -> Iterator[PodGroup]
 
 def part_of_node(room: NodeRoom, resource: str) -> NodeResources:
     """Return the part of a node's CPU and memory that goes with one unit of a resource: as much as of its GPUs."""
-    gpus = sum(room.gpus_each[name] * count for name, count in room.units.items() if count)
+    gpus = room.gpus or sum(room.gpus_each[name] * count for name, count in room.units.items() if count)
     part = room.gpus_each[resource] / gpus
     return NodeResources(int(room.cpu_millicores * part), int(room.memory_mib * part))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from gpu_platform import names
@@ -123,7 +124,12 @@ def _units_left(room: NodeRoom, held: Sequence[PodsOnNode]) -> dict[str, int]:
     left = {name: count for name, count in room.units.items() if count}
     for pods in held:
         left[pods.group.resource] -= pods.pods * pods.group.units
-    return left
+    if not room.gpus or not left:
+        return left
+    # What is left of GPUs that are offered whole and in instances is left once: in the smallest units.
+    taken = sum(Fraction(room.gpus, count) * (count - left[name]) for name, count in room.units.items() if count)
+    smallest = max(left, key=lambda name: room.units[name])
+    return {smallest: int((room.gpus - taken) * Fraction(room.units[smallest], room.gpus))}
 
 
 def _usable(
