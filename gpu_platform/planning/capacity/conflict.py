@@ -2,11 +2,13 @@
 
 A set found by deletion conflicts while each of its proper subsets can be placed. That it is also the smallest is
 shown by hitting sets: whoever is left out of a set that can be placed is part of every conflict there is (Ignatiev
-et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015).
+et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). Cheaper, where it applies: if the
+largest pods of each kind, of one owner fewer, can be placed, then so can those of any so few owners.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +18,8 @@ from gpu_platform.planning.node_resources import NodeResources
 
 _ROUNDS = 60
 """Sets that are looked at to show that a conflict is the smallest."""
+_PATIENCE = 3
+"""All questions together may take so many times as long as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +40,17 @@ def smallest_conflict(
 ) -> Conflict | None:
     """Return the smallest set of owners whose pods cannot all be placed; None where that cannot be shown.
 
-    `seconds` bounds each question that is asked on the way.
+    `seconds` bounds each question that is asked on the way, and three times that all of them.
     """
     judge = _Judge(rooms, groups, seconds)
     everyone = frozenset(group.owner for group in groups)
     if judge(everyone) != "impossible":
         return None
-    found, minimal = _deleted(everyone, judge)
-    found, smallest = _smallest(everyone, found, judge) if minimal else (found, False)
+    found = _without_the_small(everyone, judge)
+    minimal = smallest = judge.any_can_be_placed(len(found) - 1)
+    if not smallest:
+        found, minimal = _deleted(found, judge)
+        found, smallest = _smallest(everyone, found, judge) if minimal else (found, False)
     held = [group for group in groups if group.owner in found]
     order = dict.fromkeys(group.owner for group in groups)
     return Conflict(
@@ -59,17 +66,56 @@ class _Judge:
 
     def __init__(self, rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], seconds: float) -> None:
         self._rooms, self._groups, self._seconds = rooms, groups, seconds
+        self._deadline = time.monotonic() + _PATIENCE * seconds
         self._known: dict[frozenset[str], Verdict] = {}
 
     def __call__(self, owners: frozenset[str]) -> Verdict:
         if owners not in self._known:
-            held = [group for group in self._groups if group.owner in owners]
-            self._known[owners] = prove(self._rooms, held, seconds=self._seconds).verdict
+            self._known[owners] = self._ask([group for group in self._groups if group.owner in owners])
         return self._known[owners]
+
+    def _ask(self, groups: Sequence[PodGroup]) -> Verdict:
+        left = self._deadline - time.monotonic()
+        return prove(self._rooms, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
+
+    def any_can_be_placed(self, few: int) -> bool:
+        """Return whether any so few owners can be placed: True is certain, False may only be not known."""
+        by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
+        for group in self._groups:
+            by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
+        return self._ask([_largest(groups, few) for groups in by_kind.values()]) == "placed"
 
     def size(self, owner: str) -> int:
         """Return the units that an owner asks for."""
         return sum(group.units * group.count for group in self._groups if group.owner == owner)
+
+
+def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
+    """Return pods that are at least as many and as large as those of any so few owners of the groups."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.owner] = counts.get(group.owner, 0) + group.count
+    needs = {
+        pool: NodeResources(
+            max(group.needs[pool].cpu_millicores for group in groups),
+            max(group.needs[pool].memory_mib for group in groups),
+        )
+        for pool in groups[0].needs
+    }
+    return replace(groups[0], count=sum(sorted(counts.values())[-few:]) if few else 0, needs=needs)
+
+
+def _without_the_small(owners: frozenset[str], judge: _Judge) -> frozenset[str]:
+    """Leave out as many of the smallest as the conflict does not need, by halves: each question takes its time."""
+    order = sorted(owners, key=lambda owner: (judge.size(owner), owner))
+    spare, needed = 0, len(order)
+    while needed - spare > 1:
+        middle = (spare + needed) // 2
+        if judge(frozenset(order[middle:])) == "impossible":
+            spare = middle
+        else:
+            needed = middle
+    return frozenset(order[spare:])
 
 
 def _deleted(owners: frozenset[str], judge: _Judge) -> tuple[frozenset[str], bool]:
