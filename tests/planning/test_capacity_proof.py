@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import given, settings
@@ -121,3 +122,19 @@ def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_confli
     assert time.monotonic() - began < 30
     assert found is not None
     assert (len(found.owners), found.minimal, found.smallest) == (81, True, True)
+
+
+def test_who_asks_for_much_of_what_suffices_is_no_part_of_the_smallest_conflict() -> None:
+    """Ordered by all that they ask for, those with many shares and few GPUs would be kept first."""
+    rooms = [room(gpus=40), room_of_shares()]
+    gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]
+    shares = [
+        replace(pods(f"t{index}", 50 - 40 * (index % 2), pools=("b",)), resource="share") for index in range(40)
+    ]
+    found = smallest_conflict(rooms, [*shares, *gpus])
+    assert found is not None
+    assert (len(found.owners), found.minimal, found.smallest) == (21, True, True)
+
+
+def room_of_shares() -> NodeRoom:
+    return replace(room("b"), units={"share": 2000}, gpus_each={"share": 0.01})

@@ -46,7 +46,8 @@ def smallest_conflict(
     everyone = frozenset(group.owner for group in groups)
     if judge(everyone) != "impossible":
         return None
-    found = _without_the_small(everyone, judge)
+    resources = tuple(dict.fromkeys(group.resource for group in groups))
+    found = min((_without_the_small(everyone, judge, of) for of in (resources, *zip(resources))), key=len)
     minimal = smallest = judge.any_can_be_placed(len(found) - 1)
     if not smallest:
         found, minimal = _deleted(found, judge)
@@ -85,9 +86,10 @@ class _Judge:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
         return self._ask([_largest(groups, few) for groups in by_kind.values()]) == "placed"
 
-    def size(self, owner: str) -> int:
-        """Return the units that an owner asks for."""
-        return sum(group.units * group.count for group in self._groups if group.owner == owner)
+    def size(self, owner: str, resources: Sequence[str] | None = None) -> int:
+        """Return the units that an owner asks for, of some resources or of all."""
+        held = (group for group in self._groups if group.owner == owner)
+        return sum(one.units * one.count for one in held if resources is None or one.resource in resources)
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
@@ -105,9 +107,9 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
     return replace(groups[0], count=sum(sorted(counts.values())[-few:]) if few else 0, needs=needs)
 
 
-def _without_the_small(owners: frozenset[str], judge: _Judge) -> frozenset[str]:
-    """Leave out as many of the smallest as the conflict does not need, by halves: each question takes its time."""
-    order = sorted(owners, key=lambda owner: (judge.size(owner), owner))
+def _without_the_small(owners: frozenset[str], judge: _Judge, resources: Sequence[str]) -> frozenset[str]:
+    """Leave out whoever asks for the least of the resources and is not needed, by halves: questions take time."""
+    order = sorted(owners, key=lambda owner: (judge.size(owner, resources), judge.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:
         middle = (spare + needed) // 2
