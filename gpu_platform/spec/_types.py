@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic import BaseModel as _PydanticModel
 from pydantic_core import PydanticCustomError
 
@@ -155,3 +155,5 @@ MigLayoutName = Annotated[str, AfterValidator(_mig_layout)]
 OperatorVersion = Annotated[str, AfterValidator(_release)]
 KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
+UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
+"""Of one node. The bound keeps infinity out of sums and JSON; no machine comes near it."""

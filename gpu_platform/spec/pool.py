@@ -14,6 +14,7 @@ from gpu_platform.spec._types import (
     LabelValue,
     NodeName,
     SpecModel,
+    UsdPerHour,
     Zone,
     wrong,
 )
@@ -196,7 +197,7 @@ class Pool(SpecModel):
     upgrade: Upgrade = Upgrade()
     repair: bool | None = None
     """Let the cloud replace nodes that it finds broken; unset: yes, where the capacity allows it."""
-    usd_per_hour: Annotated[float, Field(gt=0)] | None = None
+    usd_per_hour: UsdPerHour | None = None
     """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; a measured one wins."""

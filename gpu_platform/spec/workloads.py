@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel
+from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel, UsdPerHour
 from gpu_platform.spec.load import parse_document, read_yaml_file
 from gpu_platform.spec.pool import Workload
 
@@ -51,7 +51,7 @@ class Demands(SpecModel):
     """Families that may be chosen, such as g6 or a2-ultragpu; unset: all."""
     architecture: Literal["amd64", "arm64"] = "amd64"
     """What the container images are built for."""
-    usd_per_hour: dict[str, Annotated[float, Field(gt=0)]] = {}
+    usd_per_hour: dict[str, UsdPerHour] = {}
     """What a machine costs you, by machine type, where that is not the list price: on-premises, a commitment."""
     workloads: Annotated[tuple[Demand, ...], Field(min_length=1)]
 

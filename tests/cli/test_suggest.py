@@ -93,6 +93,11 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         (f"workloads: [{_ONE}, gpus: 2, compute: 0.5}}]", "workloads[0].compute: found 0.5 on 2 GPUs; allowed: 1"),
         (f"machine_families: [g66]\nworkloads: [{_ONE}}}]", "machine_families[0]: found 'g66'; allowed: one of"),
         (f"usd_per_hour: {{g4.big: 1}}\nworkloads: [{_ONE}}}]", "usd_per_hour.g4.big: found 'g4.big'"),
+        (
+            f"usd_per_hour: {{g4dn.xlarge: .inf}}\nworkloads: [{_ONE}}}]",
+            "usd_per_hour.g4dn.xlarge: found Infinity",
+        ),
+        (f"usd_per_hour: {{g4dn.xlarge: 1000000}}\nworkloads: [{_ONE}}}]", "a number above 0, at most 100000"),
         (f"provider: azure\nworkloads: [{_ONE}}}]", "one of aws, gcp, on-prem"),
         (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
         (
