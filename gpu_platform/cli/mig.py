@@ -41,7 +41,10 @@ def list_profiles(model: str, *, as_json: bool) -> ExitCode:
         return ExitCode.GOOD
     table = Table(title=f"{gpu.product}: MIG profiles", title_justify="left", box=None)
     for column in ("profile", "compute slices", "memory slices", "memory MiB", "most on a GPU", "starts"):
-        table.add_column(column, justify="left" if column in ("profile", "starts") else "right")
+        justify = "left" if column in ("profile", "starts") else "right"
+        table.add_column(column, justify=justify, overflow="fold")
+    # A profile that a narrow terminal cuts short reads as another one.
+    table.columns[0].min_width = max(len(profile.name) for profile in mig.profiles)
     for profile in mig.profiles:
         starts = ", ".join(map(str, profile.starts))
         numbers = (profile.compute_slices, profile.memory_slices, profile.memory_mib, profile.max_instances)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from gpu_platform.cli import main
 
@@ -70,6 +71,14 @@ def test_the_list_shows_every_profile_with_its_starts_and_counts_the_maximal_lay
     assert code == 0
     assert {one["name"]: one["starts"] for one in document["profiles"]}["3g.20gb"] == [0, 4]
     assert (document["maximal_placements"], len(document["maximal_layouts"])) == (78, 38)
+
+
+def test_a_narrow_terminal_cuts_no_name_of_a_profile_short(run: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gpu_platform.cli.mig.console", lambda: Console(width=40))
+    _, out, _ = run("list", "--gpu", "RTX PRO 6000")
+    table = out.split("compute slices, ")[0]
+    assert {"1g.24gb+me", "1g.24gb-me", "4g.96gb+gfx"} <= set(table.split())
+    assert "…" not in table
 
 
 def test_each_model_gets_its_own_demand_and_the_answer_carries_its_proof(run: Any):
