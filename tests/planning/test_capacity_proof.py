@@ -124,6 +124,22 @@ def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_confli
     assert (len(found.owners), found.minimal, found.smallest) == (81, True, True)
 
 
+def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_judged_at_once() -> None:
+    """Seven pods of 13 CPU fit on a node of 100, though CPU in all would do for 7.7: 1190 of 1200 pods."""
+    rooms = [room(f"pool-{index}", count=10, gpus=8, cpu=100_000) for index in range(17)]
+    names = [each.pool for each in rooms]
+    too_many = [pods(f"t{index}", 12, cpu=13_000, pools=names) for index in range(100)]
+    assert prove(rooms, too_many, seconds=5).verdict == "impossible"
+
+
+def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out() -> None:
+    rooms = [room(gpus=100, count=4, cpu=10_000)]
+    groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((6000, 5000, 5000, 4000) * 2)]
+    found = prove(rooms, groups)
+    assert found.verdict == "placed"
+    assert_placed_within(rooms, groups, found.pods)
+
+
 def test_who_asks_for_much_of_what_suffices_is_no_part_of_the_smallest_conflict() -> None:
     """Ordered by all that they ask for, those with many shares and few GPUs would be kept first."""
     rooms = [room(gpus=40), room_of_shares()]

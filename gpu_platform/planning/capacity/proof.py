@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 from typing import Any, Literal
@@ -51,8 +51,37 @@ def prove(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], *, seconds: flo
         return Proof(verdict="placed", pods=placed)
     if any(_asked(groups, name) > _offered(rooms, groups, name) for name in {group.resource for group in groups}):
         return Proof(verdict="impossible", pods=placed)
-    verdict, found = _search(rooms, groups, seconds)
-    return Proof(verdict=verdict, pods=found if verdict == "placed" else placed)
+    alike = _alike(groups)
+    kinds = [replace(one[0], count=sum(group.count for group in one)) for one in alike]
+    verdict, found = _search(rooms, kinds, seconds)
+    if verdict != "placed":
+        return Proof(verdict=verdict, pods=placed)
+    by_kind = [[place for place in found if place.group is kind] for kind in kinds]
+    pods = [place for one, places in zip(alike, by_kind, strict=True) for place in _handed_out(places, one)]
+    return Proof(verdict=verdict, pods=tuple(pods))
+
+
+def _alike(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
+    """Return the groups whose pods ask for the same together: the search need not tell a hundred teams apart."""
+    found: dict[object, list[PodGroup]] = {}
+    for group in groups:
+        key = (group.resource, group.units, frozenset(group.needs.items()))
+        found.setdefault(key, []).append(group)
+    return list(found.values())
+
+
+def _handed_out(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
+    """Give the places of pods that are alike to the groups that they belong to, one group after the other."""
+    rest = list(places)
+    for group in groups:
+        left = group.count
+        while left:
+            place = rest.pop()
+            pods = min(left, place.pods)
+            yield replace(place, group=group, pods=pods)
+            left -= pods
+            if place.pods > pods:
+                rest.append(replace(place, pods=place.pods - pods))
 
 
 def _asked(groups: Sequence[PodGroup], resource: str) -> int:
