@@ -34,7 +34,8 @@ class MigProfile(Fact):
 
     A GPU instance of the profile takes `compute_slices` of the GPU's compute slices and a run of
     `memory_slices` memory slices that begins at one of `starts` (memory-slice indices).
-    `max_instances` is the most that fit on one GPU. `media_engines`: a `+me` variant, once per GPU.
+    `max_instances` is the most that fit on one GPU. `media_engines`: a variant with the engines of which a GPU
+    has one (`+me`, `+me.all`), so once per GPU. `decoders`: of those that the GPU counts, see `Mig.decoders`.
     """
 
     name: str
@@ -44,6 +45,7 @@ class MigProfile(Fact):
     starts: tuple[int, ...]
     max_instances: int = Field(ge=1)
     media_engines: bool = False
+    decoders: int = 0
 
 
 def _pairs(value: object) -> object:
@@ -56,6 +58,11 @@ class Mig(Fact):
     compute_slices: int
     memory_slices: int
     profiles: tuple[MigProfile, ...]
+    decoders: int | None = Field(
+        default=None,
+        description="NVDECs to give away, each with an NVENC and a JPEG engine, where profiles differ in how many "
+        "they take; None: what fits by slices fits",
+    )
     # Pairs, since a model with a dict has no hash, and layouts are searched once a model.
     balanced: Annotated[tuple[tuple[str, int], ...], BeforeValidator(_pairs)] | None = Field(
         default=None, description="mig-parted's `all-balanced`: profile to count; None: it has none for this GPU"

@@ -53,6 +53,8 @@ def place(mig: Mig, layout: Mapping[str, int]) -> tuple[GpuInstance, ...] | None
         return None
     if sum(profile.media_engines for profile in wanted) > 1:
         return None
+    if mig.decoders is not None and sum(profile.decoders for profile in wanted) > mig.decoders:
+        return None
     # Largest first: they have the fewest starts, so a dead end shows early.
     wanted.sort(key=lambda profile: (-profile.memory_slices, profile.name))
     found = next(_search(wanted, 0, frozenset()), None)

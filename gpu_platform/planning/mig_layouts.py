@@ -55,18 +55,19 @@ def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[Gpu
     """Yield every legal set of placed instances once: slice by slice from the left, each free or begun."""
 
     def extend(
-        at: int, placed: tuple[GpuInstance, ...], compute: int, media: int
+        at: int, placed: tuple[GpuInstance, ...], compute: int, media: int, decoders: int
     ) -> Iterator[tuple[GpuInstance, ...]]:
         if at >= mig.memory_slices:
             yield placed
             return
-        yield from extend(at + 1, placed, compute, media)
+        yield from extend(at + 1, placed, compute, media, decoders)
         for profile in allowed:
             if (
                 at in profile.starts
                 and at + profile.memory_slices <= mig.memory_slices
                 and compute + profile.compute_slices <= mig.compute_slices
                 and media + profile.media_engines <= 1
+                and (mig.decoders is None or decoders + profile.decoders <= mig.decoders)
             ):
                 instance = GpuInstance(profile.name, at, profile.memory_slices)
                 yield from extend(
@@ -74,9 +75,10 @@ def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[Gpu
                     (*placed, instance),
                     compute + profile.compute_slices,
                     media + profile.media_engines,
+                    decoders + profile.decoders,
                 )
 
-    for placed in extend(0, (), 0, 0):
+    for placed in extend(0, (), 0, 0, 0):
         counts = _count(placed)
         if all(counts.get(profile.name, 0) <= profile.max_instances for profile in allowed):
             yield placed
@@ -99,6 +101,10 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
         why = f"{compute} of {mig.compute_slices} compute slices are taken and it needs {profile.compute_slices}"
     elif profile.media_engines and any(by_name[instance.profile].media_engines for instance in placed):
         why = "the media engines are given away already"
+    elif mig.decoders is not None:
+        taken = sum(by_name[instance.profile].decoders for instance in placed)
+        if taken + profile.decoders > mig.decoders:
+            why = f"{taken} of {mig.decoders} decoders are taken and it needs {profile.decoders}"
     return Blocked(
         profile.name,
         tuple(

@@ -90,7 +90,7 @@ def _partitions(index: int, gpu: VisibleGpu, hardware: Hardware, mig: Mig) -> li
     instances = [
         {
             **_mig_device(index, gpu, hardware, mig, profile, start),
-            "consumesCounters": _consumed(index, _counters(profile, start)),
+            "consumesCounters": _consumed(index, _counters(mig, profile, start)),
         }
         for profile in mig.profiles
         for start in profile.starts
@@ -157,13 +157,16 @@ def _all_counters(mig: Mig) -> dict[str, int]:
     return {
         "compute-slices": mig.compute_slices,
         "media-engines": 1,
+        **({"decoders": mig.decoders} if mig.decoders is not None else {}),
         **{f"memory-slice-{index}": 1 for index in range(mig.memory_slices)},
     }
 
 
-def _counters(profile: MigProfile, start: int) -> dict[str, int]:
+def _counters(mig: Mig, profile: MigProfile, start: int) -> dict[str, int]:
     slices = range(start, start + profile.memory_slices)
     media = {"media-engines": 1} if profile.media_engines else {}
+    if mig.decoders is not None and profile.decoders:
+        media["decoders"] = profile.decoders
     return {
         "compute-slices": profile.compute_slices,
         **media,

@@ -26,17 +26,21 @@ def layouts(mig: Mig, profiles: Sequence[MigProfile]) -> Iterator[Layout]:
     """Yield every set of placements of the profiles that fits one GPU."""
     options = [(profile, start) for profile in profiles for start in profile.starts]
 
-    def grow(at: int, taken: frozenset[int], compute: int, engines: int, placed: Layout) -> Iterator[Layout]:
+    def grow(
+        at: int, taken: frozenset[int], compute: int, engines: int, decoders: int, placed: Layout
+    ) -> Iterator[Layout]:
         yield placed
         for index, (profile, start) in enumerate(options[at:], at):
             slices = frozenset(range(start, start + profile.memory_slices))
             compute_now = compute + profile.compute_slices
             engines_now = engines + profile.media_engines
-            if not slices & taken and compute_now <= mig.compute_slices and engines_now <= 1:
+            decoders_now = decoders + profile.decoders
+            enough = mig.decoders is None or decoders_now <= mig.decoders
+            if not slices & taken and compute_now <= mig.compute_slices and engines_now <= 1 and enough:
                 layout = placed | {(profile.name, start)}
-                yield from grow(index + 1, taken | slices, compute_now, engines_now, layout)
+                yield from grow(index + 1, taken | slices, compute_now, engines_now, decoders_now, layout)
 
-    return grow(0, frozenset(), 0, 0, frozenset())
+    return grow(0, frozenset(), 0, 0, 0, frozenset())
 
 
 def maximal_layouts(mig: Mig, names: Iterable[str]) -> list[Layout]:
@@ -76,10 +80,15 @@ def test_most_instances_of_a_profile_is_what_fits_by_placement(gpu: Gpu):
 def test_a_media_engine_profile_exists_once_and_copies_its_plain_profile(gpu: Gpu):
     mig = mig_of(gpu)
     for profile in mig.profiles:
-        assert profile.media_engines == profile.name.endswith("+me")
+        assert profile.media_engines == profile.name.endswith(("+me", "+me.all"))
         if profile.media_engines:
-            plain = mig.profile(profile.name.removesuffix("+me"))
-            changes = {"name": profile.name, "max_instances": 1, "media_engines": True}
+            plain = mig.profile(profile.name.partition("+")[0])
+            changes = {
+                "name": profile.name,
+                "max_instances": 1,
+                "media_engines": True,
+                "decoders": profile.decoders,
+            }
             assert plain is not None
             assert plain.model_copy(update=changes) == profile
 
@@ -141,6 +150,21 @@ def test_the_rtx_pro_6000_splits_into_quarters_and_halves():
         frozenset({("2g.48gb", 2)}),
         frozenset({("2g.48gb", 1), ("1g.24gb", 2)}),
         frozenset({("1g.24gb", 4)}),
+    }
+
+
+def test_an_instance_with_every_media_engine_leaves_room_for_those_without_any_alone():
+    mig = mig_of(load_catalog().gpus["rtx-pro-6000"])
+    everything = [
+        layout
+        for layout in maximal_layouts(mig, [profile.name for profile in mig.profiles])
+        if any(name.endswith("+me.all") for name, _ in layout)
+    ]
+    assert multisets(everything) == {
+        frozenset({("1g.24gb+me.all", 1), ("1g.24gb-me", 3)}),
+        frozenset({("1g.24gb+me.all", 1), ("1g.24gb-me", 1), ("2g.48gb-me", 1)}),
+        frozenset({("2g.48gb+me.all", 1), ("1g.24gb-me", 2)}),
+        frozenset({("2g.48gb+me.all", 1), ("2g.48gb-me", 1)}),
     }
 
 

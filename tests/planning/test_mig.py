@@ -20,6 +20,8 @@ def brute_force(mig: Mig, layout: dict[str, int]) -> bool:
     assert all(profiles)
     if sum(p.compute_slices for p in profiles) > mig.compute_slices or sum(p.media_engines for p in profiles) > 1:
         return False
+    if mig.decoders is not None and sum(p.decoders for p in profiles) > mig.decoders:
+        return False
     for starts in product(*(p.starts for p in profiles)):
         slices = [
             s for p, start in zip(profiles, starts, strict=True) for s in range(start, start + p.memory_slices)

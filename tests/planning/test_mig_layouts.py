@@ -46,6 +46,7 @@ def _all_placeable(mig: Mig) -> set[tuple[str, ...]]:
             sum(profiles[name].compute_slices for name in chosen) <= mig.compute_slices
             and all(count <= profiles[name].max_instances for name, count in counts.items())
             and sum(profiles[name].media_engines for name in chosen) <= 1
+            and (mig.decoders is None or sum(profiles[name].decoders for name in chosen) <= mig.decoders)
         ):
             legal.add(chosen)
     return legal
