@@ -98,9 +98,9 @@ def test_many_teams_of_which_each_asks_for_one_gpu_conflict_by_one_more_than_the
 
 
 def test_a_packing_that_a_plain_one_misses_is_found() -> None:
-    rooms = [room(gpus=100, count=2, cpu=10_000)]
-    sizes = (6000, 5000, 5000, 4000)  # 6 + 4 and 5 + 5: largest first on the fullest node would begin 6 + 5
-    groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate(sizes)]
+    rooms = [room(gpus=100, count=2, cpu=12_000)]
+    # 5 + 4 + 3 twice; largest first begins 5 + 5, then 4 + 4 + 3, and leaves a 3 over.
+    groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((5000, 5000, 4000, 4000, 3000, 3000))]
     found = prove(rooms, groups)
     assert found.verdict == "placed"
     assert_placed_within(rooms, groups, found.pods)
@@ -133,8 +133,12 @@ def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_judge
 
 
 def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out() -> None:
-    rooms = [room(gpus=100, count=4, cpu=10_000)]
-    groups = [pods(f"t{index}", 1, cpu=size) for index, size in enumerate((6000, 5000, 5000, 4000) * 2)]
+    rooms = [room(gpus=100, count=6, cpu=13_000)]  # 5 + 4 + 4 on each; largest first begins 5 + 5
+    groups = [
+        pods(f"t{size}-{count}", count, cpu=size)
+        for size, counts in ((5000, (2, 4)), (4000, (5, 7)))
+        for count in counts
+    ]
     found = prove(rooms, groups)
     assert found.verdict == "placed"
     assert_placed_within(rooms, groups, found.pods)
