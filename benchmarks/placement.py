@@ -105,7 +105,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=50.0, help="of the offline search")
     parser.add_argument("--workers", type=int, default=2, help="online runs side by side")
     given = parser.parse_args()
-    nodes, pods = read_nodes(given.nodes), read_pods(given.pods)
+    try:
+        nodes, pods = read_nodes(given.nodes), read_pods(given.pods)
+    except (OSError, ValueError, KeyError) as problem:
+        parser.error(f"cannot read the trace: {problem!r}")
+    if not any(node.gpus for node in nodes) or not any(pod.demand_milli for pod in pods):
+        parser.error("no node has a GPU, or no pod asks for one")
     table = Table("protocol", "planner", "GPUs allocated %", "seconds", box=None)
     if not given.online:
         began = time.monotonic()
