@@ -20,7 +20,8 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 
-SANDBOX = "e2e"
+# Each worker of pytest-xdist has a sandbox of its own, so that whole stacks are tested side by side.
+SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 GPU_PLATFORM = [sys.executable, "-c", "from gpu_platform.cli import main; main()"]
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
@@ -117,7 +118,9 @@ class Platform:
     def allocatable(self, node: str) -> dict[str, str]:
         found = self.client.get("v1", "Node", node)
         assert found is not None
-        return {k: v for k, v in found["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
+        offers = {k: v for k, v in found["status"]["allocatable"].items() if k.startswith("nvidia.com/")}
+        # What a plugin no longer offers stays at 0 until the kubelet starts anew.
+        return {name: count for name, count in offers.items() if count != "0"}
 
     def pod(
         self, name: str, resource: str, units: int = 1, *, tolerate: bool = True, **spec: Any

@@ -13,7 +13,7 @@ import pytest
 from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import GPU_PLATFORM, Platform, eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 
 SHARED = "nvidia.com/gpu.shared"
 

@@ -21,7 +21,7 @@ from gpu_platform.rollout.marks import field_manager, labels_by
 from sandbox.simulator.kube import Api, query
 from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-mig")]
 
 SMALL = "nvidia.com/mig-1g.10gb"
 SEVENS = {SMALL: "56"}

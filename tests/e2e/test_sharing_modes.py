@@ -11,7 +11,7 @@ from gpu_platform.engine.client import Refused
 from sandbox.simulator.kube import Api
 from tests.e2e.conftest import SANDBOX, TOLERATION, Platform, eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
 
 SHARED = "nvidia.com/gpu.shared"
 SEVENTH = "nvidia.com/mig-1g.10gb"
