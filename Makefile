@@ -35,7 +35,7 @@ fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff check --fix .
 
 test: lint ## lint, types and the whole suite
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import Refused
-from tests.e2e.conftest import GPU_PLATFORM, Platform, eventually
+from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, Platform, eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 
@@ -174,7 +174,7 @@ def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_sourc
     base["validation"]["timeout"] = "15s"
     platform.up(base)
     try:
-        assert platform.run("sandbox", "fault", node, fault, "--name", "e2e").code == 0
+        assert platform.run("sandbox", "fault", node, fault, "--name", SANDBOX).code == 0
         started = time.monotonic()
         ran = platform.up(base)
         assert ran.code == 1, ran.out
@@ -188,12 +188,12 @@ def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_sourc
         assert node in text
         assert check in text
     finally:
-        platform.run("sandbox", "fault", node, "--name", "e2e")
+        platform.run("sandbox", "fault", node, "--name", SANDBOX)
     assert platform.up(base).code == 0, "healed, the same stack passes"
 
 
 def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
-    ran = platform.run("sandbox", "fault", "train-0", '{"kind": "gremlins"}', "--name", "e2e")
+    ran = platform.run("sandbox", "fault", "train-0", '{"kind": "gremlins"}', "--name", SANDBOX)
     assert ran.code == 2
     assert "gremlins" in ran.err
 

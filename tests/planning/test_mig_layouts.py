@@ -7,7 +7,7 @@ from functools import cache
 from itertools import combinations_with_replacement
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.catalog import Gpu, Mig, load_catalog
@@ -112,6 +112,7 @@ def _fewest_by_brute_force(demand: dict[str, int]) -> int:
     return gpus
 
 
+@settings(max_examples=40)
 @given(
     st.dictionaries(st.sampled_from(["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb"]), st.integers(1, 4))
 )
