@@ -10,23 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.cli import main
 from gpu_platform.paths import STACKS_DIR
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main(list(arguments))
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        assert "Traceback" not in printed.err
-        return code, printed.out, printed.err
-
-    return call
 
 
 @pytest.mark.parametrize("stack", sorted(f.name.split(".")[1] for f in STACKS_DIR.glob("Pulumi.*.yaml")))

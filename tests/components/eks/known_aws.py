@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import pulumi
-from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks, set_mocks
-from pulumi.runtime.settings import SETTINGS
-from pulumi.runtime.stack import run_pulumi_func
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
+
+from tests.components.known_cloud import deploy_on
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 """What a provider function gives for its arguments; None: AWS has no such thing."""
@@ -54,32 +51,4 @@ def deploy(program: Callable[[], Any], answers: Mapping[str, Answer] | None = No
     Raises what the program raises, also late, in what waits for an output.
     """
     aws = KnownAws(answers)
-    result: list[Any] = []
-
-    def remember() -> None:
-        pulumi.Output.from_input(program()).apply(result.append)
-
-    async def run() -> None:
-        set_mocks(aws, preview=False)
-        SETTINGS.rpc_manager.clear()
-        SETTINGS.outputs.clear()
-        await run_pulumi_func(remember)
-
-    contextvars.copy_context().run(_run_to_the_end, run)
-    return aws, result[0]
-
-
-def _run_to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Leave no task behind where a program stops half-way."""
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda _loop, _context: None)
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_until_complete(run())
-    finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.close()
-        asyncio.set_event_loop(None)
+    return aws, deploy_on(aws, program)

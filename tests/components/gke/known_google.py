@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
-from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks, set_mocks
-from pulumi.runtime.settings import SETTINGS
-from pulumi.runtime.stack import run_pulumi_func
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
+
+from tests.components.known_cloud import deploy_on
 
 DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
@@ -50,29 +48,4 @@ def deploy(
     Raises what the program raises, also late.
     """
     google = KnownGoogle(found, version)
-    result: list[Any] = []
-
-    async def run() -> None:
-        set_mocks(google, preview=False)
-        SETTINGS.rpc_manager.clear()
-        SETTINGS.outputs.clear()
-        await run_pulumi_func(lambda: program().apply(result.append))
-
-    contextvars.copy_context().run(_to_the_end, run)
-    return google, result[0]
-
-
-def _to_the_end(run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Leave no task behind where a program stops half-way."""
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda _loop, _context: None)
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_until_complete(run())
-    finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.close()
-        asyncio.set_event_loop(None)
+    return google, deploy_on(google, program)
