@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pulumi
-import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
 from components._options import inside
+from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.plan import PoolPlan
 
@@ -36,22 +36,12 @@ class KarpenterNodePool(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:KarpenterNodePool", name, None, opts)
         plan = pool.cloud
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
-        group = self._create_placement_group(plan, cluster)
+        made = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
+        group = create_placement_group(plan.placement_group, plan.node_class["tags"], made)
         node_class = self._create_node_class(plan, cluster, inside(self, opts, *cluster.ready, *group))
         self._create_node_pool(plan, node_class)
         self.node_pool = pulumi.Output.from_input(plan.name)
         self.register_outputs({"node_pool": self.node_pool})
-
-    def _create_placement_group(self, plan: KarpenterPoolPlan, cluster: EksOutputs) -> list[pulumi.Resource]:
-        group = plan.placement_group
-        if group is None or not group.create:
-            return []
-        opts = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
-        return [
-            aws.ec2.PlacementGroup(
-                group.name, name=group.name, strategy="cluster", tags=plan.node_class["tags"], opts=opts
-            )
-        ]
 
     def _create_node_class(
         self, plan: KarpenterPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions

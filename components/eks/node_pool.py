@@ -11,6 +11,7 @@ import pulumi_aws as aws
 from components._cloud import EksOutputs
 from components._options import inside
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
+from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.eks.user_data import write_user_data
 from gpu_platform.planning.plan import PoolPlan
@@ -42,7 +43,7 @@ class EksNodePool(pulumi.ComponentResource):
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
         first = inside(self, opts, *cluster.ready)
         first.provider = cluster.provider
-        group = self._create_placement_group(plan, first)
+        group = create_placement_group(plan.placement_group, plan.tags, first)
         template = self._create_launch_template(name, plan, cluster, first)
         node_group = self._create_node_group(name, plan, cluster, template, group)
         self.node_group_name = node_group.node_group_name
@@ -50,12 +51,6 @@ class EksNodePool(pulumi.ComponentResource):
         self.register_outputs(
             {"node_group_name": self.node_group_name, "launch_template_id": self.launch_template_id}
         )
-
-    def _create_placement_group(self, plan: EksPoolPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        group = plan.placement_group
-        if group is None or not group.create:
-            return []
-        return [aws.ec2.PlacementGroup(group.name, name=group.name, strategy="cluster", tags=plan.tags, opts=opts)]
 
     def _create_launch_template(
         self, name: str, plan: EksPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions

@@ -15,6 +15,7 @@ from gpu_platform.planning.expectations import hardware_expectations, node_expec
 from gpu_platform.planning.gke.node import added_taints
 from gpu_platform.planning.gke.plan import GkePoolPlan
 from gpu_platform.planning.gke.pools import check_gke_pool, plan_gke_pool
+from gpu_platform.planning.node_needs import NodeNeeds
 from gpu_platform.planning.node_resources import allocatable
 from gpu_platform.planning.plan import Decision, Kubelet, NodesPlan, PoolPlan, Taint
 from gpu_platform.planning.problems import Problems
@@ -262,11 +263,12 @@ def plan_pool(
                 why=why_software(pool, cluster, software, catalog),
             )
         )
+    needs = NodeNeeds(software=software, kubelet=kubelet, labels=labels, taints=taints)
     cloud = None
     if isinstance(cluster, EksCluster):
-        cloud = plan_eks_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
+        cloud = plan_eks_pool(pool, machine, cluster, needs, catalog, decisions)
     elif isinstance(cluster, GkeCluster):
-        cloud = plan_gke_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
+        cloud = plan_gke_pool(pool, machine, cluster, needs, catalog, decisions)
     of_dra = sharing.mode == "dra"
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if of_dra else ()
     resources = class_resources(devices) if of_dra else offered_resources(sharing, gpu, machine.gpu_count)

@@ -20,6 +20,7 @@ from gpu_platform.planning.eks.network import METADATA_HOP_LIMIT, interfaces, wa
 from gpu_platform.planning.eks.placement import placement_group, zones_of
 from gpu_platform.planning.eks.plan import BlockDevice, KarpenterPoolPlan, NetworkInterface
 from gpu_platform.planning.eks.user_data import user_data, write_user_data
+from gpu_platform.planning.node_needs import NodeNeeds
 from gpu_platform.planning.plan import Decision, Kubelet, Taint
 from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import EksCluster
@@ -74,10 +75,7 @@ def plan_karpenter_pool(
     pool: Pool,
     machine: MachineType,
     cluster: EksCluster,
-    software: NodeSoftware,
-    kubelet: Kubelet | None,
-    labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
+    needs: NodeNeeds,
     catalog: Catalog,
     decisions: list[Decision],
 ) -> KarpenterPoolPlan:
@@ -85,7 +83,7 @@ def plan_karpenter_pool(
     efa = wants_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
-    node_class = _node_class(pool, machine, software, kubelet, efa, catalog)
+    node_class = _node_class(pool, machine, needs.software, needs.kubelet, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
     _explain(pool, settings, node_class, decisions)
@@ -95,7 +93,7 @@ def plan_karpenter_pool(
         placement_group=group,
         zones=zones_of(pool),
         node_class=node_class,
-        node_pool=_node_pool(pool, machine, settings, eks_labels(labels, efa), taints),
+        node_pool=_node_pool(pool, machine, settings, eks_labels(needs.labels, efa), needs.taints),
         protect=cluster.production,
     )
 

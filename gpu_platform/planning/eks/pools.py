@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.eks.capacity import check_capacity, purchase, reserved
@@ -22,9 +20,9 @@ from gpu_platform.planning.eks.placement import check_placement, check_zones, pl
 from gpu_platform.planning.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.eks.reasons import reasons
 from gpu_platform.planning.eks.user_data import user_data, with_own_image
-from gpu_platform.planning.plan import Decision, Kubelet, Taint
+from gpu_platform.planning.node_needs import NodeNeeds
+from gpu_platform.planning.plan import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
 
@@ -108,20 +106,17 @@ def plan_eks_pool(
     pool: Pool,
     machine: MachineType,
     cluster: EksCluster,
-    software: NodeSoftware,
-    kubelet: Kubelet | None,
-    labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
+    needs: NodeNeeds,
     catalog: Catalog,
     decisions: list[Decision],
 ) -> EksPoolPlan | KarpenterPoolPlan:
     """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
     if pool.provisioner == "karpenter":
-        return plan_karpenter_pool(pool, machine, cluster, software, kubelet, labels, taints, catalog, decisions)
+        return plan_karpenter_pool(pool, machine, cluster, needs, catalog, decisions)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = wants_efa(pool, machine)
-    labels = eks_labels(labels, efa)
-    told = user_data(pool, machine, software, kubelet)
+    labels = eks_labels(needs.labels, efa)
+    told = user_data(pool, machine, needs.software, needs.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
@@ -137,10 +132,10 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-        user_data=with_own_image(told, pool, labels, taints) if own_image else told,
+        user_data=with_own_image(told, pool, labels, needs.taints) if own_image else told,
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
-        taints=eks_taints(taints),
+        taints=eks_taints(needs.taints),
         min_size=pool.count.min,
         desired_size=pool.count.desired,
         max_size=pool.count.highest,

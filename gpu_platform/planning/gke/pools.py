@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.gke.capacity import (
@@ -35,9 +35,9 @@ from gpu_platform.planning.gke.placement import (
     plan_upgrade,
 )
 from gpu_platform.planning.gke.plan import GkePoolPlan
-from gpu_platform.planning.plan import Decision, Kubelet, Taint
+from gpu_platform.planning.node_needs import NodeNeeds
+from gpu_platform.planning.plan import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.software import NodeSoftware
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
@@ -75,10 +75,7 @@ def plan_gke_pool(
     pool: Pool,
     machine: MachineType,
     cluster: GkeCluster,
-    software: NodeSoftware,
-    kubelet: Kubelet | None,
-    labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
+    needs: NodeNeeds,
     catalog: Catalog,
     decisions: list[Decision],
 ) -> GkePoolPlan:
@@ -93,7 +90,7 @@ def plan_gke_pool(
         node_pool=pool.name,
         node_locations=locations(pool, cluster),
         machine_type=machine.name,
-        accelerator=accelerator(pool, machine, software),
+        accelerator=accelerator(pool, machine, needs.software),
         image_type=image_type(pool, machine, catalog),
         spot=pool.capacity.type == "spot",
         flex_start=flex is not None,
@@ -109,12 +106,12 @@ def plan_gke_pool(
         # GPUDirect needs it, and every machine type with GPUs has it.
         gvnic=True,
         secure_boot=secure_boot(pool),
-        kubelet=kubelet_config(kubelet),
+        kubelet=kubelet_config(needs.kubelet),
         network=network,
         gpu_networks=network_count(machine, fabric) if network == "networks" else 0,
         fabric=fabric,
-        labels=node_labels(pool, labels, software, network),
-        taints=node_taints(taints),
+        labels=node_labels(pool, needs.labels, needs.software, network),
+        taints=node_taints(needs.taints),
         resource_labels={"gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
         autoscaled=nodes.autoscaled,
         nodes_per_location=nodes.per_location,
