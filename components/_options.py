@@ -8,7 +8,7 @@ from typing import cast
 import pulumi
 
 
-def inside(
+def child_options(
     component: pulumi.Resource, opts: pulumi.ResourceOptions | None, *after: pulumi.Resource
 ) -> pulumi.ResourceOptions:
     """Return the options of a component's first child: after `after` and after all that the component waits for.

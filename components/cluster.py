@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpu_platform.paths import sandbox_kubeconfig
-from gpu_platform.planning.plan import ClusterPlan
+from gpu_platform.planning.clouds.section import ClusterPlan
 
 
 class Cluster(pulumi.ComponentResource):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
-from gpu_platform.planning.plan import ConfigMapPlan
+from components._options import child_options
+from gpu_platform.planning.config_maps import ConfigMapPlan
 
 
 class _HashedConfigMap(pulumi.ComponentResource):
@@ -25,7 +25,7 @@ class _HashedConfigMap(pulumi.ComponentResource):
             args.name,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.name, namespace=args.namespace),
             data=args.data,
-            opts=inside(self, opts),
+            opts=child_options(self, opts),
         )
         self.config_map_name = config_map.metadata.name
         self.register_outputs({"config_map_name": self.config_map_name})

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.plan import ClaimPlan, DeviceClassPlan
+from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan
 
 # Its spec cannot be changed, and its name is what pods say: the old one has to go first.
 _IMMUTABLE = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
@@ -27,7 +27,7 @@ class DeviceClasses(pulumi.ComponentResource):
         self, name: str, args: Sequence[DeviceClassPlan], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("gpu-platform:index:DeviceClasses", name, None, opts)
-        child = inside(self, opts)
+        child = child_options(self, opts)
         for plan in args:
             k8s.resource.v1.DeviceClass(
                 plan.name,

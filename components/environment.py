@@ -16,11 +16,11 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
-from gpu_platform.planning.dra import allocation
-from gpu_platform.planning.eks.plan import EksClusterPlan
-from gpu_platform.planning.gke.plan import GkeClusterPlan
+from gpu_platform.planning.changes.pool_facts import pool_facts, protected
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.dra.requirements import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pool_facts import pool_facts, protected
 
 PoolsMaker = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from gpu_platform import names
-from gpu_platform.planning.plan import OperatorPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 
 CHART = "gpu-operator"
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
@@ -31,7 +31,7 @@ class GpuOperator(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
-        namespace = self._create_namespace(args, inside(self, opts))
+        namespace = self._create_namespace(args, child_options(self, opts))
         in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         configs = self._create_configs(args, in_namespace)
         if args.quota is not None:

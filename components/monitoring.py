@@ -5,9 +5,9 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.plan import MonitoringPlan
+from gpu_platform.planning.monitoring.section import MonitoringPlan
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -20,7 +20,7 @@ class Monitoring(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: MonitoringPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Monitoring", name, None, opts)
-        self._child = inside(self, opts)
+        self._child = child_options(self, opts)
         if args.service_monitor:
             self._create_service_monitor(args)
             self._create_rules(args)

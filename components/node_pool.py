@@ -5,9 +5,9 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 
 class NodePool(pulumi.ComponentResource):
@@ -32,7 +32,7 @@ class NodePool(pulumi.ComponentResource):
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in args.taints],
         }
         super().__init__("gpu-platform:index:NodePool", name, facts, opts)
-        self._child = inside(self, opts)
+        self._child = child_options(self, opts)
         if args.nodes.ownership == "created":
             self._create_nodes(args)
         elif args.nodes.ownership == "labelled":

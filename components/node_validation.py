@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
-from gpu_platform.planning.content import content_hash
-from gpu_platform.planning.plan import PoolPlan, ValidationPlan
+from gpu_platform.planning.config_maps import content_hash
+from gpu_platform.planning.expectations.section import ValidationPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from validators.zipapp import build_agent
 
 _ACCOUNT = "gpu-node-validation"
@@ -60,14 +61,18 @@ class NodeValidation(pulumi.ComponentResource):
                     **({names.ADMIN_ACCESS_LABEL: "true"} if args.validation.claims_devices else {}),
                 },
             ),
-            opts=inside(self, opts),
+            opts=child_options(self, opts),
         )
-        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         account = self._create_account()
         if args.validation.claims_devices:
             account.append(
                 claim_template(
-                    _CLAIM, args.validation.namespace, every_gpu(), self._inside, logical_name=f"validate-{_CLAIM}"
+                    _CLAIM,
+                    args.validation.namespace,
+                    every_gpu(),
+                    self._child,
+                    logical_name=f"validate-{_CLAIM}",
                 )
             )
         self._agent = self._create_config(
@@ -82,7 +87,7 @@ class NodeValidation(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._validation.namespace, labels=labels)
 
     def _create_account(self) -> list[pulumi.Resource]:
-        account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._inside)
+        account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._child)
         role = k8s.rbac.v1.Role(
             _ACCOUNT,
             metadata=self._meta(_ACCOUNT),
@@ -91,7 +96,7 @@ class NodeValidation(pulumi.ComponentResource):
                 # the agent and the expectations are immutable, under names that carry their content's hash.
                 k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])
             ],
-            opts=self._inside,
+            opts=self._child,
         )
         binding = k8s.rbac.v1.RoleBinding(
             _ACCOUNT,
@@ -100,7 +105,7 @@ class NodeValidation(pulumi.ComponentResource):
             subjects=[
                 k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
             ],
-            opts=self._inside,
+            opts=self._child,
         )
         return [account, role, binding]
 
@@ -110,13 +115,18 @@ class NodeValidation(pulumi.ComponentResource):
         """Return the name and the resource of an immutable ConfigMap, named after its content."""
         name = f"{prefix}-{content_hash(text or binary)}"
         made = k8s.core.v1.ConfigMap(
-            name, metadata=self._meta(name), data=text, binary_data=binary, immutable=True, opts=self._inside
+            name,
+            metadata=self._meta(name),
+            data=text,
+            binary_data=binary,
+            immutable=True,
+            opts=self._child,
         )
         return name, made
 
     def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> pulumi.Resource:
         name = f"validate-{pool.name}"
-        document = json.dumps(pool.expectations.as_json(), indent=2)
+        document = json.dumps(pool.expectations.to_json(), indent=2)
         expectations, expected = self._create_config(f"{name}-expectations", text={_EXPECTATIONS: document})
         agent, program = self._agent
         labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
-from gpu_platform.planning.plan import PriorityClassPlan
+from components._options import child_options
+from gpu_platform.planning.teams.section import PriorityClassPlan
 
 
 class PriorityClasses(pulumi.ComponentResource):
@@ -31,7 +31,7 @@ class PriorityClasses(pulumi.ComponentResource):
                 global_default=False,
                 preemption_policy="PreemptLowerPriority",
                 description=priority.description,
-                opts=inside(self, opts),
+                opts=child_options(self, opts),
             )
         self.values = pulumi.Output.from_input({priority.name: priority.value for priority in args})
         self.register_outputs({"values": self.values})

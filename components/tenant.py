@@ -5,10 +5,10 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
-from gpu_platform.planning.plan import Subject, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import Subject, TenantPlan, WorkloadPlan
 
 _NODE_LOCAL_DNS = "169.254.20.10/32"  # NodeLocal DNSCache listens there, on the host's network
 _READ = ["get", "list", "watch"]
@@ -29,9 +29,9 @@ class Tenant(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
-            opts=inside(self, opts),
+            opts=child_options(self, opts),
         )
-        self._inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         guards = [*self._create_quotas(), self._create_limits()]
         self._create_access()
         self._create_network_policies()
@@ -40,7 +40,7 @@ class Tenant(pulumi.ComponentResource):
                 claim.name,
                 args.namespace,
                 of_team(claim),
-                self._inside,
+                self._child,
                 logical_name=self._logical(claim.name),
             )
             guards.append(template)
@@ -62,7 +62,7 @@ class Tenant(pulumi.ComponentResource):
             self._logical("quota"),
             metadata=self._meta("gpu-quota"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
-            opts=self._inside,
+            opts=self._child,
         )
         others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
         if self._args.priorities:
@@ -81,7 +81,7 @@ class Tenant(pulumi.ComponentResource):
                     match_expressions=others
                 ),
             ),
-            opts=self._inside,
+            opts=self._child,
         )
         return [total, above]
 
@@ -98,7 +98,7 @@ class Tenant(pulumi.ComponentResource):
                     )
                 ]
             ),
-            opts=self._inside,
+            opts=self._child,
         )
 
     def _create_access(self) -> None:
@@ -124,7 +124,7 @@ class Tenant(pulumi.ComponentResource):
                 k8s.rbac.v1.PolicyRuleArgs(api_groups=groups, resources=resources, verbs=verbs)
                 for groups, resources, verbs in rules
             ],
-            opts=self._inside,
+            opts=self._child,
         )
         k8s.rbac.v1.RoleBinding(
             self._logical("members"),
@@ -144,7 +144,7 @@ class Tenant(pulumi.ComponentResource):
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything, policy_types=["Ingress", "Egress"]
             ),
-            opts=self._inside,
+            opts=self._child,
         )
         peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
         k8s.networking.v1.NetworkPolicy(
@@ -156,7 +156,7 @@ class Tenant(pulumi.ComponentResource):
                 ingress=[k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=peers)],
                 egress=[k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=peers)],
             ),
-            opts=self._inside,
+            opts=self._child,
         )
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-dns"),
@@ -183,7 +183,7 @@ class Tenant(pulumi.ComponentResource):
                     )
                 ],
             ),
-            opts=self._inside,
+            opts=self._child,
         )
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:

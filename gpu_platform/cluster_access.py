@@ -11,7 +11,7 @@ from typing import Any, cast
 import yaml
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
 
@@ -19,7 +19,7 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 
 
 def client_of(plan: Plan) -> KubernetesClient:
-    """Return a client for a stack's cluster; raises CouldNotTell where it cannot be reached from here."""
+    """Return a client for a stack's cluster; raises UnknownOutcome where it cannot be reached from here."""
     cluster = plan.cluster
     match cluster.provider:
         case "sandbox":
@@ -39,7 +39,7 @@ def _client_of_output(stack: str) -> KubernetesClient:
     text = _kubeconfig_output(stack)
     for command, hint in _commands_of(text):
         if shutil.which(command) is None:
-            raise CouldNotTell(
+            raise UnknownOutcome(
                 f"the kubeconfig of stack {stack} gets its credentials from `{command}`, which is not on PATH"
                 + (f": {hint}" if hint else "")
             )
@@ -57,13 +57,13 @@ def _kubeconfig_output(stack: str) -> str:
     try:
         cli = find_cli(install=True)
     except Unusable as reason:
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"the kubeconfig of stack {stack} is an output of it, which only the Pulumi CLI reads: {reason}"
         ) from reason
     outputs = PulumiEngine(cli, stack).outputs(show_secrets=True)
     kubeconfig = (outputs or {}).get(KUBECONFIG_OUTPUT)
     if not isinstance(kubeconfig, str):
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"stack {stack} is not deployed: its backend knows no {KUBECONFIG_OUTPUT} of it ({cli.why}). "
             f"Run `gpu-platform up {stack}` first"
         )

@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     GOOD = 0
     FINDING = 1
     BAD_INPUT = 2
-    COULD_NOT_TELL = 3
+    UNKNOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Finding(GpuPlatformError):
     exit_code = ExitCode.FINDING
 
 
-class CouldNotTell(GpuPlatformError):
+class UnknownOutcome(GpuPlatformError):
     """The answer could not be had: a tool, a cluster or a driver did not answer."""
 
-    exit_code = ExitCode.COULD_NOT_TELL
+    exit_code = ExitCode.UNKNOWN
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.paths import stacks_dir
-from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, make_environment_plan, make_team_plan
+from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, plan_environment, plan_team
 from gpu_platform.spec import (
     Environment,
     TeamStack,
@@ -17,7 +17,7 @@ from gpu_platform.spec import (
     parse_platform,
     read_stack_file,
 )
-from gpu_platform.spec.mend import mend
+from gpu_platform.spec.placeholders import mend
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # where a team's environment file is looked for
 
@@ -53,7 +53,7 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
         raise BadInput(source, [*error.problems, *_problems_of_parts(platform, error.problems)]) from None
     try:
         if isinstance(spec, Environment):
-            return make_environment_plan(spec, stack, load_catalog())
+            return plan_environment(spec, stack, load_catalog())
         return _plan_team(spec, stack, source, folder or stacks_dir())
     except BadInput as error:
         raise BadInput(source, error.problems) from None
@@ -70,7 +70,7 @@ def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator
     found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog(), spec.sharing)
     if not found and cluster is not None and mended.pools_are_real:
         try:
-            make_environment_plan(spec, "", load_catalog())
+            plan_environment(spec, "", load_catalog())
         except BadInput as error:
             found = list(error.problems)
     for problem in found:
@@ -102,4 +102,4 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
         raise BadInput(source, [problem])
     plan = plan_platform(file.platform, name, source=str(path), folder=folder)
     assert isinstance(plan, EnvironmentPlan)  # noqa: S101 - its spec is an Environment
-    return make_team_plan(spec, environment, plan, stack, load_catalog())
+    return plan_team(spec, environment, plan, stack, load_catalog())

@@ -9,9 +9,9 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import KarpenterPoolPlan
-from gpu_platform.planning.gke.plan import GkePoolPlan
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
 
 _POLL_SECONDS = 1.0

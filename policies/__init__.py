@@ -5,7 +5,7 @@ The rules judge from outside: they see resources, never the plan. One code runs 
 """
 
 from policies._analysis import Configured, analyze, configure, examine, rules
-from policies._judge import Judgement, Undecided, Violation
+from policies._evaluate import Judgement, Undecided, Violation
 from policies._rule import Exemption, Level, Rule, Settings, Severity
 
 __all__ = [

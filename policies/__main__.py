@@ -22,7 +22,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
 from policies import Rule, rules
 from policies._analysis import parse_settings
-from policies._judge import Undecided, judge
+from policies._evaluate import Undecided, judge
 from policies._stack import Stack
 
 

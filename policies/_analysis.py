@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec.problems import problems_of
 from policies import mig, nodes, plugins, sharing, tenants, workloads
-from policies._judge import Judgement, Violation, judge
+from policies._evaluate import Judgement, Violation, judge
 from policies._rule import Level, Rule, Settings
 from policies._stack import Stack
 

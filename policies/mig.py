@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.mig import check_layout, layout_text
+from gpu_platform.planning.mig.geometry import check_layout, layout_text
 from policies._gpu_operator import (
     MIG_BALANCED,
     MigLayout,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.gke.node import NO_DEVICE_PLUGIN_LABEL
+from gpu_platform.planning.clouds.gke.node import NO_DEVICE_PLUGIN_LABEL
 from policies._gpu_operator import operator
 from policies._inputs import Value
 from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, Pool, pools

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 
 _POLL_SECONDS = 0.02
 
@@ -83,7 +83,7 @@ class Daemon:
         """End the process and its group: politely, and by force after `grace_seconds`.
 
         Raises:
-            CouldNotTell: the kernel does not end it, as with a process that waits for a dead disk.
+            UnknownOutcome: the kernel does not end it, as with a process that waits for a dead disk.
         """
         for name, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 10.0)):
             pid = self.pid()
@@ -95,7 +95,7 @@ class Daemon:
             while self.pid() is not None and time.monotonic() < deadline:
                 time.sleep(_POLL_SECONDS)
         if (pid := self.pid()) is not None:
-            raise CouldNotTell(f"{self.name} (process {pid}) cannot be stopped")
+            raise UnknownOutcome(f"{self.name} (process {pid}) cannot be stopped")
 
     def last_words(self, lines: int = 12) -> str:
         """Return the end of the log, for an error message."""

@@ -19,7 +19,7 @@ from kubernetes.client import (
 from kubernetes.client.exceptions import NotFoundException
 from urllib3.exceptions import HTTPError
 
-from gpu_platform.errors import BadInput, CouldNotTell, Problem
+from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.names import SANDBOX_NAMESPACE
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, Layout, Settings
@@ -35,7 +35,7 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
 
     Raises:
         BadInput: the API server refuses definitions.
-        CouldNotTell: it does not answer.
+        UnknownOutcome: it does not answer.
     """
     with _client(layout, settings) as client:
         api = ApiextensionsV1Api(client)
@@ -91,7 +91,7 @@ def _client(layout: Layout, settings: Settings) -> Iterator[ApiClient]:
         with ApiClient(configuration) as client:
             yield client
     except (HTTPError, ApiException) as error:
-        raise CouldNotTell(f"The sandbox's API server at {settings.server} does not answer: {error}") from error
+        raise UnknownOutcome(f"The sandbox's API server at {settings.server} does not answer: {error}") from error
 
 
 def _definitions(api: ApiextensionsV1Api) -> list[Document]:

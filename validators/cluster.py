@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.quantity import parse_quantity
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, PASS
+from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.expectations import NodeExpectation
 from validators.result import CheckResult, Verdict
 
@@ -49,13 +49,13 @@ def check_node(node: Mapping[str, Any], expectation: NodeExpectation) -> list[Ch
 def _ready(node: Mapping[str, Any]) -> CheckResult:
     conditions: Sequence[Mapping[str, Any]] = node.get("status", {}).get("conditions") or ()
     ready = next((each for each in conditions if each.get("type") == "Ready"), None)
-    verdict: Verdict = COULD_NOT_TELL
+    verdict: Verdict = UNKNOWN
     if ready is None:
         observed = "no Ready condition"
     elif ready.get("status") == "True":
         verdict, observed = PASS, "Ready"
     else:
-        verdict = FAIL if ready.get("status") == "False" else COULD_NOT_TELL
+        verdict = FAIL if ready.get("status") == "False" else UNKNOWN
         observed = f"Ready is {ready.get('status')}" + (f": {ready['reason']}" if ready.get("reason") else "")
     return CheckResult(
         id="node-ready",
@@ -128,7 +128,7 @@ def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeEx
     verdict: Verdict = PASS if observed == expected else FAIL
     remedy = _label_remedy(key).format(node=_name(node), expected=expected)
     if key == names.MIG_STATE_LABEL and observed in _IN_PROGRESS:
-        verdict, remedy = COULD_NOT_TELL, "the MIG manager is at work: wait for it, then validate again"
+        verdict, remedy = UNKNOWN, "the MIG manager is at work: wait for it, then validate again"
     return CheckResult(
         id="mig-config-state" if key == names.MIG_STATE_LABEL else "label",
         device=key,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, PASS
+from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.expectations import RESOURCE_SLICES, NodeExpectation
 from validators.result import CheckResult, Verdict
 
@@ -27,13 +27,13 @@ def check_devices(
     source = expectation.sources.get(RESOURCE_SLICES, f"pool {expectation.pool}")
     expected = f"{expectation.gpu_devices} x type gpu"
     if slices is None:
-        return [_result("dra-devices", COULD_NOT_TELL, expected, "ResourceSlices were not read", source, "")]
+        return [_result("dra-devices", UNKNOWN, expected, "ResourceSlices were not read", source, "")]
     own = _current(node, slices)
     wanted = own[0]["spec"]["pool"].get("resourceSliceCount", 1) if own else 0
     if own and len(own) < wanted:
         observed = f"{len(own)} of {wanted} resource slices"
         remedy = "the driver is publishing: wait for it, then validate again"
-        return [_result("dra-devices", COULD_NOT_TELL, expected, observed, source, remedy)]
+        return [_result("dra-devices", UNKNOWN, expected, observed, source, remedy)]
     devices = [device for one in own for device in one["spec"].get("devices") or ()]
     kinds = Counter(_attribute(device, "type") for device in devices)
     observed = ", ".join(f"{count} x type {kind}" for kind, count in sorted(kinds.items())) or _NOTHING

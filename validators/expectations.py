@@ -30,7 +30,7 @@ class Expectation:
     source: str
     tolerance_percent: float | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON form; `tolerance_percent` only where there is one."""
         form: dict[str, Any] = {"value": self.value, "source": self.source}
         if self.tolerance_percent is not None:
@@ -51,7 +51,7 @@ class Expectations:
         """Twelve hex digits that change with anything said here; a report with another hash is stale."""
         return expectations_hash(self._content())
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON form that the node agent reads."""
         content = self._content()
         return {**content, "hash": expectations_hash(content)}
@@ -68,7 +68,7 @@ class Expectations:
             "version": VERSION,
             "pool": self.pool,
             "machine_type": self.machine_type,
-            "expect": {check: entry.as_json() for check, entry in sorted(self.expect.items())},
+            "expect": {check: entry.to_json() for check, entry in sorted(self.expect.items())},
         }
 
 

@@ -11,18 +11,18 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
+from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.report import NodeReport, ValidationReport
 from validators.result import CheckResult
 
-_STYLES: Final = {PASS: "green", FAIL: "bold red", COULD_NOT_TELL: "yellow", NOT_APPLICABLE: "dim"}
+_STYLES: Final = {PASS: "green", FAIL: "bold red", UNKNOWN: "yellow", NOT_APPLICABLE: "dim"}
 _MOST_NODES_NAMED: Final = 4
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def print_report(report: ValidationReport, console: Console) -> None:
     """Print what needs attention first, one row for all nodes that share it, then a line for each pool."""
-    for verdict in (FAIL, COULD_NOT_TELL):
+    for verdict in (FAIL, UNKNOWN):
         rows = _shared(report, verdict)
         if rows:
             console.print(_findings(rows, verdict))
@@ -65,11 +65,11 @@ def as_junit(report: ValidationReport) -> str:
 
 
 def _is_error(check: CheckResult) -> bool:
-    return check.verdict == COULD_NOT_TELL and check.severity == "critical"
+    return check.verdict == UNKNOWN and check.severity == "critical"
 
 
 def _is_skipped(check: CheckResult) -> bool:
-    return check.verdict in (COULD_NOT_TELL, NOT_APPLICABLE) and not _is_error(check)
+    return check.verdict in (UNKNOWN, NOT_APPLICABLE) and not _is_error(check)
 
 
 def _message(check: CheckResult) -> str:
@@ -123,7 +123,7 @@ def _pools(report: ValidationReport) -> Table:
     table = Table(box=None, pad_edge=False)
     for header in ("pool", "machine type"):
         table.add_column(header)
-    for header in ("nodes", PASS, FAIL, COULD_NOT_TELL, "checks passed"):
+    for header in ("nodes", PASS, FAIL, UNKNOWN, "checks passed"):
         table.add_column(header, justify="right")
     for pool in dict.fromkeys(node.pool for node in report.nodes):
         everything = [node for node in report.nodes if node.pool == pool]
@@ -133,7 +133,7 @@ def _pools(report: ValidationReport) -> Table:
             Text(pool),
             Text(everything[0].machine_type),
             str(len(members)),
-            *(str(sum(node.verdict == verdict for node in members)) for verdict in (PASS, FAIL, COULD_NOT_TELL)),
+            *(str(sum(node.verdict == verdict for node in members)) for verdict in (PASS, FAIL, UNKNOWN)),
             f"{sum(check.verdict == PASS for check in checks)} of {len(checks)}",
         )
     return table

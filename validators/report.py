@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
+from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
 from validators.expectations import Expectations, NodeExpectation
@@ -20,7 +20,7 @@ REPORT_KEY: Final = "report.json"  # in a report's ConfigMap
 _EXIT_CODES: Final = {
     PASS: ExitCode.GOOD,
     FAIL: ExitCode.FINDING,
-    COULD_NOT_TELL: ExitCode.COULD_NOT_TELL,
+    UNKNOWN: ExitCode.UNKNOWN,
     NOT_APPLICABLE: ExitCode.GOOD,
 }
 
@@ -77,14 +77,14 @@ class NodeReport:
         """The verdict over all checks."""
         return overall(self.checks)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the node's part of the JSON report."""
         return {
             "node": self.node,
             "pool": self.pool,
             "machine_type": self.machine_type,
             "verdict": self.verdict,
-            "checks": [check.as_json() for check in self.checks],
+            "checks": [check.to_json() for check in self.checks],
         }
 
 
@@ -96,7 +96,7 @@ class ValidationReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Fail if a node fails, else could-not-tell if one could not tell, else pass; without nodes neither."""
+        """Fail if a node fails, else unknown if one could not tell, else pass; without nodes neither."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property
@@ -104,17 +104,17 @@ class ValidationReport:
         """The exit code of a command that prints this report."""
         return _EXIT_CODES[self.verdict]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the whole report as plain JSON values."""
         counts = {
             verdict: sum(node.verdict == verdict for node in self.nodes if node.node)
-            for verdict in (PASS, FAIL, COULD_NOT_TELL)
+            for verdict in (PASS, FAIL, UNKNOWN)
         }
         return {
             "version": VERSION,
             "verdict": self.verdict,
             "summary": counts,
-            "nodes": [node.as_json() for node in self.nodes],
+            "nodes": [node.to_json() for node in self.nodes],
         }
 
 
@@ -191,7 +191,7 @@ def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
     elif not found:
         verdict = NOT_APPLICABLE
     elif pool.usual is not None and found < pool.usual:
-        verdict, severity = COULD_NOT_TELL, "info"
+        verdict, severity = UNKNOWN, "info"
         expected = f"{_nodes(pool.usual)} ({pool.size})"
         remedy = "an autoscaler may have taken nodes away; else see capacity at the provider, and quota"
     else:
@@ -255,7 +255,7 @@ def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_u
 def _no_report(observed: str, node: str) -> CheckResult:
     return CheckResult(
         id="node-agent",
-        verdict=COULD_NOT_TELL,
+        verdict=UNKNOWN,
         expected="a report of the node agent",
         observed=observed,
         source="always: every node of a pool is proven",

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from validators.agent.checks import verdict_of
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE
+from validators.agent.outcome import FAIL, NOT_APPLICABLE, UNKNOWN
 
-Verdict = Literal["pass", "fail", "not-applicable", "could-not-tell"]
+Verdict = Literal["pass", "fail", "not-applicable", "unknown"]
 Severity = Literal["critical", "warning", "info"]
 
 
@@ -36,14 +36,14 @@ class CheckResult:
     @property
     def needs_attention(self) -> bool:
         """Whether someone has to look: it failed, or could not tell."""
-        return self.verdict in (FAIL, COULD_NOT_TELL)
+        return self.verdict in (FAIL, UNKNOWN)
 
     @property
     def name(self) -> str:
         """The check and what it looked at, for people."""
         return f"{self.id} {self.device}" if self.device else self.id
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the form that the agent's report has."""
         return asdict(self)
 

@@ -13,8 +13,8 @@ from components.eks.efa_plugin import EfaDevicePlugin
 from components.eks.karpenter import KarpenterController
 from components.eks.karpenter_node_pool import KarpenterNodePool
 from components.eks.node_pool import EksNodePool
-from gpu_platform.planning.eks.plan import EksClusterPlan, KarpenterPoolPlan
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, KarpenterPoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 
 def build_eks(

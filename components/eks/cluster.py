@@ -11,14 +11,14 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import inside
+from components._options import child_options
 from components.eks.control_plane import EksControlPlane
 from components.eks.iam import service_role
 from components.eks.lookup import look_up
 from components.eks.network import EksVpc
 from components.eks.system import EksSystem
-from gpu_platform.planning.eks.plan import CreateEksPlan, EksClusterPlan
-from gpu_platform.planning.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
 
 class EksCluster(pulumi.ComponentResource):
@@ -53,7 +53,7 @@ class EksCluster(pulumi.ComponentResource):
         self._plan = plan
         self._aws = aws_provider
         self._child = pulumi.ResourceOptions(parent=self)
-        role, attached = self._create_node_role(f"{plan.role_prefix}-nodes", inside(self, opts))
+        role, attached = self._create_node_role(f"{plan.role_prefix}-nodes", child_options(self, opts))
         works: list[pulumi.Resource] = []
         if plan.create is None:
             self.outputs = self._look_up(role, attached)

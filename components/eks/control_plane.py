@@ -7,10 +7,10 @@ import json
 import pulumi
 import pulumi_aws as aws
 
-from components._options import inside
+from components._options import child_options
 from components.eks.iam import service_role
 from components.eks.network import EksVpc
-from gpu_platform.planning.eks.plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 
 # A control plane takes some ten minutes; an update of its version up to an hour.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="120m", delete="60m")
@@ -36,7 +36,7 @@ class EksControlPlane(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:EksControlPlane", name, None, opts)
         self._name = name
         self._child = pulumi.ResourceOptions(parent=self)
-        key = self._create_key(plan, create, inside(self, opts))
+        key = self._create_key(plan, create, child_options(self, opts))
         logs = self._create_log_group(create)
         role, may = self._create_role(plan, create, key)
         self.cluster = self._create_cluster(plan, create, vpc, role, key, [*may, logs])

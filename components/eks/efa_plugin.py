@@ -5,8 +5,8 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
-from gpu_platform.planning.eks.plan import HelmChartPlan
+from components._options import child_options
+from gpu_platform.planning.clouds.eks.plan import HelmChartPlan
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
@@ -30,7 +30,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
                 values=dict(plan.values),
                 atomic=True,
             ),
-            opts=inside(self, opts),
+            opts=child_options(self, opts),
         )
         self.release = pulumi.Output.from_input(plan.version)
         self.register_outputs({"release": self.release})

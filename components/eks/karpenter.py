@@ -10,10 +10,10 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import inside
+from components._options import child_options
 from components.eks.iam import pod_role
-from gpu_platform.planning.eks.karpenter_controller import controller_policy, queue_policy
-from gpu_platform.planning.eks.plan import KarpenterControllerPlan
+from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
+from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan
 
 
 class KarpenterController(pulumi.ComponentResource):
@@ -40,7 +40,7 @@ class KarpenterController(pulumi.ComponentResource):
         self._name = name
         self._plan = plan
         self._cluster = cluster
-        first = inside(self, opts, *cluster.ready)
+        first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
         self._aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
         queue = aws.sqs.Queue(
@@ -53,7 +53,7 @@ class KarpenterController(pulumi.ComponentResource):
         )
         rules = self._create_rules(queue)
         role, allowed = self._create_role(queue)
-        crds = self._install(plan.crd_chart, {}, inside(self, opts, *cluster.ready))
+        crds = self._install(plan.crd_chart, {}, child_options(self, opts, *cluster.ready))
         controller = self._install(
             plan.chart,
             plan.values,

@@ -9,10 +9,10 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import inside
+from components._options import child_options
 from components.eks.placement_group import create_placement_group
-from gpu_platform.planning.eks.plan import KarpenterPoolPlan
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 # Deleting either waits until the nodes are drained and gone.
 _TIMEOUTS = pulumi.CustomTimeouts(delete="1h")
@@ -38,7 +38,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
         made = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
         group = create_placement_group(plan.placement_group, plan.node_class["tags"], made)
-        node_class = self._create_node_class(plan, cluster, inside(self, opts, *cluster.ready, *group))
+        node_class = self._create_node_class(plan, cluster, child_options(self, opts, *cluster.ready, *group))
         self._create_node_pool(plan, node_class)
         self.node_pool = pulumi.Output.from_input(plan.name)
         self.register_outputs({"node_pool": self.node_pool})

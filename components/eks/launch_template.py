@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pulumi_aws as aws
 
-from gpu_platform.planning.eks.plan import BlockDevice
+from gpu_platform.planning.clouds.eks.plan import BlockDevice
 
 _TAGGED = ("instance", "volume", "network-interface")
 

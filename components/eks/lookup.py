@@ -11,14 +11,14 @@ import pulumi
 import pulumi_aws as aws
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.eks.lookup import (
+from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
     LookedUpEks,
     check_looked_up,
     wanted_addons,
 )
-from gpu_platform.planning.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

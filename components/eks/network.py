@@ -5,9 +5,9 @@ from __future__ import annotations
 import pulumi
 import pulumi_aws as aws
 
-from components._options import inside
-from gpu_platform.planning.eks.lookup import SUBNET_TAG
-from gpu_platform.planning.eks.plan import VpcPlan, ZoneSubnets
+from components._options import child_options
+from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
+from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
@@ -33,7 +33,7 @@ class EksVpc(pulumi.ComponentResource):
         self._name = name
         self._keeps = protect  # the SDK has a _protect of its own, which children inherit
         self._child = pulumi.ResourceOptions(parent=self)
-        vpc = self._create_vpc(plan, inside(self, opts))
+        vpc = self._create_vpc(plan, child_options(self, opts))
         self.vpc_id = vpc.id
         self._close_default_security_group()
         gateway = aws.ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=self._child)

@@ -9,12 +9,12 @@ import pulumi
 import pulumi_aws as aws
 
 from components._cloud import EksOutputs
-from components._options import inside
+from components._options import child_options
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
-from gpu_platform.planning.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
-from gpu_platform.planning.eks.user_data import write_user_data
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.user_data import write_user_data
+from gpu_platform.planning.pools.section import PoolPlan
 
 # EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
@@ -41,7 +41,7 @@ class EksNodePool(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         plan = pool.cloud
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
-        first = inside(self, opts, *cluster.ready)
+        first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
         group = create_placement_group(plan.placement_group, plan.tags, first)
         template = self._create_launch_template(name, plan, cluster, first)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_aws as aws
 
-from gpu_platform.planning.eks.plan import PlacementGroup
+from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 
 
 def create_placement_group(

@@ -8,10 +8,10 @@ import pulumi
 import pulumi_aws as aws
 
 from components._cloud import EksOutputs
-from components._options import inside
+from components._options import child_options
 from components.eks.iam import pod_role
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
-from gpu_platform.planning.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
+from gpu_platform.planning.clouds.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
 
 
 class EksSystem(pulumi.ComponentResource):
@@ -38,7 +38,7 @@ class EksSystem(pulumi.ComponentResource):
         self._name = name
         self._cluster = cluster
         self.before_nodes = []
-        first = inside(self, opts, *cluster.ready)
+        first = child_options(self, opts, *cluster.ready)
         for addon in create.addons:
             if addon.before_nodes:
                 # One after the other: the VPC CNI gets its credentials from the Pod Identity agent.

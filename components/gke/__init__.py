@@ -9,8 +9,8 @@ import pulumi_gcp as gcp
 
 from components.gke.cluster import GkeCluster
 from components.gke.node_pool import GkeNodePool
-from gpu_platform.planning.gke.plan import GkeClusterPlan
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 
 def build_gke(

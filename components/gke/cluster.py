@@ -7,15 +7,20 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import inside
+from components._options import child_options
 from components.gke.installers import GkeInstallers
 from components.gke.networks import GkeGpuNetworks, GkePodNetworks, JoinedNetworks
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.gke.create import SYSTEM_POOL
-from gpu_platform.planning.gke.found import FoundCluster, found_kubeconfig, require_fit, require_version
-from gpu_platform.planning.gke.plan import CreateGkePlan, GkeClusterPlan
-from gpu_platform.planning.kubeconfig import gke_kubeconfig
+from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
+from gpu_platform.planning.clouds.gke.existing_cluster import (
+    FoundCluster,
+    found_kubeconfig,
+    require_fit,
+    require_version,
+)
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what a node may do is decided by IAM
 
@@ -38,7 +43,7 @@ class GkeCluster(pulumi.ComponentResource):
         if google is None:
             raise ValueError(f"GkeCluster {name}: give it a provider of Google Cloud, by opts.providers")
         self._args = args
-        self._child = inside(self, opts)
+        self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
         account = self._create_node_account()
         networks = self._create_networks(name)

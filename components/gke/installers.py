@@ -8,9 +8,9 @@ from typing import cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import inside
+from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.gke.plan import DaemonSetPlan
+from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
 
 class GkeInstallers(pulumi.ComponentResource):
@@ -25,7 +25,7 @@ class GkeInstallers(pulumi.ComponentResource):
         self, name: str, args: Sequence[DaemonSetPlan], opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("gpu-platform:index:GkeInstallers", name, None, opts)
-        child = inside(self, opts)
+        child = child_options(self, opts)
         for plan in args:
             labels = {names.NAME_LABEL: plan.name}
             k8s.apps.v1.DaemonSet(

@@ -8,8 +8,8 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
-from components._options import inside
-from gpu_platform.planning.gke.plan import GpuNetwork
+from components._options import child_options
+from gpu_platform.planning.clouds.gke.plan import GpuNetwork
 
 _GROUP = "networking.gke.io"
 
@@ -34,7 +34,7 @@ class GkeGpuNetworks(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:GkeGpuNetworks", name, None, opts)
-        self._child = inside(self, opts)
+        self._child = child_options(self, opts)
         self._project = project
         self._region = region
         vpcs: dict[str, gcp.compute.Network] = {}
@@ -100,7 +100,7 @@ class GkePodNetworks(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:GkePodNetworks", name, None, opts)
-        child = inside(self, opts)
+        child = child_options(self, opts)
         for network, (vpc, subnet) in zip(args, joined, strict=True):
             metadata = k8s.meta.v1.ObjectMetaArgs(name=network.kubernetes_network)
             parameters = k8s.apiextensions.CustomResource(

@@ -6,9 +6,9 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components._cloud import GkeOutputs
-from components._options import inside
-from gpu_platform.planning.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
-from gpu_platform.planning.plan import PoolPlan
+from components._options import child_options
+from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 # GKE replaces nodes one after the other, an hour each where pods hold them; the provider would give it 30 minutes.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="24h", delete="60m")
@@ -36,7 +36,7 @@ class GkeNodePool(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:GkeNodePool", name, None, opts)
         plan = pool.cloud
         assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
-        first = inside(self, opts, *cluster.ready)
+        first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
         policy = self._create_resource_policy(plan, first)
         node_pool = self._create_node_pool(plan, cluster, policy, first)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pulumi
 import pulumi_gcp as gcp
 
-from components._options import inside
-from gpu_platform.planning.gke.plan import CreateGkePlan
+from components._options import child_options
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 PODS_RANGE = "pods"
 SERVICES_RANGE = "services"
@@ -31,7 +31,7 @@ class GkeVpc(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:GkeVpc", name, None, opts)
-        child = inside(self, opts)
+        child = child_options(self, opts)
         network = gcp.compute.Network(
             args.network,
             name=args.network,

@@ -89,7 +89,7 @@ def check(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
     """Judge a stack without touching anything: spec, plan and policies; prints what was chosen and why."""
     from gpu_platform.cli.check import check_stack
 
-    _leave(check_stack(stack, as_json=output is Format.JSON))
+    _leave(check_stack(stack, to_json=output is Format.JSON))
 
 
 @capacity_app.command("show")
@@ -105,7 +105,7 @@ def capacity_show(
     """Show GPUs by pool, whether the quotas can be honoured together, cost and waste; `show` may be left out."""
     from gpu_platform.cli.capacity import show_capacity
 
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, as_json=output is Format.JSON))
+    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=output is Format.JSON))
 
 
 @capacity_app.command("suggest")
@@ -117,7 +117,7 @@ def capacity_suggest(
     """Suggest the cheapest pools for workloads: YAML for a stack file, with the reasons and the next best."""
     from gpu_platform.cli.suggest import suggest_pools
 
-    _leave(suggest_pools(workloads, seconds=seconds, as_json=output is Format.JSON))
+    _leave(suggest_pools(workloads, seconds=seconds, to_json=output is Format.JSON))
 
 
 @app.command()
@@ -125,7 +125,7 @@ def preview(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: Fo
     """Show what `up` would change."""
     from gpu_platform.cli.deploy import preview_stack
 
-    _leave(preview_stack(stack, engine.value, as_json=output is Format.JSON))
+    _leave(preview_stack(stack, engine.value, to_json=output is Format.JSON))
 
 
 @app.command()
@@ -133,7 +133,7 @@ def up(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatO
     """Deploy a stack, wait for the proof that its nodes are what was declared, and report."""
     from gpu_platform.cli.deploy import deploy_stack
 
-    _leave(deploy_stack(stack, engine.value, as_json=output is Format.JSON))
+    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON))
 
 
 @app.command()
@@ -153,7 +153,7 @@ def validate(
     """Hold every node of a deployed stack against the Plan."""
     from gpu_platform.cli.validate import validate_stack
 
-    _leave(validate_stack(stack, as_json=output is Format.JSON, junit=junit))
+    _leave(validate_stack(stack, to_json=output is Format.JSON, junit=junit))
 
 
 @app.command()
@@ -178,7 +178,7 @@ def doctor(
     """Say what is installed here, what is missing, and what to do; of a stack, what its `up` needs."""
     from gpu_platform.cli.doctor import examine
 
-    _leave(examine(stack, as_json=output is Format.JSON))
+    _leave(examine(stack, to_json=output is Format.JSON))
 
 
 @app.command("node-check")
@@ -190,7 +190,7 @@ def node_check(
     """Run the node agent on this very machine."""
     from gpu_platform.cli.node_check import check_node
 
-    _leave(check_node(expect, machine, as_json=output is Format.JSON))
+    _leave(check_node(expect, machine, to_json=output is Format.JSON))
 
 
 GpuOption = Annotated[
@@ -203,7 +203,7 @@ def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
     """Show the MIG profiles of a GPU model, and every maximal layout."""
     from gpu_platform.cli.mig import list_profiles
 
-    _leave(list_profiles(gpu, as_json=output is Format.JSON))
+    _leave(list_profiles(gpu, to_json=output is Format.JSON))
 
 
 @mig_app.command("check")
@@ -215,7 +215,7 @@ def mig_check(
     """Say whether one GPU can hold the instances; exit code 1 where it cannot, with what is in the way."""
     from gpu_platform.cli.mig import check_instances
 
-    _leave(check_instances(gpu, instances, as_json=output is Format.JSON))
+    _leave(check_instances(gpu, instances, to_json=output is Format.JSON))
 
 
 @mig_app.command("solve")
@@ -233,7 +233,7 @@ def mig_solve(
     """Find the fewest GPUs for a demand; print every start, the proof, and a mig-parted config."""
     from gpu_platform.cli.mig import solve_demands
 
-    _leave(solve_demands(gpu, demand, gpus_per_node=gpus_per_node, seconds=seconds, as_json=output is Format.JSON))
+    _leave(solve_demands(gpu, demand, gpus_per_node=gpus_per_node, seconds=seconds, to_json=output is Format.JSON))
 
 
 @sandbox_app.command("up")
@@ -249,7 +249,7 @@ def sandbox_up(
     """Start or repair a sandbox."""
     from gpu_platform.cli.sandbox import start
 
-    start(name, api_port=api_port, data_dir=data_dir, crds=crds, as_json=output is Format.JSON)
+    start(name, api_port=api_port, data_dir=data_dir, crds=crds, to_json=output is Format.JSON)
 
 
 @sandbox_app.command("down")
@@ -268,7 +268,7 @@ def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEX
     """Show whether a sandbox runs; exit code 1 when it does not."""
     from gpu_platform.cli.sandbox import show
 
-    _leave(show(name, as_json=output is Format.JSON))
+    _leave(show(name, to_json=output is Format.JSON))
 
 
 @sandbox_app.command("fault")
@@ -296,7 +296,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(given)
     except GpuPlatformError as error:
-        _show(error, as_json=_wants_json(given))
+        _show(error, to_json=_wants_json(given))
         sys.exit(int(error.exit_code))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
@@ -313,8 +313,8 @@ def _wants_json(arguments: list[str]) -> bool:
     ]
 
 
-def _show(error: GpuPlatformError, *, as_json: bool) -> None:
-    if as_json:
+def _show(error: GpuPlatformError, *, to_json: bool) -> None:
+    if to_json:
         problems = error.problems if isinstance(error, BadInput) else ()
         document = {
             "version": 1,

@@ -16,14 +16,14 @@ from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning.capacity import report_capacity
-from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack
 
-_EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.COULD_NOT_TELL}
+_EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 
 
-def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, as_json: bool) -> ExitCode:
+def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, to_json: bool) -> ExitCode:
     """Print the capacity of an environment at its desired size.
 
     Ends with a finding where the quotas cannot be honoured together at the most nodes that the pools may have.
@@ -42,7 +42,7 @@ def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, as_js
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
     document = capacity_document(plan, report, catalog)
-    if as_json:
+    if to_json:
         print(json.dumps(document, indent=2))
     else:
         _show(console(), document)
@@ -58,7 +58,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
     _show_quotas(out, document["quotas"])
     cost, effective, waste = document["cost"], document["effective"], document["waste"]
     out.print(
-        f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); granted to nobody: {_usd(cost['ungranted_usd_per_hour'])}"
+        f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); granted to nobody: {_usd(cost['unallocated_usd_per_hour'])}"
     )
     if cost["unknown_price"]:
         out.print(f"not in the cost, price unknown: {', '.join(cost['unknown_price'])}")
@@ -106,7 +106,7 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
             logical,
             _number(pool["usd_per_hour"]),
             _number(pool["usd_per_month"]),
-            f"{pool['granted_share']:.0%}",
+            f"{pool['allocated_share']:.0%}",
             "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}",
         )
     out.print(pools)

@@ -9,15 +9,17 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.proof import PodsOnNode
 from gpu_platform.planning.capacity.report import CapacityReport, Honoured
-from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNGRANTED, PoolUse
-from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.planning.plan import EnvironmentPlan, PoolCost, PoolPlan
+from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
+from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost.section import PoolCost
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 _HOW_CAUSE = {
     GEOMETRY: "compute slices of cut GPUs that no MIG instance of the layout has",
     STRANDED: "units that nobody holds, on nodes of the placement whose CPU or memory left is too little for the "
     "smallest pod that wants one",
-    UNGRANTED: "units that nobody holds in the placement, less the stranded ones",
+    UNALLOCATED: "units that nobody holds in the placement, less the stranded ones",
     IDLE: "GPUs that are not put to work, less the causes above: held by a quota, and idle",
 }
 _HOW_QUOTAS = (
@@ -90,7 +92,7 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dic
         "usd_per_hour": line.usd_per_hour,
         "usd_per_month": _month(line.usd_per_hour),
         "price_how": _price_how(pool, catalog),
-        "granted_share": round(line.granted_share, 4),
+        "allocated_share": round(line.allocated_share, 4),
         "utilisation": use.utilisation,
         "utilisation_how": "measured"
         if use.measured
@@ -173,7 +175,7 @@ def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
     return {
         "usd_per_hour": _hour(cost.usd_per_hour if known else None),
         "usd_per_month": _month(cost.usd_per_hour if known else None),
-        "ungranted_usd_per_hour": _hour(cost.ungranted_usd_per_hour if known else None),
+        "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour if known else None),
         "unknown_price": list(cost.unknown),
         "how": f"desired nodes x price of a node, over pools of known price; a month has {HOURS_PER_MONTH} h",
     }

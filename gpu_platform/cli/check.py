@@ -10,23 +10,23 @@ from rich.table import Table
 
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
-from gpu_platform.judgement import judge
-from gpu_platform.planning import Plan, plan_as_json
+from gpu_platform.planning import Plan, plan_to_json
+from gpu_platform.policy_check import judge
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 from policies import Judgement, Level
 
 
-def check_stack(stack: str, *, as_json: bool) -> ExitCode:
+def check_stack(stack: str, *, to_json: bool) -> ExitCode:
     """Judge a stack and print what was chosen, why, and which rules it breaks."""
     loaded = load_stack(stack)
     judgement = judge(record_stack(loaded), loaded.plan)
-    if as_json:
+    if to_json:
         document = {
             "version": 1,
             "stack": loaded.stack,
-            "decisions": plan_as_json(loaded.plan.decisions),
-            "policies": judgement.as_json(),
+            "decisions": plan_to_json(loaded.plan.decisions),
+            "policies": judgement.to_json(),
         }
         print(json.dumps(document, indent=2))
     else:

@@ -24,12 +24,12 @@ from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, Problem
-from gpu_platform.judgement import judge
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.changes import PoolChange, pool_changes
-from gpu_platform.planning.dra import check_allocation
-from gpu_platform.planning.pool_facts import protected
+from gpu_platform.planning.changes.pool_facts import protected
+from gpu_platform.planning.changes.pools import PoolChange, pool_changes
+from gpu_platform.planning.dra.requirements import check_allocation
 from gpu_platform.planning.problems import Problems
+from gpu_platform.policy_check import judge
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.run import RolloutFailed
@@ -70,17 +70,17 @@ def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _P
     return _Prepared(loaded, judgement, deployment, progress)
 
 
-def preview_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
+def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     """Print what `up` would change; a finding where a mandatory policy refuses it."""
-    prepared = _prepare(stack, engine, quiet=as_json)
+    prepared = _prepare(stack, engine, quiet=to_json)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
     rollout = preview_rollout(prepared.loaded.plan, outputs)
     changes = prepared.deployment.preview()
-    if as_json:
+    if to_json:
         document = {
             "version": 1,
-            "policies": prepared.judgement.as_json(),
+            "policies": prepared.judgement.to_json(),
             "pool_changes": _as_json(pools),
             "mig_changes": rollout_as_json(rollout),
             "changes": changes,
@@ -123,10 +123,10 @@ def _as_json(changes: tuple[PoolChange, ...] | None) -> list[dict[str, Any]] | N
     return None if changes is None else [change.to_json() for change in changes]
 
 
-def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
+def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     """Deploy a stack, wait for the proof, and print the report; the worst of the findings is the exit code."""
-    prepared = _prepare(stack, engine, quiet=as_json)
-    if not as_json:
+    prepared = _prepare(stack, engine, quiet=to_json)
+    if not to_json:
         show_judgement(console(), prepared.judgement)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
@@ -147,8 +147,8 @@ def deploy_stack(stack: str, engine: str, *, as_json: bool) -> ExitCode:
     applied = failure is None or isinstance(failure, NotReady) or tried
     if plan.kind == "environment" and applied:
         _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
-    if as_json:
-        print(json.dumps(summary.as_json(plan, failure), indent=2))
+    if to_json:
+        print(json.dumps(summary.to_json(plan, failure), indent=2))
     else:
         show_summary(console(), summary, plan)
     if failure is not None:

@@ -101,7 +101,7 @@ def tools() -> list[Tool]:
     ]
 
 
-def examine(stack: str | None, *, as_json: bool) -> ExitCode:
+def examine(stack: str | None, *, to_json: bool) -> ExitCode:
     """Print every tool, and what a stack needs where one is named; a finding where a required thing is missing."""
     found = tools()
     needs: list[Tool] = []
@@ -109,7 +109,7 @@ def examine(stack: str | None, *, as_json: bool) -> ExitCode:
         from gpu_platform.cli.doctor_stack import needs_of
 
         needs = needs_of(stack)
-    if as_json:
+    if to_json:
         document: dict[str, Any] = {"version": 1, "tools": [asdict(tool) for tool in found]}
         if stack is not None:
             document["stack"] = {"name": stack, "needs": [asdict(need) for need in needs]}

@@ -17,9 +17,9 @@ from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import EksClusterPlan
-from gpu_platform.planning.gke.plan import GkeClusterPlan
-from gpu_platform.planning.needs import QuotaNeed, examples_left, gpu_quotas
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 

@@ -24,9 +24,9 @@ from gpu_platform.engine.diff import preview
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
-from gpu_platform.planning import plan_as_json
+from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import LoadedStack
@@ -95,7 +95,7 @@ class EmbeddedDeployment:
     def _record(self, client: KubernetesClient, *, dry: bool) -> RecordedProgram:
         plan = self.loaded.plan
         if plan.kind == "team" and not dry and stack_outputs(client, plan.environment_stack) is None:
-            raise CouldNotTell(
+            raise UnknownOutcome(
                 f"stack {plan.stack} stands on the environment {plan.environment_stack!r}, which is not deployed: "
                 f"run `gpu-platform up {plan.environment_stack}` first"
             )
@@ -141,7 +141,7 @@ class PulumiDeployment:
         folder = self.loaded.path.resolve().parent
         with tempfile.TemporaryDirectory() as scratch:
             policies = Path(scratch) / "policies.json"
-            policies.write_text(json.dumps(plan_as_json(self.loaded.plan.policy.config)), "utf-8")
+            policies.write_text(json.dumps(plan_to_json(self.loaded.plan.policy.config)), "utf-8")
             yield PulumiEngine(
                 self.cli,
                 self.loaded.stack,

@@ -14,19 +14,19 @@ from rich.table import Table
 from gpu_platform.catalog import Gpu, Mig, load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, did_you_mean
-from gpu_platform.planning.mig import GpuInstance, check_layout, layout_text, place
-from gpu_platform.planning.mig_layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
-from gpu_platform.planning.mig_solve import MigSolution, mig_parted_document, solve_mig
+from gpu_platform.planning.mig.geometry import GpuInstance, check_layout, layout_text, place
+from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
+from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
 _MOST_INSTANCES = 100_000
 """Of one profile in one demand: what is answered in seconds, and beyond any one cluster."""
 
 
-def list_profiles(model: str, *, as_json: bool) -> ExitCode:
+def list_profiles(model: str, *, to_json: bool) -> ExitCode:
     """Print the profiles of a GPU model, and its maximal layouts."""
     gpu, mig = _mig_gpu(model)
     placements, multisets = maximal_placements(mig), maximal_multisets(mig)
-    if as_json:
+    if to_json:
         document = {
             "version": 1,
             "gpu": gpu.product,
@@ -60,7 +60,7 @@ def list_profiles(model: str, *, as_json: bool) -> ExitCode:
     return ExitCode.GOOD
 
 
-def check_instances(model: str, instances: Sequence[str], *, as_json: bool) -> ExitCode:
+def check_instances(model: str, instances: Sequence[str], *, to_json: bool) -> ExitCode:
     """Say whether one GPU can hold the instances, and where each goes or what is in the way."""
     gpu, mig = _mig_gpu(model)
     layout = _counts(instances, ":", "PROFILE:COUNT", gpu, mig)
@@ -68,7 +68,7 @@ def check_instances(model: str, instances: Sequence[str], *, as_json: bool) -> E
     blocked = blocked_by(mig, layout)
     placed = blocked[0] if blocked else place(mig, layout) or ()
     reasons = _reasons(mig, blocked[1]) if blocked else []
-    if as_json:
+    if to_json:
         document: dict[str, Any] = {
             "version": 1,
             "gpu": gpu.product,
@@ -91,7 +91,7 @@ def check_instances(model: str, instances: Sequence[str], *, as_json: bool) -> E
 
 
 def solve_demands(
-    models: Sequence[str], demands: Sequence[str], *, gpus_per_node: int, seconds: float, as_json: bool
+    models: Sequence[str], demands: Sequence[str], *, gpus_per_node: int, seconds: float, to_json: bool
 ) -> ExitCode:
     """Print the fewest GPUs of each model that hold its demand, as a mig-parted config with every start."""
     if len(models) != len(demands):
@@ -107,7 +107,7 @@ def solve_demands(
         gpu, mig = _mig_gpu(model)
         wanted = _counts(demand.split(","), "=", "PROFILE=COUNT", gpu, mig)
         solved.append((gpu, mig, wanted, solve_mig(mig, wanted, seconds=seconds)))
-    if as_json:
+    if to_json:
         print(json.dumps({"version": 1, "solutions": [_document(one, gpus_per_node) for one in solved]}, indent=2))
         return ExitCode.GOOD
     out = console()

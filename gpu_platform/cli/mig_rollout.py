@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.hold import hold, release
@@ -21,7 +21,7 @@ def preview_rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout | None:
     """Say on standard error which nodes `up` would drain and change; None where the cluster does not tell."""
     try:
         rollout = _rollout(plan, outputs)
-    except CouldNotTell as reason:
+    except UnknownOutcome as reason:
         print(f"not looked at for nodes whose MIG layout changes: {reason}", file=sys.stderr)
         return None
     _warn(rollout)

@@ -11,7 +11,7 @@ from validators.agent.report import as_text, exit_code
 from validators.this_node import check_this_node, document_for_machine, read_document
 
 
-def check_node(expect: Path | None, machine: str | None, *, as_json: bool) -> ExitCode:
+def check_node(expect: Path | None, machine: str | None, *, to_json: bool) -> ExitCode:
     """Hold this machine against a file of expectations or a machine type; with neither, check its health."""
     if expect is not None and machine is not None:
         problem = Problem("--machine", repr(machine), "one of --expect and --machine", "leave one out")
@@ -23,5 +23,5 @@ def check_node(expect: Path | None, machine: str | None, *, as_json: bool) -> Ex
     else:
         document, source = None, "no expectations"
     report = check_this_node(document, source)
-    print(json.dumps(report["checks"], indent=2) if as_json else as_text(report))
+    print(json.dumps(report["checks"], indent=2) if to_json else as_text(report))
     return ExitCode(exit_code(report))

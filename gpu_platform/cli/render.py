@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpu_platform.engine.render import write_render
-from gpu_platform.planning import plan_as_json
+from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 
@@ -14,5 +14,5 @@ def render_to(stack: str, out: Path) -> None:
     """Write resources.json, manifests, state.json and plan.json of a stack to `out`."""
     loaded = load_stack(stack)
     program = record_stack(loaded)
-    write_render(out, program, plan_as_json(loaded.plan))
+    write_render(out, program, plan_to_json(loaded.plan))
     print(f"{len(program.resources)} resources of stack {loaded.stack} written to {out}")

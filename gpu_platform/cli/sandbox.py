@@ -11,12 +11,12 @@ from sandbox import control_plane
 from sandbox.control_plane import Status
 
 
-def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path | None, as_json: bool) -> None:
+def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path | None, to_json: bool) -> None:
     """Start or repair a sandbox and print how to reach it."""
     status = control_plane.up(
-        name, api_port=api_port, data_dir=data_dir, crds_dir=crds, progress=Progress(quiet=as_json)
+        name, api_port=api_port, data_dir=data_dir, crds_dir=crds, progress=Progress(quiet=to_json)
     )
-    _print(status, as_json=as_json)
+    _print(status, to_json=to_json)
 
 
 def stop(name: str, *, keep_data: bool) -> None:
@@ -25,10 +25,10 @@ def stop(name: str, *, keep_data: bool) -> None:
     print(f"sandbox {name}: stopped" + (", its data kept" if keep_data else ", nothing left"))
 
 
-def show(name: str, *, as_json: bool) -> ExitCode:
+def show(name: str, *, to_json: bool) -> ExitCode:
     """Print whether a sandbox runs."""
     status = control_plane.status(name)
-    _print(status, as_json=as_json)
+    _print(status, to_json=to_json)
     return ExitCode.GOOD if status.state == "running" else ExitCode.FINDING
 
 
@@ -53,8 +53,8 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
     print(f"{node}: " + (", ".join(faults) if faults else "healed"))
 
 
-def _print(status: Status, *, as_json: bool) -> None:
-    if as_json:
+def _print(status: Status, *, to_json: bool) -> None:
+    if to_json:
         print(json.dumps(status.to_json(), indent=2))
         return
     print(f"sandbox {status.name}: {status.state}, Kubernetes {status.kubernetes}")

@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
-from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
 
@@ -20,11 +20,11 @@ _PRICED_IN = {"aws": "us-east-1", "gcp": "us-central1"}
 """Region of the catalogue's list prices."""
 
 
-def suggest_pools(workloads: Path, *, seconds: float, as_json: bool) -> ExitCode:
+def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode:
     """Print the cheapest pools for a workloads file."""
     demands = read_demands(workloads)
     suggestion = suggest(demands, str(workloads), load_catalog(), seconds=seconds)
-    if as_json:
+    if to_json:
         print(json.dumps(_document(suggestion, demands), indent=2))
         return ExitCode.GOOD
     for line in _comments(suggestion, demands):

@@ -12,7 +12,7 @@ from rich.markup import escape
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.cost import held_shares
+from gpu_platform.planning.cost.cost import held_shares
 from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
 from validators.render import print_report
@@ -35,7 +35,7 @@ class Summary:
     mig_changes: Sequence[Outcome] = ()
     """What became of the nodes whose MIG layout changes."""
 
-    def as_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
+    def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
         """Return it as plain JSON values."""
         environment = plan if plan.kind == "environment" else None
         return {
@@ -50,7 +50,7 @@ class Summary:
                 pool.name: dict(pool.units_desired) for pool in (environment.pools if environment else ())
             },
             "pods": {"scheduled": self.usage.scheduled, "pending": self.usage.pending} if self.usage else None,
-            "validation": self.report.as_json() if self.report else None,
+            "validation": self.report.to_json() if self.report else None,
             "cost": _cost(environment, self.usage) if environment else None,
         }
 
@@ -61,7 +61,7 @@ def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
     return {
         "usd_per_hour": round(plan.cost.usd_per_hour, 4),
         "wasted_usd_per_hour": round(idle, 4),
-        "ungranted_usd_per_hour": round(plan.cost.ungranted_usd_per_hour, 4),
+        "unallocated_usd_per_hour": round(plan.cost.unallocated_usd_per_hour, 4),
         "unknown_price": list(plan.cost.unknown),
     }
 
@@ -110,14 +110,14 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         pending = f", {summary.usage.pending} pending" if summary.usage.pending else ""
         out.print(f"GPU pods    {summary.usage.scheduled} scheduled{pending}")
     if summary.report is not None:
-        counts = summary.report.as_json()["summary"]
+        counts = summary.report.to_json()["summary"]
         out.print(f"nodes       {counts['pass']} of {sum(counts.values())} validated")
     cost = _cost(plan, summary.usage)
     share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
     out.print(f"cost        {cost['usd_per_hour']:.2f} USD/h")
     out.print(
         f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
-        f"{cost['ungranted_usd_per_hour']:.2f} USD/h granted to no team"
+        f"{cost['unallocated_usd_per_hour']:.2f} USD/h granted to no team"
     )
     if cost["unknown_price"]:
         out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")

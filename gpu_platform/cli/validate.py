@@ -7,13 +7,13 @@ from pathlib import Path
 
 from gpu_platform.cli.console import console
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import BadInput, CouldNotTell, ExitCode, Problem
+from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.stacks import load_stack
 from gpu_platform.validation import collect_report
 from validators.render import as_junit, print_report
 
 
-def validate_stack(stack: str, *, as_json: bool, junit: Path | None) -> ExitCode:
+def validate_stack(stack: str, *, to_json: bool, junit: Path | None) -> ExitCode:
     """Print one report over all nodes, and write it as JUnit XML where asked."""
     plan = load_stack(stack).plan
     if plan.kind != "environment":
@@ -29,14 +29,14 @@ def validate_stack(stack: str, *, as_json: bool, junit: Path | None) -> ExitCode
         raise BadInput("validate", [problem])
     client = client_of(plan)
     if client.get("v1", "Namespace", plan.validation.namespace) is None:
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"stack {plan.stack} is not deployed on this cluster: run `gpu-platform up {stack}` first"
         )
     report = collect_report(client, plan)
     if junit is not None:
         junit.write_text(as_junit(report), "utf-8")
-    if as_json:
-        print(json.dumps(report.as_json(), indent=2))
+    if to_json:
+        print(json.dumps(report.to_json(), indent=2))
     else:
         print_report(report, console())
     return report.exit_code

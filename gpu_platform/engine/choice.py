@@ -8,7 +8,7 @@ from enum import StrEnum
 from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import PulumiCli, Unusable, find_cli
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, CouldNotTell
+from gpu_platform.errors import BadInput, UnknownOutcome
 
 
 class EngineName(StrEnum):
@@ -37,7 +37,7 @@ def choose_engine(
     `$GPU_PLATFORM_NO_INSTALL` set to 1, or without `install`, nothing is downloaded.
 
     Raises BadInput for a stack that only Pulumi can deploy where the embedded engine is all there is, and
-    CouldNotTell where Pulumi is requested and cannot be had.
+    UnknownOutcome where Pulumi is requested and cannot be had.
     """
     if requested == EngineName.EMBEDDED:
         return _embedded(recorded, "it was asked for")
@@ -47,7 +47,7 @@ def choose_engine(
         cli = find_cli(install=install)
     except Unusable as reason:
         if requested == EngineName.PULUMI:
-            raise CouldNotTell(f"the Pulumi engine cannot be used: {reason}") from reason
+            raise UnknownOutcome(f"the Pulumi engine cannot be used: {reason}") from reason
         return _embedded(recorded, str(reason))
     return Choice(EngineName.PULUMI, cli.why, cli)
 

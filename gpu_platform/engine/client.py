@@ -19,7 +19,7 @@ import yaml
 from kubernetes.config import ConfigException, new_client_from_config  # pyright: ignore[reportUnknownVariableType]
 
 from gpu_platform.engine.objects import object_key
-from gpu_platform.errors import CouldNotTell, Finding
+from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.names import FIELD_MANAGER
 
 _TIMEOUT_SECONDS: Final = 60.0
@@ -62,7 +62,7 @@ class ApiResource:
 class KubernetesClient:
     """One cluster. Discovery is kept in memory for the life of the client.
 
-    Methods raise Refused for a request that the API server refuses, and CouldNotTell where it does not answer.
+    Methods raise Refused for a request that the API server refuses, and UnknownOutcome where it does not answer.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class KubernetesClient:
         try:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-            raise CouldNotTell(f"{self._source} cannot be used: {error}. {_HOW_TO_REACH}") from error
+            raise UnknownOutcome(f"{self._source} cannot be used: {error}. {_HOW_TO_REACH}") from error
         self._configuration: Any = api.configuration
         self._pool: urllib3.PoolManager = api.rest_client.pool_manager
         self._resources: dict[str, dict[str, ApiResource]] = {}
@@ -283,7 +283,7 @@ class KubernetesClient:
                 # Refused connections are told at once; a connection that broke may be a server that restarts.
                 if pause is None or isinstance(error, urllib3.exceptions.NewConnectionError):
                     cause = str(error).rsplit(": ", 1)[-1]
-                    raise CouldNotTell(
+                    raise UnknownOutcome(
                         f"the cluster of {self._source} ({self.server}) does not answer: {cause}. {_HOW_TO_REACH}"
                     ) from error
             else:
@@ -291,7 +291,7 @@ class KubernetesClient:
                     return cast("dict[str, Any]", json.loads(response.data))
                 refusal = _refusal(what, response.status, response.data)
                 if response.status == 401:
-                    raise CouldNotTell(
+                    raise UnknownOutcome(
                         f"{self.server} does not accept the credentials of {self._source}: {refusal}"
                     )
                 if pause is None or not patient or not _is_passing(refusal):

@@ -16,7 +16,7 @@ from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK_REFERENCE_TYPE
-from gpu_platform.errors import CouldNotTell, Finding
+from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.paths import PROJECT_ROOT
 
 _ACTIONS: Final = {  # the steps of a replacement are not counted beside it
@@ -34,7 +34,7 @@ class PulumiEngine:
     """One stack of a Pulumi project, driven through the CLI.
 
     Methods stream the CLI's own lines to `on_output`. They raise Finding where the CLI fails, with its
-    diagnostics, and CouldNotTell where another update holds the stack.
+    diagnostics, and UnknownOutcome where another update holds the stack.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
     try:
         yield
     except automation.ConcurrentUpdateError as error:
-        raise CouldNotTell(
+        raise UnknownOutcome(
             f"another update holds stack {stack}; wait for it, or free the stack with `pulumi cancel`"
         ) from error
     except automation.StackNotFoundError as error:

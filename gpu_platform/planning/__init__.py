@@ -1,14 +1,15 @@
 """Pure decisions: spec and catalogue in, one immutable Plan out. No Pulumi, no I/O, no clock."""
 
-from gpu_platform.planning.make import check_parts, make_environment_plan, make_team_plan
-from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamPlan, plan_as_json
+from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamPlan
+from gpu_platform.planning.planner import check_parts, plan_environment, plan_team
 
 __all__ = [
     "EnvironmentPlan",
     "Plan",
     "TeamPlan",
     "check_parts",
-    "make_environment_plan",
-    "make_team_plan",
-    "plan_as_json",
+    "plan_environment",
+    "plan_team",
+    "plan_to_json",
 ]

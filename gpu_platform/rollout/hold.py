@@ -12,7 +12,7 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.rollout.marks import field_manager, is_alone, labels_by, mark_of, node_document
+from gpu_platform.rollout.annotations import field_manager, is_alone, labels_by, mark_of, node_document
 from gpu_platform.rollout.plan import nodes_of
 
 

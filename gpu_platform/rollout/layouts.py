@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 import yaml
 
-from gpu_platform.planning.content import as_yaml
-from gpu_platform.planning.mig import layout_text
+from gpu_platform.planning.config_maps import as_yaml
+from gpu_platform.planning.mig.geometry import layout_text
 
 CONFIG_KEY: Final = "config.yaml"
 _CONFIGS: Final = "mig-configs"

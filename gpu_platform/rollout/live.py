@@ -10,8 +10,8 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.rollout.annotations import field_manager
 from gpu_platform.rollout.layouts import CONFIG_KEY, read_configs, with_both
-from gpu_platform.rollout.marks import field_manager
 from gpu_platform.rollout.plan import LiveCluster, Rollout
 
 _POLICY_API: Final = "nvidia.com/v1"

@@ -14,12 +14,12 @@ from typing import Any, Final, Literal
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.planning.plan import MigRollPlan
+from gpu_platform.planning.sharing.section import MigRollPlan
+from gpu_platform.rollout.annotations import Mark, field_manager, is_ready, labels_by, node_document
 from gpu_platform.rollout.layouts import again
 from gpu_platform.rollout.live import manager_pods
-from gpu_platform.rollout.marks import Mark, field_manager, is_ready, labels_by, node_document
 from gpu_platform.rollout.plan import NodeChange, offers
-from gpu_platform.rollout.pods import fate_of, gpu_pods, pod_name
+from gpu_platform.rollout.pods import eviction_action, gpu_pods, pod_name
 
 Result = Literal["changed", "gone", "failed", "left", "not-begun"]
 _TOLD: Final[Mapping[Result, str]] = {
@@ -90,7 +90,7 @@ class NodeRoll:
         self._agreed_at: float | None = None
 
     def step(self) -> None:
-        """Go as far as one goes without waiting; raises CouldNotTell where the cluster does not answer."""
+        """Go as far as one goes without waiting; raises UnknownOutcome where the cluster does not answer."""
         try:
             self._phase()
         except _Gone:
@@ -109,7 +109,7 @@ class NodeRoll:
             return
         pods = self._pods()
         held = gpu_pods(pods)
-        alone = [pod_name(pod) for pod in pods if fate_of(pod) == "alone"]
+        alone = [pod_name(pod) for pod in pods if eviction_action(pod) == "alone"]
         if held and not self._rules.drains:
             named = _listed([str(pod) for pod in held])
             self._leave(
@@ -122,7 +122,7 @@ class NodeRoll:
             self._go(self._drain, "draining", self._rules.drain_timeout_seconds)
 
     def _drain(self) -> None:
-        staying = [pod for pod in self._pods() if fate_of(pod) != "stays"]
+        staying = [pod for pod in self._pods() if eviction_action(pod) != "stays"]
         now = time.monotonic()
         if not staying:
             self._go(self._renew_manager, "renewing its MIG manager", _MANAGER_SECONDS)

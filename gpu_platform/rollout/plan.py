@@ -8,10 +8,12 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import mapping_at
-from gpu_platform.planning.eks.plan import EksPoolPlan
-from gpu_platform.planning.plan import EnvironmentPlan, MigRollPlan, PoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.sharing.section import MigRollPlan
+from gpu_platform.rollout.annotations import is_cordoned, is_ready, mark_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
-from gpu_platform.rollout.marks import is_cordoned, is_ready, mark_of
 from gpu_platform.rollout.pods import GpuPod, gpu_pods
 
 Node = Mapping[str, Any]

@@ -44,7 +44,7 @@ def gpu_pods(pods: Iterable[Pod]) -> tuple[GpuPod, ...]:
     return tuple(sorted((GpuPod(pod_name(pod), units) for pod, units in held if units), key=lambda one: one.name))
 
 
-def fate_of(pod: Pod) -> Fate:
+def eviction_action(pod: Pod) -> Fate:
     """Return what a drain does to a pod, as `kubectl drain` decides it.
 
     Pods of a DaemonSet, static pods and pods that have ended stay; one without a controller is left `alone`, since

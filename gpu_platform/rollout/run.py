@@ -10,8 +10,8 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import Finding
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.progress import Progress
+from gpu_platform.rollout.annotations import field_manager, labels_by, node_document
 from gpu_platform.rollout.live import add_configs
-from gpu_platform.rollout.marks import field_manager, labels_by, node_document
 from gpu_platform.rollout.node import NodeRoll, Outcome
 from gpu_platform.rollout.plan import NodeChange, PoolRollout, Rollout
 

@@ -137,13 +137,13 @@ def parse_platform(platform: object, source: str) -> Environment | TeamStack:
 
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
     """Validate a document by its models; raises BadInput with every problem, its places as the file has them."""
-    text = as_json(document)
+    text = to_json(document)
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
         raise BadInput(source, problems_of(error, json.loads(text), adapter)) from None
 
 
-def as_json(platform: object) -> str:
+def to_json(platform: object) -> str:
     """Return YAML's values as JSON: strict models then see lists as tuples and dates as text."""
     return json.dumps(platform, default=str, allow_nan=True)

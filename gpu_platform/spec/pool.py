@@ -172,7 +172,7 @@ class Pool(SpecModel):
     in each, so a pool with nodes from the start must name them in a regional cluster."""
     workload: Workload
     """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
-    sharing_said: SharingOrName = Field(default=NoSharing(), alias="sharing")
+    declared_sharing: SharingOrName = Field(default=NoSharing(), alias="sharing")
     """How the GPUs are offered: written here, or the name of one of the environment's `sharing`."""
     per_node: tuple[NodeSharing, ...] = ()
     """Nodes of the pool whose GPUs are offered in another way; in the sandbox and on nodes that are named."""
@@ -205,5 +205,5 @@ class Pool(SpecModel):
     @property
     def sharing(self) -> Sharing:
         """How the GPUs are offered, once a name is resolved."""
-        assert not isinstance(self.sharing_said, str)  # noqa: S101 - planning has resolved it
-        return self.sharing_said
+        assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
+        return self.declared_sharing

@@ -42,14 +42,14 @@ class _Renamed(SpecModel):
 
 
 class _Replicated(_Renamed):
-    replicas_said: Replicas = Field(alias="replicas")
+    declared_replicas: Replicas = Field(alias="replicas")
     """A number, or one by GPU model: `{T4: 4, A100-80GB: 10}`."""
 
     @property
     def replicas(self) -> int:
         """Replicas of each GPU, once the pool's GPU model is known."""
-        assert isinstance(self.replicas_said, int)  # noqa: S101 - planning has resolved it
-        return self.replicas_said
+        assert isinstance(self.declared_replicas, int)  # noqa: S101 - planning has resolved it
+        return self.declared_replicas
 
 
 class TimeSlicing(_Replicated):
@@ -68,7 +68,7 @@ class Mps(_Replicated):
 
 
 MigLayout = Annotated[dict[MigProfileName, Annotated[int, Field(ge=1, le=7)]], Field(min_length=1)]
-MigLayoutSaid = Annotated[
+DeclaredMigLayout = Annotated[
     Annotated[MigLayoutName, Tag("plain")] | Annotated[MigLayout, Tag("mapping")], Discriminator(_kind)
 ]
 
@@ -79,7 +79,7 @@ class MigDevices(SpecModel):
     devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
     gpu: str | None = None
     """A GPU model, as NVML, feature discovery or common use spell it; other GPUs of the node are left alone."""
-    layout_said: MigLayoutSaid = Field(alias="layout")
+    declared_layout: DeclaredMigLayout = Field(alias="layout")
     """Profile to count, or `all-balanced` or `all-<profile>`."""
 
     @model_validator(mode="after")
@@ -91,8 +91,8 @@ class MigDevices(SpecModel):
     @property
     def layout(self) -> Mapping[str, int]:
         """Profile to count, once the pool's GPU model is known."""
-        assert not isinstance(self.layout_said, str)  # noqa: S101 - planning has resolved it
-        return self.layout_said
+        assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
+        return self.declared_layout
 
 
 class MigRoll(SpecModel):
@@ -108,7 +108,7 @@ class Mig(_Renamed, MigRoll):
     """Each GPU is cut into hardware-isolated instances."""
 
     mode: Literal["mig"]
-    layout_said: MigLayoutSaid | None = Field(default=None, alias="layout")
+    declared_layout: DeclaredMigLayout | None = Field(default=None, alias="layout")
     """Instances on every GPU: profile to count; or `all-balanced`; or `all-<profile>`, as many as fit."""
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
     """Instead of `layout`: other layouts for other GPUs of the node."""
@@ -116,30 +116,30 @@ class Mig(_Renamed, MigRoll):
     """`mixed`: `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
     change: Literal["drain", "replace"] = "drain"
     """What makes room for a new layout where pods run: `up` drains node by node, or you replace the nodes."""
-    replicas_said: Replicas | None = Field(default=None, alias="replicas")
+    declared_replicas: Replicas | None = Field(default=None, alias="replicas")
     """Time-slicing on top: each instance is offered so many times, as `nvidia.com/mig-<profile>.shared`. A number,
     or one by GPU model."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Mig:
-        if (self.layout_said is None) == (self.layouts is None):
+        if (self.declared_layout is None) == (self.layouts is None):
             raise wrong("exactly one of layout and layouts", "write layout: {1g.10gb: 7}")
         alone = sorted({"rename", "fail_requests_greater_than_one"} & self.model_fields_set)
-        if alone and self.replicas_said is None:
+        if alone and self.declared_replicas is None:
             raise wrong(f"{alone[0]} only with replicas: instances are not shared otherwise", f"remove {alone[0]}")
         return self
 
     @property
     def layout(self) -> Mapping[str, int] | None:
         """Profile to count, once the pool's GPU model is known."""
-        assert not isinstance(self.layout_said, str)  # noqa: S101 - planning has resolved it
-        return self.layout_said
+        assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
+        return self.declared_layout
 
     @property
     def replicas(self) -> int:
         """Time-sliced replicas of each instance, once the pool's GPU model is known; 1 where it is not shared."""
-        assert self.replicas_said is None or isinstance(self.replicas_said, int)  # noqa: S101 - likewise
-        return self.replicas_said or 1
+        assert self.declared_replicas is None or isinstance(self.declared_replicas, int)  # noqa: S101 - likewise
+        return self.declared_replicas or 1
 
 
 class Dra(SpecModel):

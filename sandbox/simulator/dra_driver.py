@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Gpu, Mig, MigProfile
-from gpu_platform.planning.mig import place
+from gpu_platform.planning.mig.geometry import place
 from sandbox.simulator.hardware import Hardware, VisibleGpu
 
 Device = dict[str, Any]

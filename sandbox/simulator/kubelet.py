@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_platform.catalog import MachineType
-from gpu_platform.planning.node_resources import PODS_PER_NODE, allocatable
+from gpu_platform.planning.nodes.allocatable import DEFAULT_MAX_PODS, allocatable
 from gpu_platform.quantity import parse_quantity
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 
@@ -32,13 +32,13 @@ def node_status(
         "cpu": str(machine.vcpu),
         "memory": f"{machine.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_GIB}Gi",
-        "pods": str(PODS_PER_NODE),
+        "pods": str(DEFAULT_MAX_PODS),
     }
     usable = {
         "cpu": f"{left.cpu_millicores}m",
         "memory": f"{left.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_LEFT_GIB}Gi",
-        "pods": str(PODS_PER_NODE),
+        "pods": str(DEFAULT_MAX_PODS),
     }
     gone = {name for held in present.values() for name in held if name.startswith(_DEVICES)} - set(advertised)
     none_left = dict.fromkeys(sorted(gone), "0")

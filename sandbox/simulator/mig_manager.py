@@ -1,7 +1,7 @@
 """The MIG manager: reads a mig-parted config and cuts a node's GPUs as it says.
 
 Rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig); each function names its file.
-What NVML would accept is decided by real placements (`gpu_platform.planning.mig`).
+What NVML would accept is decided by real placements (`gpu_platform.planning.mig.geometry`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 import yaml
 
 from gpu_platform.catalog import Gpu, Mig
-from gpu_platform.planning.mig import check_layout
+from gpu_platform.planning.mig.geometry import check_layout
 from sandbox.simulator.hardware import GpuLayouts, MigLayout
 
 _PROFILE: Final = re.compile(r"(?:[1-9]c\.)?[1-9]g\.[1-9]\d*gb(?:\+[a-z.]+|-[a-z.]+)*")

@@ -177,7 +177,7 @@ class ValidationPods:
                 agent.communicate(timeout=3)
             agent.kill()
             agent.communicate()
-            return Result(ready=False, message=f"could-not-tell: the agent did not end within {_AGENT_SECONDS} s")
+            return Result(ready=False, message=f"unknown: the agent did not end within {_AGENT_SECONDS} s")
         finally:
             with self._lock:
                 self._agents.discard(agent)
@@ -257,7 +257,7 @@ def read_result(code: int, output: str, errors: str) -> Result:
         ]
         verdict = str(report["verdict"])
     except (ValueError, KeyError, TypeError):
-        return Result(ready=False, message=f"could-not-tell: the agent gave no report: {last}")
+        return Result(ready=False, message=f"unknown: the agent gave no report: {last}")
     if code == 0:
         return Result(ready=True, message=verdict)
     return Result(ready=False, message=f"{verdict}: {'; '.join(found) or last}" if verdict != "pass" else last)

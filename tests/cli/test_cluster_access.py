@@ -15,10 +15,10 @@ import pytest
 from gpu_platform import cluster_access
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import CouldNotTell
+from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
-from gpu_platform.planning.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 from tests.cloud_plans import environment, filled, on_cloud
 
 SDK = version("pulumi")
@@ -113,14 +113,14 @@ def test_errors_name_the_stack_and_not_a_file_that_is_gone(plan: EnvironmentPlan
     put_pulumi(machine, {"kubeconfig": kubeconfig()})
     give_token(machine)
 
-    with pytest.raises(CouldNotTell, match="the kubeconfig of stack test"):
+    with pytest.raises(UnknownOutcome, match="the kubeconfig of stack test"):
         client_of(plan).get("v1", "Node", "a")
 
 
 def test_without_the_pulumi_cli_the_cluster_cannot_be_reached_and_the_error_says_why(
     plan: EnvironmentPlan,
 ) -> None:
-    with pytest.raises(CouldNotTell, match="only the Pulumi CLI reads: pulumi is not on PATH"):
+    with pytest.raises(UnknownOutcome, match="only the Pulumi CLI reads: pulumi is not on PATH"):
         client_of(plan)
 
 
@@ -128,7 +128,7 @@ def test_without_the_pulumi_cli_the_cluster_cannot_be_reached_and_the_error_says
 def test_a_stack_without_outputs_is_not_deployed(plan: EnvironmentPlan, machine: Path, outputs: object) -> None:
     put_pulumi(machine, outputs)
 
-    with pytest.raises(CouldNotTell, match=r"stack test is not deployed.*Run `gpu-platform up test` first"):
+    with pytest.raises(UnknownOutcome, match=r"stack test is not deployed.*Run `gpu-platform up test` first"):
         client_of(plan)
 
 
@@ -136,7 +136,7 @@ def test_a_stack_that_the_backend_does_not_know_is_not_deployed(plan: Environmen
     unknown = "echo \"error: no stack named 'test' found\" >&2; exit 255"
     put(machine, "pulumi", f'case "$*" in *version*) echo v{SDK} ;; *) {unknown} ;; esac')
 
-    with pytest.raises(CouldNotTell, match="stack test is not deployed"):
+    with pytest.raises(UnknownOutcome, match="stack test is not deployed"):
         client_of(plan)
 
 
@@ -145,12 +145,12 @@ def test_a_command_that_the_kubeconfig_needs_and_that_is_missing_is_named_with_h
 ) -> None:
     put_pulumi(machine, {"kubeconfig": kubeconfig()})
 
-    with pytest.raises(CouldNotTell, match="credentials from `aws`, which is not on PATH: install the AWS CLI"):
+    with pytest.raises(UnknownOutcome, match="credentials from `aws`, which is not on PATH: install the AWS CLI"):
         client_of(plan)
 
 
 def test_a_kubeconfig_that_is_none_is_told_as_one(plan: EnvironmentPlan, machine: Path) -> None:
     put_pulumi(machine, {"kubeconfig": "not: [a kubeconfig"})
 
-    with pytest.raises(CouldNotTell, match="the kubeconfig of stack test cannot be used"):
+    with pytest.raises(UnknownOutcome, match="the kubeconfig of stack test cannot be used"):
         client_of(plan)

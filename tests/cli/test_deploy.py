@@ -15,8 +15,8 @@ from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
-from gpu_platform.planning.pool_facts import pool_facts, protected
+from gpu_platform.planning.changes.pool_facts import pool_facts, protected
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
@@ -85,13 +85,13 @@ def outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
     return {"pools": pool_facts(plan), "protected": list(protected(plan))}
 
 
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("to_json", [False, True])
 @pytest.mark.parametrize("command", ["preview", "up"])
-def test_what_becomes_of_pools_is_said_before_the_engine_is_asked(given: Any, command: str, as_json: bool) -> None:
+def test_what_becomes_of_pools_is_said_before_the_engine_is_asked(given: Any, command: str, to_json: bool) -> None:
     engine = given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
 
     run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
-    run("test", "auto", as_json=as_json)
+    run("test", "auto", to_json=to_json)
 
     assert engine.asked == [command]
     assert "warning: pool train is removed: 16 GPUs go away" in engine.told_before
@@ -104,7 +104,7 @@ def test_the_json_of_a_command_has_what_becomes_of_pools(
     given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
 
     run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
-    run("test", "auto", as_json=True)
+    run("test", "auto", to_json=True)
 
     (change,) = json.loads(capsys.readouterr().out)["pool_changes"]
     assert (change["pool"], change["effect"], change["gpus"]) == ("train", "removed", 16)
@@ -112,7 +112,7 @@ def test_the_json_of_a_command_has_what_becomes_of_pools(
 
 def test_a_first_deployment_has_nothing_to_lose(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
     given(environment({"train": 1}), None)
-    deploy.preview_stack("test", "auto", as_json=True)
+    deploy.preview_stack("test", "auto", to_json=True)
 
     printed = capsys.readouterr()
     assert json.loads(printed.out)["pool_changes"] == []
@@ -123,7 +123,7 @@ def test_a_deployment_of_an_older_release_is_not_compared_and_that_is_said(
     given: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = given(environment({"train": 1}), {"kubeconfig": "x"})
-    deploy.preview_stack("test", "auto", as_json=True)
+    deploy.preview_stack("test", "auto", to_json=True)
 
     assert json.loads(capsys.readouterr().out)["pool_changes"] is None
     assert "not compared" in engine.told_before

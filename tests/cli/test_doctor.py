@@ -38,7 +38,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def needs(capsys: pytest.CaptureFixture[str]) -> Any:
     def of(stack: str) -> dict[str, dict[str, Any]]:
-        examine(stack, as_json=True)
+        examine(stack, to_json=True)
         text = capsys.readouterr().out
         assert SECRET not in text
         document = json.loads(text)
@@ -57,7 +57,7 @@ def put(folder: Path, name: str, script: str = "exit 0") -> None:
 def test_a_shipped_cloud_stack_is_examined_without_credentials_and_without_network(
     stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert examine(stack, as_json=False) is ExitCode.FINDING
+    assert examine(stack, to_json=False) is ExitCode.FINDING
     assert f"an `up` of stack {stack} needs:" in capsys.readouterr().out
 
 
@@ -144,7 +144,7 @@ def test_quotas_and_permissions_are_for_somebody_to_ask(needs: Any, capsys: pyte
     assert (quota["known"], quota["required"]) == (False, False)
     assert "eks:*" in found["permissions"]["needed_for"]
     assert "vpc:*" not in found["permissions"]["needed_for"], "IAM has no such service"
-    examine("eks-training", as_json=False)
+    examine("eks-training", to_json=False)
     assert "ASK     quota Running On-Demand G" in capsys.readouterr().out
 
 
@@ -185,9 +185,9 @@ def test_a_stack_with_mistakes_is_bad_input(tmp_path: Path) -> None:
     file.write_text("config: {gpu-platform:platform: {kind: environment}}", "utf-8")
 
     with pytest.raises(BadInput):
-        examine(str(file), as_json=True)
+        examine(str(file), to_json=True)
 
 
 def test_without_a_stack_the_document_is_as_before(capsys: pytest.CaptureFixture[str]) -> None:
-    assert examine(None, as_json=True) is ExitCode.GOOD
+    assert examine(None, to_json=True) is ExitCode.GOOD
     assert set(json.loads(capsys.readouterr().out)) == {"version", "tools"}

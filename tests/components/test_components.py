@@ -141,7 +141,7 @@ def test_the_expectations_of_a_pool_are_the_plans(stack: Stack) -> None:
     data = mounted(stack("local"), "notebooks", "expectations")["data"]
     plan = load_stack("local").plan
     assert plan.kind == "environment"
-    assert json.loads(data["expectations.json"]) == plan.pools[2].expectations.as_json()
+    assert json.loads(data["expectations.json"]) == plan.pools[2].expectations.to_json()
 
 
 def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:

@@ -32,7 +32,7 @@ def test_up_says_engine_resources_logical_gpus_pods_nodes_cost_and_waste(
         "lab": {"nvidia.com/mig-1g.10gb": 56},
     }
     assert report["pods"] == {"scheduled": 1, "pending": 0}
-    assert report["validation"]["summary"] == {"pass": 3, "fail": 0, "could-not-tell": 0}
+    assert report["validation"]["summary"] == {"pass": 3, "fail": 0, "unknown": 0}
     assert report["cost"]["usd_per_hour"] == pytest.approx(2 * 27.44705 + 0.526)
     assert 0 < report["cost"]["wasted_usd_per_hour"] < report["cost"]["usd_per_hour"]
 

@@ -16,8 +16,8 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
+from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
-from gpu_platform.rollout.marks import field_manager, labels_by
 from sandbox.simulator.kube import Api, query
 from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
 

@@ -12,7 +12,7 @@ from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, CouldNotTell, ExitCode, Finding
+from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from tests.engine.conftest import Record
 
 SDK = version("pulumi")
@@ -133,7 +133,7 @@ def test_what_is_asked_for_is_taken(tmp_path: Path, backend: str) -> None:
 
 
 def test_pulumi_that_is_asked_for_and_missing_could_not_be_had(backend: str) -> None:
-    with pytest.raises(CouldNotTell, match="pulumi is not on PATH"):
+    with pytest.raises(UnknownOutcome, match="pulumi is not on PATH"):
         choose_engine(PLAIN, "pulumi", install=False)
 
 
@@ -169,7 +169,7 @@ def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, back
 
 
 def test_an_update_of_somebody_else_could_not_be_passed(tmp_path: Path, backend: str) -> None:
-    with pytest.raises(CouldNotTell, match="pulumi cancel"):
+    with pytest.raises(UnknownOutcome, match="pulumi cancel"):
         engine(tmp_path, 'echo "error: the stack is currently locked by 1 lock(s)" >&2; exit 255').up()
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.errors import CouldNotTell, ExitCode, Finding
+from gpu_platform.errors import ExitCode, Finding, UnknownOutcome
 from sandbox.control_plane import Status
 from tests.engine.conftest import Stack, config_map
 
@@ -31,13 +31,13 @@ def rewritten(sandbox: Status, path: Path, **changes: Any) -> Path:
 def test_a_cluster_that_does_not_answer_names_the_kubeconfig_and_the_fix(sandbox: Status, tmp_path: Path) -> None:
     client = KubernetesClient(rewritten(sandbox, tmp_path / "config", server="https://127.0.0.1:1"))
 
-    with pytest.raises(CouldNotTell) as caught:
+    with pytest.raises(UnknownOutcome) as caught:
         client.get("v1", "Node", "a")
     text = str(caught.value)
     assert str(tmp_path / "config") in text
     assert "Connection refused" in text
     assert "gpu-platform sandbox up" in text
-    assert caught.value.exit_code is ExitCode.COULD_NOT_TELL
+    assert caught.value.exit_code is ExitCode.UNKNOWN
 
 
 @pytest.mark.parametrize("content", [None, "", "not: [a kubeconfig", "apiVersion: v1\nkind: Config\n"])
@@ -46,19 +46,19 @@ def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str 
     if content is not None:
         path.write_text(content)
 
-    with pytest.raises(CouldNotTell, match=str(path)):
+    with pytest.raises(UnknownOutcome, match=str(path)):
         KubernetesClient(path)
 
 
 def test_a_context_that_is_not_there_is_named(sandbox: Status) -> None:
-    with pytest.raises(CouldNotTell, match="nowhere"):
+    with pytest.raises(UnknownOutcome, match="nowhere"):
         KubernetesClient(sandbox.kubeconfig, "nowhere")
 
 
 def test_credentials_that_are_not_accepted_are_told_apart_from_a_finding(sandbox: Status, tmp_path: Path) -> None:
     client = KubernetesClient(rewritten(sandbox, tmp_path / "config", user={"token": "forged"}))
 
-    with pytest.raises(CouldNotTell, match="does not accept the credentials"):
+    with pytest.raises(UnknownOutcome, match="does not accept the credentials"):
         client.get("v1", "Node", "a")
 
 

@@ -8,12 +8,12 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from gpu_platform.planning.capacity import NodeRoom, PodGroup, PodsOnNode
-from gpu_platform.planning.node_resources import NodeResources
+from gpu_platform.planning.capacity import NodeCapacity, PodGroup, PodsOnNode
+from gpu_platform.planning.nodes.allocatable import NodeResources
 
 
-def room(pool: str = "a", count: int = 1, gpus: int = 4, cpu: int = 8000, memory: int = 8000) -> NodeRoom:
-    return NodeRoom(
+def room(pool: str = "a", count: int = 1, gpus: int = 4, cpu: int = 8000, memory: int = 8000) -> NodeCapacity:
+    return NodeCapacity(
         pool=pool, count=count, units={"gpu": gpus}, gpus_each={"gpu": 1.0}, cpu_millicores=cpu, memory_mib=memory
     )
 
@@ -26,7 +26,7 @@ def pods(
 
 
 def assert_placed_within(
-    rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], found: Sequence[PodsOnNode]
+    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], found: Sequence[PodsOnNode]
 ) -> None:
     """Every pod once, on nodes that are there, and none of them overfilled."""
     assert Counter({group: group.count for group in map(_key, groups) if group.count}) == _placed(found)
@@ -59,7 +59,7 @@ def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:
     return counts
 
 
-def fits_by_trying_all(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup]) -> bool:
+def fits_by_trying_all(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> bool:
     """Put each pod on each node in turn: the slow truth that a search is held against."""
     nodes = [each.pool for each in rooms for _ in range(each.count)]
     by_pool = {each.pool: each for each in rooms}
@@ -71,7 +71,7 @@ def fits_by_trying_all(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup]) ->
 
 
 def _all_within(
-    nodes: Sequence[str], by_pool: dict[str, NodeRoom], single: Sequence[PodGroup], choice: tuple[int, ...]
+    nodes: Sequence[str], by_pool: dict[str, NodeCapacity], single: Sequence[PodGroup], choice: tuple[int, ...]
 ) -> bool:
     for index, pool in enumerate(nodes):
         here = [group for group, node in zip(single, choice, strict=True) if node == index]
@@ -119,5 +119,5 @@ _GROUPS = st.lists(
 CASES = st.tuples(_ROOMS, _GROUPS)
 
 
-def _renamed(each: NodeRoom, pool: str) -> NodeRoom:
+def _renamed(each: NodeCapacity, pool: str) -> NodeCapacity:
     return room(pool, each.count, each.units["gpu"], each.cpu_millicores, each.memory_mib)

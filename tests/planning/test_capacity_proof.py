@@ -8,11 +8,11 @@ from itertools import combinations
 
 from hypothesis import given, settings
 
-from gpu_platform.planning.capacity import NodeRoom, PodGroup, prove
+from gpu_platform.planning.capacity import NodeCapacity, PodGroup, prove
 from gpu_platform.planning.capacity.conflict import smallest_conflict
 from tests.planning.capacity_cases import CASES, assert_placed_within, fits_by_trying_all, pods, room
 
-Case = tuple[list[NodeRoom], list[PodGroup]]
+Case = tuple[list[NodeCapacity], list[PodGroup]]
 
 
 @settings(max_examples=150, deadline=None)
@@ -156,5 +156,5 @@ def test_who_asks_for_much_of_what_suffices_is_no_part_of_the_smallest_conflict(
     assert (len(found.owners), found.minimal, found.smallest) == (21, True, True)
 
 
-def room_of_shares() -> NodeRoom:
+def room_of_shares() -> NodeCapacity:
     return replace(room("b"), units={"share": 2000}, gpus_each={"share": 0.01})

@@ -12,8 +12,8 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
-from gpu_platform.planning.capacity.rooms import groups_of, rooms_of
-from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNGRANTED
+from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
+from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED
 from gpu_platform.stacks import plan_platform
 from tests.planning.capacity_cases import assert_placed_within
 from tests.planning.conftest import PlanMaker, environment, pool, team
@@ -106,7 +106,7 @@ def test_a_pod_that_takes_the_cpu_of_a_node_strands_its_other_gpus(make_plan: Pl
     document = _report(plan)
     assert document["quotas"]["verdict"] == "placed"
     assert _causes(document)[STRANDED]["gpus"] == 7
-    assert _causes(document)[UNGRANTED]["gpus"] == 7
+    assert _causes(document)[UNALLOCATED]["gpus"] == 7
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_compute_slices_that_no_instance_has_are_the_geometry_remainder(
     document = _report(make_plan(pool("cut", sharing={"mode": "mig", "layout": layout})))
     causes = _causes(document)
     assert causes[GEOMETRY]["gpus"] == pytest.approx(gpus, abs=1e-3)
-    assert causes[UNGRANTED]["gpus"] == pytest.approx(8 - gpus, abs=1e-3)
+    assert causes[UNALLOCATED]["gpus"] == pytest.approx(8 - gpus, abs=1e-3)
 
 
 def test_gpus_promised_beyond_what_there_is_are_oversubscription_and_no_part_of_the_waste(
@@ -199,7 +199,7 @@ def test_every_split_adds_up_to_the_gpus_that_are_paid_for_and_no_node_is_overfi
         assert all(one is not None and one >= -1e-9 for one in wasted)
         assert sum(one or 0 for one in wasted) + (use.effective or 0) == pytest.approx(use.gpus)
     if report.desired.proof.verdict == "placed":
-        assert_placed_within(rooms_of(plan.pools), groups_of(plan), report.desired.proof.pods)
+        assert_placed_within(node_capacities(plan.pools), groups_of(plan), report.desired.proof.pods)
 
 
 def test_every_figure_says_how_it_was_computed(make_plan: PlanMaker) -> None:
@@ -217,4 +217,4 @@ def test_time_sliced_instances_are_placed_and_counted_as_parts_of_their_gpu(make
     assert document["pools"][0]["logical_gpus"] == {"nvidia.com/mig-3g.40gb.shared": 4}
     causes = _causes(document)
     assert causes[GEOMETRY]["gpus"] == pytest.approx(1 / 7, abs=1e-3)
-    assert causes[UNGRANTED]["gpus"] == pytest.approx(0.5 - 1 / 7, abs=1e-3)
+    assert causes[UNALLOCATED]["gpus"] == pytest.approx(0.5 - 1 / 7, abs=1e-3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_platform.planning.cel import check_cel
+from gpu_platform.planning.dra.cel import check_cel
 
 GOOD = [
     "device.driver == 'gpu.nvidia.com'",

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes import PoolChange, pool_changes
-from gpu_platform.planning.eks.plan import (
+from gpu_platform.planning.changes.pool_facts import pool_facts
+from gpu_platform.planning.changes.pools import PoolChange, pool_changes
+from gpu_platform.planning.clouds.eks.plan import (
     EksClusterPlan,
     EksPoolPlan,
     KarpenterPoolPlan,
     NetworkInterface,
     PlacementGroup,
 )
-from gpu_platform.planning.gke.plan import (
+from gpu_platform.planning.clouds.gke.plan import (
     Accelerator,
     CompactPlacement,
     GkeClusterPlan,
@@ -29,7 +30,6 @@ from gpu_platform.planning.gke.plan import (
     UpgradeSettings,
 )
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pool_facts import pool_facts
 from gpu_platform.stacks import plan_platform
 from tests.cloud_plans import environment, filled, on_cloud
 

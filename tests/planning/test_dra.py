@@ -9,11 +9,11 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
 from gpu_platform.planning.capacity.proof import prove
-from gpu_platform.planning.capacity.rooms import groups_of, rooms_of
-from gpu_platform.planning.cel import check_cel
-from gpu_platform.planning.claims import selectors
-from gpu_platform.planning.dra import allocation, check_allocation
+from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.dra.claims import selectors
+from gpu_platform.planning.dra.requirements import allocation, check_allocation
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.claims import Demand
 from tests.planning.conftest import PlanMaker, pool, team
@@ -186,9 +186,9 @@ def test_a_workload_with_a_claim_requests_no_extended_resource(make_plan: PlanMa
 def test_a_gpu_that_is_offered_whole_and_in_instances_is_granted_no_more_than_once(make_plan: PlanMaker) -> None:
     everything = team(quota={"devices": {"gpu.nvidia.com": 8, "mig.nvidia.com": 56}})
     plan = make_plan(claimed(), teams=[everything])
-    assert plan.cost.pools[0].granted_share == 1.0
+    assert plan.cost.pools[0].allocated_share == 1.0
     half = make_plan(claimed(), teams=[team(quota={"devices": {"gpu.nvidia.com": 4}})])
-    assert half.cost.pools[0].granted_share == 0.5
+    assert half.cost.pools[0].allocated_share == 0.5
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_quotas_of_gpus_and_of_their_instances_are_proven_on_the_same_gpus(
 ) -> None:
     quota = {"devices": {"gpu.nvidia.com": gpus, "mig.nvidia.com": instances}}
     plan = make_plan(claimed(), teams=[team(quota=quota)])
-    assert prove(rooms_of(plan.pools), groups_of(plan)).verdict == verdict
+    assert prove(node_capacities(plan.pools), groups_of(plan)).verdict == verdict
 
 
 def test_a_larger_instance_takes_the_place_of_several_small_ones_in_the_proof(make_plan: PlanMaker) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.config.kube_config import KubeConfigLoader
 
-from gpu_platform.planning.kubeconfig import eks_kubeconfig, gke_kubeconfig
+from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig, gke_kubeconfig
 
 EKS = eks_kubeconfig("ml", "us-east-2", "https://ABC.gr7.us-east-2.eks.amazonaws.com", "Q0E=")
 GKE = gke_kubeconfig("ml", "10.0.0.2", "Q0E=")

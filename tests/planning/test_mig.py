@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_platform.catalog import Mig, load_catalog
-from gpu_platform.planning.mig import check_layout, place
+from gpu_platform.planning.mig.geometry import check_layout, place
 
 CATALOG = load_catalog()
 MIG_GPUS = [gpu for gpu in CATALOG.gpus.values() if gpu.mig is not None]

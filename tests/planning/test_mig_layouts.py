@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.catalog import Gpu, Mig, load_catalog
-from gpu_platform.planning.mig import check_layout
-from gpu_platform.planning.mig_layouts import blocked_by, maximal_multisets, maximal_placements
-from gpu_platform.planning.mig_solve import mig_parted_document, solve_mig
+from gpu_platform.planning.mig.geometry import check_layout
+from gpu_platform.planning.mig.layouts import blocked_by, maximal_multisets, maximal_placements
+from gpu_platform.planning.mig.solve import mig_parted_document, solve_mig
 
 GPUS = [gpu for gpu in load_catalog().gpus.values() if gpu.mig is not None]
 A100 = load_catalog().gpus["a100-40gb"]

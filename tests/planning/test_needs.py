@@ -7,9 +7,9 @@ from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import EksClusterPlan, EksPoolPlan
-from gpu_platform.planning.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.needs import examples_left, gpu_quotas
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.prerequisites import examples_left, gpu_quotas
 from gpu_platform.stacks import load_stack
 from tests.cloud_plans import environment, filled, on_cloud
 

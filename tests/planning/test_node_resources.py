@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from gpu_platform.catalog import MachineType, Source
-from gpu_platform.planning.node_resources import allocatable, capacity
+from gpu_platform.planning.nodes.allocatable import allocatable, capacity
 
 
 def _machine(provider: str, vcpu: int, memory_mib: int) -> MachineType:

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.eks.plan import EksPoolPlan
-from gpu_platform.planning.plan import Decision, PoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.section import PoolPlan
 from tests.planning.conftest import PlanMaker, pool
 from tests.planning.test_software import BOTTLEROCKET, EKS, GKE, UBUNTU, aws, gcp
 

@@ -10,20 +10,20 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning import plan_as_json
-from gpu_platform.planning.cost import held_shares
+from gpu_platform.planning import plan_to_json
+from gpu_platform.planning.cost.cost import held_shares
 from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
 
 
 @pytest.mark.parametrize("stack", ["local", "dev", "speech", "eks-training", "gke-training"])
 def test_the_plan_of_a_shipped_stack_is_the_one_that_was_reviewed(stack: str, snapshot: SnapshotAssertion) -> None:
-    document = json.loads(json.dumps(plan_as_json(load_stack(stack).plan)))
+    document = json.loads(json.dumps(plan_to_json(load_stack(stack).plan)))
     assert document == snapshot(extension_class=JSONSnapshotExtension, name=stack)
 
 
 def test_planning_twice_gives_the_same_plan() -> None:
-    first, second = (json.dumps(plan_as_json(load_stack("local").plan)) for _ in range(2))
+    first, second = (json.dumps(plan_to_json(load_stack("local").plan)) for _ in range(2))
     assert first == second
 
 
@@ -63,14 +63,14 @@ def test_the_cost_counts_desired_nodes_and_names_pools_of_unknown_price(make_pla
     assert plan.cost.usd_per_hour == pytest.approx(2 * 27.44705)
     assert plan.cost.unknown == ("dgx",)
     # 12 of the 24 GPUs on offer are granted, so half of what is paid for is granted to nobody.
-    assert plan.cost.ungranted_usd_per_hour == pytest.approx(27.44705)
+    assert plan.cost.unallocated_usd_per_hour == pytest.approx(27.44705)
 
 
 def test_each_gpu_weighs_the_same_in_the_waste_however_it_is_cut(make_plan: PlanMaker) -> None:
     layouts = [{"devices": [0], "layout": {"1g.10gb": 7}}]
     cut = pool(workload="development", sharing={"mode": "mig", "layouts": layouts})
     cost = make_plan(cut, teams=[team(quota={"gpus": 7})]).cost
-    assert cost.pools[0].granted_share == pytest.approx(7 / 8)
+    assert cost.pools[0].allocated_share == pytest.approx(7 / 8)
 
 
 def test_what_pods_hold_counts_for_the_pool_that_they_run_on(make_plan: PlanMaker) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.planning.plan import MigRollPlan
+from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.rollout.layouts import again
 from tests.planning.conftest import PlanMaker, pool
 

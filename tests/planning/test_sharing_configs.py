@@ -12,7 +12,7 @@ from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity.report import report_capacity
-from gpu_platform.planning.plan import PoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from sandbox.simulator.hardware import device_id
 from sandbox.simulator.mig_manager import parse_mig_configs, reconfigure
 from tests.planning.conftest import PlanMaker, pool, team

@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning import check_parts
-from gpu_platform.planning.software import NodeSoftware, node_software
+from gpu_platform.planning.pools.software import NodeSoftware, node_software
 from gpu_platform.spec import parse_platform
 from gpu_platform.spec.stack import Environment
 from tests.planning.conftest import environment, pool

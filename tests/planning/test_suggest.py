@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.capacity import report_capacity
-from gpu_platform.planning.node_resources import allocatable
+from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands

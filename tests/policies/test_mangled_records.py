@@ -108,7 +108,7 @@ def mangled(draw: st.DrawFn) -> list[Any]:
 @given(mangled())
 def test_no_rule_crashes_on_a_mangled_stack(records: list[Any]):
     found = examine(records, {}, TODAY)
-    assert found.as_json()["version"] == 1
+    assert found.to_json()["version"] == 1
 
 
 TEXTS = st.sampled_from(

@@ -144,7 +144,7 @@ def test_two_mistakes_give_two_problems():
 
 
 def test_a_violation_has_a_stable_json_form():
-    found = examine(CROWDED, {"all": "advisory"}, TODAY).as_json()
+    found = examine(CROWDED, {"all": "advisory"}, TODAY).to_json()
     assert json.loads(json.dumps(found)) == {
         "version": 1,
         "violations": [
@@ -171,7 +171,7 @@ def test_a_violation_has_a_stable_json_form():
 
 def test_what_could_not_be_told_has_a_json_form_too():
     hidden = node(taints=None, patch=True, workload="inference", labels={"nvidia.com/device-plugin.config": None})
-    assert examine([hidden], {}, TODAY).as_json()["undecided"] == [
+    assert examine([hidden], {}, TODAY).to_json()["undecided"] == [
         {
             "rule": "gpu-node-taint",
             "resource": hidden["urn"],

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.rollout.marks import Mark
+from gpu_platform.rollout.annotations import Mark
 from gpu_platform.rollout.plan import LiveCluster, Rollout, plan_rollout
 from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, planned, pod
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_platform import names
-from gpu_platform.rollout.marks import Mark, is_alone, labels_by, mark_of, node_document
-from gpu_platform.rollout.pods import fate_of
+from gpu_platform.rollout.annotations import Mark, is_alone, labels_by, mark_of, node_document
+from gpu_platform.rollout.pods import eviction_action
 from tests.rollout.live_objects import node, owned_by, pod
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
@@ -31,7 +31,7 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_those_of_nobody(
     given: dict[str, Any], fate: str
 ) -> None:
-    assert fate_of(pod("one", on="lab-0", **given)) == fate
+    assert eviction_action(pod("one", on="lab-0", **given)) == fate
 
 
 def test_a_mark_is_read_back_as_it_was_written() -> None:

@@ -18,7 +18,7 @@ from kubernetes import config
 from kubernetes.client import ApiException, ApiextensionsV1Api, CoreV1Api, CustomObjectsApi
 from kubernetes.client.exceptions import NotFoundException
 
-from gpu_platform.errors import BadInput, CouldNotTell
+from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import KWOK_NODE_ANNOTATION
 from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
 from gpu_platform.progress import Progress
@@ -227,7 +227,7 @@ def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(t
     Layout(folder).write_settings(Settings(NAME, 1))
     Layout(folder).lock.touch()
     (folder / "etcd").write_text("no folder")
-    with pytest.raises(CouldNotTell, match=r"etcd died while starting(.|\n)*not a directory"):
+    with pytest.raises(UnknownOutcome, match=r"etcd died while starting(.|\n)*not a directory"):
         up(data_dir=folder)
     (folder / "etcd").unlink()
     assert up().state == "running"

@@ -75,9 +75,7 @@ def test_the_agent_is_told_who_it_is() -> None:
         (0, _report("pass", ("gpu-count", None, "pass")), "", Result(True, "pass")),
         (
             1,
-            _report(
-                "fail", ("gpu-count", None, "fail"), ("ecc", "GPU 3", "could-not-tell"), ("mig", None, "pass")
-            ),
+            _report("fail", ("gpu-count", None, "fail"), ("ecc", "GPU 3", "unknown"), ("mig", None, "pass")),
             "",
             Result(False, "fail: gpu-count: expected 8, observed 7; ecc on GPU 3: expected 8, observed 7"),
         ),
@@ -91,10 +89,10 @@ def test_the_agent_is_told_who_it_is() -> None:
             2,
             "",
             "expectations: found x\nallowed y",
-            Result(False, "could-not-tell: the agent gave no report: allowed y"),
+            Result(False, "unknown: the agent gave no report: allowed y"),
         ),
-        (-9, "", "", Result(False, "could-not-tell: the agent gave no report: exit code -9")),
-        (0, "not JSON", "", Result(False, "could-not-tell: the agent gave no report: exit code 0")),
+        (-9, "", "", Result(False, "unknown: the agent gave no report: exit code -9")),
+        (0, "not JSON", "", Result(False, "unknown: the agent gave no report: exit code 0")),
     ],
 )
 def test_what_the_end_of_the_agent_means(code: int, output: str, errors: str, expected: Result) -> None:
@@ -180,7 +178,7 @@ def _expectations(gpus: int) -> str:
     expected = expectations_for_machine(
         catalog.machine_types[MACHINE], catalog, pool="train", driver_version="580.95.05", driver_source="test"
     )
-    return json.dumps(expected.expecting("gpu-count", gpus, "test").as_json())
+    return json.dumps(expected.expecting("gpu-count", gpus, "test").to_json())
 
 
 def _readiness(cluster: Cluster, node: str) -> tuple[bool, str]:
@@ -222,5 +220,5 @@ def test_changed_expectations_are_checked_by_themselves(gate: Cluster) -> None:
 def test_a_node_whose_nvml_hangs_could_not_be_told(gate: Cluster) -> None:
     node = gate.node(MACHINE)
     gate.faults(**{node: '[{"kind": "nvml-hang"}]'})
-    eventually(lambda: _readiness(gate, node), (False, "could-not-tell"))
-    assert _report_of(gate, node)["verdict"] == "could-not-tell"
+    eventually(lambda: _readiness(gate, node), (False, "unknown"))
+    assert _report_of(gate, node)["verdict"] == "unknown"

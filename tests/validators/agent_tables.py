@@ -71,7 +71,7 @@ def tolerating(percent, **values):
 def of_machine(machine_type, **choices):
     """Return what the agent expects of a machine type, by way of the JSON form."""
     catalog = load_catalog()
-    document = expectations_for_machine(catalog.machine_types[machine_type], catalog, **choices).as_json()
+    document = expectations_for_machine(catalog.machine_types[machine_type], catalog, **choices).to_json()
     return parse_expectations(json.dumps(document), machine_type)
 
 
@@ -87,7 +87,7 @@ def findings(snapshot, expectations):
     return [
         (entry["id"], entry["device"], entry["verdict"], entry["observed"])
         for entry in run_checks(snapshot, expectations)
-        if entry["verdict"] in ("fail", "could-not-tell")
+        if entry["verdict"] in ("fail", "unknown")
     ]
 
 

@@ -68,7 +68,7 @@ def agent_report(name="serve-0", *checks, **changes):
 
 def entry(check, verdict, observed, device=None, severity="critical"):
     """Return one entry of an agent's report."""
-    attention = verdict in ("fail", "could-not-tell")
+    attention = verdict in ("fail", "unknown")
     return {
         "id": check,
         "device": device,

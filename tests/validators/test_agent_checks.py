@@ -10,7 +10,7 @@ from validators.agent.expectations import Expectations
 from validators.agent.snapshot import Reading, Snapshot
 
 NO = "fail"
-UNKNOWN = "could-not-tell"
+UNKNOWN = "unknown"
 TOO_OLD = Reading(problem="function-not-found", call="nvmlDeviceGetX")
 
 
@@ -162,13 +162,13 @@ def test_gpus_that_the_container_may_not_open_could_not_be_told():
     barred = Reading(problem="no-permission", call="nvmlDeviceGetHandleByIndex")
     snapshot = node(healthy_gpu(0), healthy_gpu(1, handle=barred))
     [(check, _, verdict, _)] = findings(snapshot, expecting(gpu_count=2))
-    assert (check, verdict) == ("gpu-count", "could-not-tell")
+    assert (check, verdict) == ("gpu-count", "unknown")
 
 
 def test_a_node_without_gpus_fails_its_count_and_can_tell_nothing_of_them():
     assert findings(node(), expecting(gpu_count=8, ecc=True)) == [
         ("gpu-count", None, "fail", "0"),
-        ("ecc", None, "could-not-tell", "no GPU to look at"),
+        ("ecc", None, "unknown", "no GPU to look at"),
     ]
 
 
@@ -200,12 +200,12 @@ def test_remapped_rows_that_nvml_hides_behind_instances_do_not_stop_a_node():
 
 def test_an_unknown_numa_node_could_not_be_told_and_does_not_stop_a_node():
     snapshot, held = node(healthy_gpu(numa_node=-1)), expecting(numa_nodes=[0])
-    assert findings(snapshot, held) == [("numa-nodes", None, "could-not-tell", "unknown (-1)")]
+    assert findings(snapshot, held) == [("numa-nodes", None, "unknown", "unknown (-1)")]
     assert verdict(snapshot, held) == "pass"
 
 
 def test_a_critical_check_that_could_not_tell_is_no_pass():
-    assert verdict(node(healthy_gpu(ecc=TOO_OLD)), expecting(ecc=True)) == "could-not-tell"
+    assert verdict(node(healthy_gpu(ecc=TOO_OLD)), expecting(ecc=True)) == "unknown"
 
 
 def test_a_failure_counts_more_than_what_could_not_be_told_and_whatever_its_severity():
@@ -217,8 +217,8 @@ def test_a_missing_gpu_gives_no_second_alarm_about_numa_nodes_or_layouts():
     held = expecting(gpu_count=3, numa_nodes=[0, 1, 0], mig_instances=[{"1g.10gb": 7}, {}, {}])
     assert [(check, verdict) for check, _, verdict, _ in findings(snapshot, held)] == [
         ("gpu-count", "fail"),
-        ("mig-instances", "could-not-tell"),
-        ("numa-nodes", "could-not-tell"),
+        ("mig-instances", "unknown"),
+        ("numa-nodes", "unknown"),
     ]
 
 
@@ -263,5 +263,5 @@ def test_nothing_passes_on_a_node_whose_nvml_did_not_answer():
     snapshot = Snapshot(failure="nvmlDeviceGetName on GPU 3 did not return within 20 s", remediation="reboot")
     entries = run_checks(snapshot, expecting(gpu_count=8, ecc=True, numa_nodes=[0]))
     told = {entry["id"]: entry["verdict"] for entry in entries if entry["verdict"] != "not-applicable"}
-    assert told == dict.fromkeys(["nvml", "gpu-count", "ecc", "numa-nodes"], "could-not-tell")
-    assert verdict(snapshot, Expectations()) == "could-not-tell"
+    assert told == dict.fromkeys(["nvml", "gpu-count", "ecc", "numa-nodes"], "unknown")
+    assert verdict(snapshot, Expectations()) == "unknown"

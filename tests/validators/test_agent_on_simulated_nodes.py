@@ -46,7 +46,7 @@ def test_gpus_with_and_without_instances_pass_a_mixed_layout():
             {"kind": "gpu-missing", "index": 3},
             [
                 ("gpu-count", None, "fail", "7"),
-                ("numa-nodes", None, "could-not-tell", "7 GPUs: the indices have shifted"),
+                ("numa-nodes", None, "unknown", "7 GPUs: the indices have shifted"),
             ],
         ),
         (
@@ -89,7 +89,7 @@ def test_gpus_with_and_without_instances_pass_a_mixed_layout():
         ),
         (
             {"kind": "numa-unknown"},
-            [("numa-nodes", f"GPUs {half}", "could-not-tell", "unknown (-1)") for half in ("0-3", "4-7")],
+            [("numa-nodes", f"GPUs {half}", "unknown", "unknown (-1)") for half in ("0-3", "4-7")],
         ),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
@@ -129,7 +129,7 @@ def test_a_lost_gpu_fails_the_count_and_every_other_check_of_it_could_not_tell()
     others = [entry for entry in found if entry[0] not in ("gpu-count", "gpu-uuid")]
     assert len(others) == 10
     assert {(device, verdict, observed) for _, device, verdict, observed in others} == {
-        ("GPU 2", "could-not-tell", "nvmlDeviceGetHandleByIndex: gpu lost")
+        ("GPU 2", "unknown", "nvmlDeviceGetHandleByIndex: gpu lost")
     }
 
 
@@ -175,4 +175,4 @@ def test_the_kernel_is_believed_before_nvml_about_numa_nodes(tmp_path, monkeypat
 
 def test_a_snapshot_survives_json():
     snapshot = simulated("p4de.24xlarge", mig_layout=(SEVEN,))
-    assert Snapshot.from_json(snapshot.as_json()) == snapshot
+    assert Snapshot.from_json(snapshot.to_json()) == snapshot

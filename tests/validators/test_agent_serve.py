@@ -173,7 +173,7 @@ def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
 def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:
     now = [1.0]
     readiness = Readiness(stale_seconds=1e9, clock=lambda: now[0])
-    blind = {"verdict": "could-not-tell", "checks": [{"id": "nvml", "verdict": "could-not-tell"}]}
+    blind = {"verdict": "unknown", "checks": [{"id": "nvml", "verdict": "unknown"}]}
     sees = {
         "verdict": "fail",
         "checks": [{"id": "nvml", "verdict": "pass"}, {"id": "gpu-count", "verdict": "fail"}],

@@ -34,7 +34,7 @@ def agent(tmp_path_factory):
 @pytest.fixture
 def expectations(tmp_path):
     catalog = load_catalog()
-    document = expectations_for_machine(catalog.machine_types["p4de.24xlarge"], catalog, pool="train").as_json()
+    document = expectations_for_machine(catalog.machine_types["p4de.24xlarge"], catalog, pool="train").to_json()
     path = tmp_path / "expectations.json"
     path.write_text(json.dumps(document))
     return path

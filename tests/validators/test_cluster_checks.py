@@ -45,8 +45,8 @@ def test_a_node_in_order_passes_every_check():
     ("conditions", "found"),
     [
         ([{"type": "Ready", "status": "False", "reason": "Down"}], ("fail", "Ready is False: Down")),
-        ([{"type": "Ready", "status": "Unknown"}], ("could-not-tell", "Ready is Unknown")),
-        ([], ("could-not-tell", "no Ready condition")),
+        ([{"type": "Ready", "status": "Unknown"}], ("unknown", "Ready is Unknown")),
+        ([], ("unknown", "no Ready condition")),
     ],
 )
 def test_a_node_that_is_not_ready_does_not_pass(conditions, found):
@@ -58,7 +58,7 @@ def test_a_node_without_status_does_not_pass():
     new = node()
     del new["status"]
     assert [finding[:3] for finding in findings(new)] == [
-        ("node-ready", None, "could-not-tell"),
+        ("node-ready", None, "unknown"),
         ("allocatable", "nvidia.com/gpu.shared", "fail"),
     ]
 
@@ -125,8 +125,8 @@ def test_wrong_mig_resources_lead_to_the_mig_manager():
         ("success", None),
         ("failed", "fail"),
         (None, "fail"),
-        ("pending", "could-not-tell"),
-        ("rebooting", "could-not-tell"),
+        ("pending", "unknown"),
+        ("rebooting", "unknown"),
     ],
 )
 def test_a_mig_state_passes_only_when_it_is_success(state, verdict):

@@ -87,12 +87,12 @@ def test_the_hash_changes_with_what_is_expected_and_with_nothing_else():
 
 
 def test_the_document_carries_the_hash_of_its_rest():
-    document = json.loads(json.dumps(expected_of("g4dn.xlarge").as_json()))
+    document = json.loads(json.dumps(expected_of("g4dn.xlarge").to_json()))
     assert document["hash"] == expectations_hash(document) == expected_of("g4dn.xlarge").hash
 
 
 def test_only_memory_has_a_tolerance():
-    document = expected_of("g4dn.xlarge").as_json()
+    document = expected_of("g4dn.xlarge").to_json()
     tolerant = [check for check, entry in document["expect"].items() if "tolerance_percent" in entry]
     assert tolerant == ["gpu-memory"]
 

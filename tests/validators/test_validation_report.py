@@ -58,12 +58,12 @@ def test_one_failing_node_fails_the_report():
 
 def test_a_node_without_a_report_could_not_tell():
     report = report_of(*good(0, 2))
-    assert (report.verdict, report.exit_code) == ("could-not-tell", ExitCode.COULD_NOT_TELL)
-    assert attention(report) == [("serve-1", "node-agent", "could-not-tell", "no report")]
+    assert (report.verdict, report.exit_code) == ("unknown", ExitCode.UNKNOWN)
+    assert attention(report) == [("serve-1", "node-agent", "unknown", "no report")]
 
 
 def test_a_check_of_low_severity_that_could_not_tell_does_not_stop_the_report():
-    unsure = agent_report("serve-1", entry("numa-nodes", "could-not-tell", "unknown (-1)", severity="info"))
+    unsure = agent_report("serve-1", entry("numa-nodes", "unknown", "unknown (-1)", severity="info"))
     assert report_of(*good(0, 2), unsure).verdict == "pass"
 
 
@@ -97,7 +97,7 @@ def test_a_report_that_says_nothing_about_now_is_not_counted(stale, why):
     pods = {f"serve-{index}": f"uid-serve-{index}" for index in range(3)}
     report = report_of(*good(0, 2), agent_report("serve-1", **stale), pods=pods)
     [(name, check, verdict, observed)] = attention(report)
-    assert (name, check, verdict) == ("serve-1", "node-agent", "could-not-tell")
+    assert (name, check, verdict) == ("serve-1", "node-agent", "unknown")
     assert observed.startswith(why)
 
 
@@ -143,7 +143,7 @@ def test_a_pool_that_may_be_empty_and_is_does_not_apply_and_never_passes():
     [entry_of_pool] = report.nodes
     assert (entry_of_pool.node, entry_of_pool.verdict) == (None, "not-applicable")
     assert (report.verdict, report.exit_code) == ("not-applicable", ExitCode.GOOD)
-    assert report.as_json()["summary"] == {"pass": 0, "fail": 0, "could-not-tell": 0}
+    assert report.to_json()["summary"] == {"pass": 0, "fail": 0, "unknown": 0}
     text = text_of(report)
     assert "pool serve: no nodes: nothing to prove (0 to 10 nodes, as an autoscaler has it)" in text
     assert "Validation: not-applicable" in text
@@ -162,7 +162,7 @@ def test_an_empty_pool_beside_one_that_passes_is_still_shown():
 def test_fewer_nodes_than_the_stack_asks_for_are_shown_and_stop_nothing():
     report = scaled(*good(0, 1, 2), usual=4)
     assert report.verdict == "pass"
-    assert attention(report) == [("(pool serve)", "pool-size", "could-not-tell", "3 nodes")]
+    assert attention(report) == [("(pool serve)", "pool-size", "unknown", "3 nodes")]
     assert attention(scaled(*good(0, 1, 2), usual=2)) == []
 
 
@@ -190,7 +190,7 @@ def test_reports_come_out_of_their_config_maps():
 
 def test_a_config_map_without_a_report_in_it_could_not_tell():
     report = build_report([POOL], THREE[:1], reports_of([config_map("")]))
-    assert attention(report) == [("serve-0", "node-agent", "could-not-tell", "a report of version None")]
+    assert attention(report) == [("serve-0", "node-agent", "unknown", "a report of version None")]
 
 
 def test_only_pods_of_the_agent_that_stay_count():
@@ -206,9 +206,9 @@ def test_only_pods_of_the_agent_that_stay_count():
 
 def test_json_has_every_check_of_every_node():
     report = report_of(*good(0, 1), agent_report("serve-2", entry("ecc", "fail", "off", "GPU 3")))
-    document = json.loads(json.dumps(report.as_json()))
+    document = json.loads(json.dumps(report.to_json()))
     assert document["verdict"] == "fail"
-    assert document["summary"] == {"pass": 2, "fail": 1, "could-not-tell": 0}
+    assert document["summary"] == {"pass": 2, "fail": 1, "unknown": 0}
     assert [(each["node"], each["verdict"], len(each["checks"])) for each in document["nodes"]] == [
         ("serve-0", "pass", 7),
         ("serve-1", "pass", 7),
@@ -250,8 +250,8 @@ def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told
     bad = agent_report(
         "serve-2",
         entry("gpu-count", "fail", "3"),
-        entry("ecc", "could-not-tell", "?", "GPU 0"),
-        entry("numa-nodes", "could-not-tell", "-1", severity="info"),
+        entry("ecc", "unknown", "?", "GPU 0"),
+        entry("numa-nodes", "unknown", "-1", severity="info"),
         entry("mig-mode", "not-applicable", ""),
     )
     root = ElementTree.fromstring(as_junit(report_of(*good(0, 1), bad)))

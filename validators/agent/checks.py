@@ -11,9 +11,9 @@ from typing import Any
 
 from validators.agent.expectations import Expectation, Expectations
 from validators.agent.outcome import (
-    COULD_NOT_TELL,
     FAIL,
     PASS,
+    UNKNOWN,
     Outcome,
     judged,
     merged,
@@ -56,8 +56,8 @@ def verdict_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the node's verdict: a failure counts whatever its severity, an unknown only if it is critical."""
     if any(entry["verdict"] == FAIL for entry in entries):
         return FAIL
-    if any(entry["verdict"] == COULD_NOT_TELL and entry["severity"] == "critical" for entry in entries):
-        return COULD_NOT_TELL
+    if any(entry["verdict"] == UNKNOWN and entry["severity"] == "critical" for entry in entries):
+        return UNKNOWN
     return PASS
 
 
@@ -68,7 +68,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
         "verdict": outcome.verdict,
         "expected": outcome.expected,
         "observed": outcome.observed,
-        "severity": _LESS_THAN_CRITICAL.get(check, "critical"),
+        "severity": _NOT_CRITICAL.get(check, "critical"),
         "source": expectation.source if expectation else "",
         "remediation": outcome.remediation,
     }
@@ -80,7 +80,7 @@ def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> 
         return None
     if expectation is None:
         return not_expected()
-    return Outcome(COULD_NOT_TELL, _said(check, expectation), snapshot.failure, snapshot.remediation)
+    return Outcome(UNKNOWN, _said(check, expectation), snapshot.failure, snapshot.remediation)
 
 
 def _over_gpus(
@@ -91,7 +91,7 @@ def _over_gpus(
     if not snapshot.gpus:
         if expectation is None:
             return [(None, not_expected())]
-        none = Outcome(COULD_NOT_TELL, _said(check, expectation), "no GPU to look at", "see gpu-count")
+        none = Outcome(UNKNOWN, _said(check, expectation), "no GPU to look at", "see gpu-count")
         return [(None, none)]
     return merged([_GPU_CHECKS[check](gpu, expectation, snapshot) for gpu in snapshot.gpus])
 
@@ -109,7 +109,7 @@ def _said(check: str, expectation: Expectation) -> str:
 
 def _nvml(snapshot: Snapshot) -> Outcome:
     if snapshot.failure:
-        return Outcome(COULD_NOT_TELL, "answers", snapshot.failure, snapshot.remediation)
+        return Outcome(UNKNOWN, "answers", snapshot.failure, snapshot.remediation)
     return Outcome(PASS, "answers", "answers")
 
 
@@ -127,7 +127,7 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         return unanswered(snapshot.gpu_count, str(expected))
     if silent and len(snapshot.gpus) == expected and set(silent.values()) == {NO_PERMISSION}:
         return Outcome(
-            COULD_NOT_TELL,
+            UNKNOWN,
             str(expected),
             observed,
             "the container may not open every GPU: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
@@ -281,7 +281,7 @@ def _of_gpu(value: Any, gpu: GpuSnapshot, snapshot: Snapshot) -> Mapping[str, in
 
 def _shifted(count: int, snapshot: Snapshot) -> Outcome:
     observed = f"{len(snapshot.gpus)} GPUs: the indices have shifted"
-    return Outcome(COULD_NOT_TELL, f"for {count} GPUs", observed, "see gpu-count")
+    return Outcome(UNKNOWN, f"for {count} GPUs", observed, "see gpu-count")
 
 
 def _layout(instances: Mapping[str, int]) -> str:
@@ -372,7 +372,7 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
         return unanswered(gpu.numa_node, expected)
     if found < 0:
         remedy = "the virtual machine hides it; nothing to do unless this is bare metal (then see the BIOS)"
-        return Outcome(COULD_NOT_TELL, expected, "unknown (-1)", remedy)
+        return Outcome(UNKNOWN, expected, "unknown (-1)", remedy)
     remedy = "see lscpu and the BIOS (sub-NUMA clustering, nodes per socket): placement would be wrong"
     return judged(f"node {found}" == expected, expected, f"node {found}", remedy)
 
@@ -433,7 +433,7 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
 }
 _MODES = ("ecc", "mig-mode")
 # What NVML may not know on a virtual machine or an old driver: to know less is no reason to stop a node.
-_LESS_THAN_CRITICAL: Mapping[str, str] = {
+_NOT_CRITICAL: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "pcie-width": "warning",
     "pcie-generation": "warning",

@@ -11,7 +11,7 @@ from validators.agent.snapshot import NOT_SUPPORTED, Reading
 PASS: Final = "pass"  # noqa: S105 - a verdict
 FAIL: Final = "fail"
 NOT_APPLICABLE: Final = "not-applicable"
-COULD_NOT_TELL: Final = "could-not-tell"
+UNKNOWN: Final = "unknown"
 
 _REMEDIES = {
     NOT_SUPPORTED: "this GPU with this driver does not tell: see nvidia-smi -q, or drop the expectation",
@@ -43,7 +43,7 @@ def not_expected(observed: str = "") -> Outcome:
 def unanswered(reading: Reading[Any], expected: str) -> Outcome:
     """Something was expected, and NVML did not say what is."""
     observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
-    return Outcome(COULD_NOT_TELL, expected, observed, _REMEDIES.get(reading.problem, _OTHER_REMEDY))
+    return Outcome(UNKNOWN, expected, observed, _REMEDIES.get(reading.problem, _OTHER_REMEDY))
 
 
 def judged(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:

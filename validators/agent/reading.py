@@ -41,7 +41,7 @@ def write_snapshot() -> None:
         sys.stdout.flush()
 
     snapshot = read_nvml(lambda call: write(_CALL + call))
-    write(_SNAPSHOT + json.dumps(snapshot.as_json()))
+    write(_SNAPSHOT + json.dumps(snapshot.to_json()))
 
 
 def _die_with_parent() -> None:

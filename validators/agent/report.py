@@ -13,12 +13,12 @@ from typing import Any
 from validators.agent import AGENT_VERSION
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, health_of
-from validators.agent.outcome import COULD_NOT_TELL, FAIL, NOT_APPLICABLE, PASS
+from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.agent.reading import NvmlReader
 
 VERSION = 1
-_EXIT_CODES = {PASS: 0, FAIL: 1, COULD_NOT_TELL: 3}
-_MARKS = {FAIL: "FAIL", COULD_NOT_TELL: "????", PASS: "pass", NOT_APPLICABLE: "n/a "}  # in order of display
+_EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 3}
+_MARKS = {FAIL: "FAIL", UNKNOWN: "????", PASS: "pass", NOT_APPLICABLE: "n/a "}  # in order of display
 
 Report = dict[str, Any]
 
@@ -86,5 +86,5 @@ def as_text(report: Report) -> str:
             lines.append(f"       expected: {entry['expected']}{source}")
             lines.append(f"       remedy: {entry['remediation']}")
     if blind:
-        lines.append(f"  {_MARKS[COULD_NOT_TELL]} and so nothing can be said of: {', '.join(blind)}")
+        lines.append(f"  {_MARKS[UNKNOWN]} and so nothing can be said of: {', '.join(blind)}")
     return "\n".join(lines)

@@ -86,13 +86,13 @@ class Snapshot:
     failure: str = ""
     remediation: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
-        """Return the Snapshot that `as_json` wrote."""
+        """Return the Snapshot that `to_json` wrote."""
         return cls(
             gpus=tuple(_gpu(each) for each in data["gpus"]),
             driver_version=_reading(data["driver_version"]),

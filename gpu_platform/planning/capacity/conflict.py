@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Verdict, prove
-from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup
-from gpu_platform.planning.node_resources import NodeResources
+from gpu_platform.planning.nodes.allocatable import NodeResources
 
 _ROUNDS = 60
 """Sets that are looked at to show that a conflict is the smallest."""
@@ -36,7 +36,7 @@ class Conflict:
 
 
 def smallest_conflict(
-    rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], *, seconds: float = 5.0
+    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 5.0
 ) -> Conflict | None:
     """Return the smallest set of owners whose pods cannot all be placed; None where that cannot be shown.
 
@@ -65,7 +65,7 @@ def smallest_conflict(
 class _Judge:
     """Answers whether some owners' pods can be placed, each set once."""
 
-    def __init__(self, rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], seconds: float) -> None:
+    def __init__(self, rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> None:
         self._rooms, self._groups, self._seconds = rooms, groups, seconds
         self._deadline = time.monotonic() + _PATIENCE * seconds
         self._known: dict[frozenset[str], Verdict] = {}
@@ -166,7 +166,7 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
     return frozenset(owner for owner in owners if solver.value(chosen[owner]))
 
 
-def _lacking(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
+def _lacking(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
     """Say what there is too little of: units in all, else CPU or memory, else room on one node."""
     told: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):

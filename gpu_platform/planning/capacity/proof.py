@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import lcm
 from typing import Any, Literal
 
-from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup
-from gpu_platform.planning.node_resources import NodeResources
+from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
+from gpu_platform.planning.nodes.allocatable import NodeResources
 
 Verdict = Literal["placed", "impossible", "unknown"]
 
@@ -40,7 +40,7 @@ class Proof:
     pods: tuple[PodsOnNode, ...]
 
 
-def prove(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
+def prove(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
     """Return whether all pods fit on the nodes at once, by units, CPU and memory of each node.
 
     A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
@@ -88,7 +88,7 @@ def _asked(groups: Sequence[PodGroup], resource: str) -> int:
     return sum(group.units * group.count for group in groups if group.resource == resource)
 
 
-def _offered(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], resource: str) -> int:
+def _offered(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], resource: str) -> int:
     allowed = {pool for group in groups if group.resource == resource for pool in group.needs}
     return sum(room.units.get(resource, 0) * room.count for room in rooms if room.pool in allowed)
 
@@ -96,7 +96,7 @@ def _offered(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], resource: st
 class _Node:
     """One node as it fills up."""
 
-    def __init__(self, room: NodeRoom, number: int) -> None:
+    def __init__(self, room: NodeCapacity, number: int) -> None:
         self.pool, self.number = room.pool, number
         self.units = dict(room.units)
         # Of a GPU, where units of several device classes are cut of the same ones.
@@ -124,7 +124,7 @@ class _Node:
         self.memory -= need.memory_mib * pods
 
 
-def _fill(rooms: Sequence[NodeRoom], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
+def _fill(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
     """Place group by group, the hardest first, on the fullest nodes that have room; returns how many are left."""
     nodes = [_Node(room, number) for room in rooms for number in range(room.count)]
     placed: list[PodsOnNode] = []
@@ -147,7 +147,7 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
 
 
 def _search(
-    rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], seconds: float
+    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float
 ) -> tuple[Verdict, tuple[PodsOnNode, ...]]:
     # Costs half a second and is needed by this alone.
     from ortools.sat.python import cp_model

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.conflict import Conflict, smallest_conflict
+from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup, groups_of, node_capacities
 from gpu_platform.planning.capacity.proof import Proof, prove
-from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup, groups_of, rooms_of
 from gpu_platform.planning.capacity.waste import PoolUse, pool_use
 from gpu_platform.planning.plan import EnvironmentPlan
 
@@ -17,7 +17,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 class Honoured:
     """Whether all quotas can be honoured at once on `rooms`; where they cannot, the smallest set that cannot."""
 
-    rooms: tuple[NodeRoom, ...]
+    rooms: tuple[NodeCapacity, ...]
     proof: Proof
     conflict: Conflict | None
 
@@ -48,8 +48,8 @@ def report_capacity(
 ) -> CapacityReport:
     """Return the capacity report. `measured`: utilisation by pool, 0..1; `seconds`: for one proof."""
     groups = groups_of(plan)
-    desired = _honoured(rooms_of(plan.pools), groups, seconds)
-    most_rooms = rooms_of(plan.pools, most=True)
+    desired = _honoured(node_capacities(plan.pools), groups, seconds)
+    most_rooms = node_capacities(plan.pools, most=True)
     ask_again = desired.proof.verdict != "placed" and most_rooms != desired.rooms
     uses = tuple(
         pool_use(
@@ -70,14 +70,14 @@ def report_capacity(
     )
 
 
-def _honoured(rooms: tuple[NodeRoom, ...], groups: Sequence[PodGroup], seconds: float) -> Honoured:
+def _honoured(rooms: tuple[NodeCapacity, ...], groups: Sequence[PodGroup], seconds: float) -> Honoured:
     proof = prove(rooms, groups, seconds=seconds)
     conflict = smallest_conflict(rooms, groups, seconds=seconds) if proof.verdict == "impossible" else None
     return Honoured(rooms=rooms, proof=proof, conflict=conflict)
 
 
 def _oversubscribed(
-    rooms: Sequence[NodeRoom], groups: Sequence[PodGroup], uses: Sequence[PoolUse]
+    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], uses: Sequence[PoolUse]
 ) -> tuple[Oversubscribed, ...]:
     prices = {use.pool: use.price for use in uses}
     found: list[Oversubscribed] = []

@@ -9,17 +9,17 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup, part_of_node
 from gpu_platform.planning.capacity.proof import PodsOnNode
-from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup, part_of_node
-from gpu_platform.planning.node_resources import NodeResources
-from gpu_platform.planning.plan import PoolPlan
-from gpu_platform.planning.sharing import layout_of_gpu
+from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 GEOMETRY: Final = "geometry remainder"
 STRANDED: Final = "stranded CPU or memory"
-UNGRANTED: Final = "granted to no team"
+UNALLOCATED: Final = "granted to no team"
 IDLE: Final = "idle quota"
-CAUSES: Final = (GEOMETRY, STRANDED, UNGRANTED, IDLE)
+CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
 """In the order in which they are taken from what is not put to work; the last gets what the others leave."""
 
 
@@ -45,7 +45,7 @@ class PoolUse:
 
 def pool_use(
     pool: PoolPlan,
-    room: NodeRoom,
+    room: NodeCapacity,
     groups: Sequence[PodGroup],
     placed: Sequence[PodsOnNode],
     measured: float | None,
@@ -70,12 +70,12 @@ def pool_use(
     wasted: dict[str, float | None] = {
         GEOMETRY: geometry,
         STRANDED: stranded,
-        UNGRANTED: free - stranded,
+        UNALLOCATED: free - stranded,
         IDLE: None,
     }
     if utilisation is not None:
         left_over = gpus * (1 - utilisation)
-        for cause in (GEOMETRY, STRANDED, UNGRANTED):
+        for cause in (GEOMETRY, STRANDED, UNALLOCATED):
             wasted[cause] = min(wasted[cause] or 0.0, left_over)
             left_over -= wasted[cause] or 0.0
         wasted[IDLE] = left_over
@@ -105,7 +105,7 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
     return remainder
 
 
-def _gpus_each(pool: PoolPlan, room: NodeRoom, geometry: float) -> Mapping[str, float]:
+def _gpus_each(pool: PoolPlan, room: NodeCapacity, geometry: float) -> Mapping[str, float]:
     """Return the GPUs that a unit of each resource stands for, without what no instance has."""
     whole = sum(
         room.gpus_each[name] * count for name, count in room.units.items() if _is_cut(pool, name) and count
@@ -120,7 +120,7 @@ def _is_cut(pool: PoolPlan, resource: str) -> bool:
     )
 
 
-def _units_left(room: NodeRoom, held: Sequence[PodsOnNode]) -> dict[str, int]:
+def _units_left(room: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str, int]:
     left = {name: count for name, count in room.units.items() if count}
     for pods in held:
         left[pods.group.resource] -= pods.pods * pods.group.units
@@ -133,7 +133,7 @@ def _units_left(room: NodeRoom, held: Sequence[PodsOnNode]) -> dict[str, int]:
 
 
 def _usable(
-    room: NodeRoom, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
+    room: NodeCapacity, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
 ) -> Mapping[str, int]:
     """Return how many of the units that are left on a node the smallest pods that want them could take."""
     cpu = room.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
@@ -151,7 +151,7 @@ def _usable(
     return usable
 
 
-def _smallest_need(room: NodeRoom, groups: Sequence[PodGroup], resource: str) -> NodeResources:
+def _smallest_need(room: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
     """Return what the smallest pod that wants a unit asks for, by unit; where none does, its part of a node."""
     wanting = [group for group in groups if group.resource == resource and room.pool in group.needs]
     if not wanting:

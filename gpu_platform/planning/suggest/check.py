@@ -8,7 +8,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.options import Want
-from gpu_platform.planning.tenants import check_unique
+from gpu_platform.planning.teams.tenants import check_unique
 from gpu_platform.spec.workloads import Demands
 
 Priced = tuple[MachineType, float]

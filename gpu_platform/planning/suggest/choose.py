@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
-from gpu_platform.planning.capacity.rooms import NodeRoom, PodGroup
 from gpu_platform.planning.suggest.options import Option, Want
 
 _MONEY = 1_000_000
@@ -100,7 +100,7 @@ def prove_pool(pool: Chosen, wants: Sequence[Want]) -> Proof:
     """Return the planner's proof that the pods of a pool fit on its nodes."""
     room = pool.option.room
     rooms = [
-        NodeRoom(
+        NodeCapacity(
             pool="pool",
             count=pool.nodes,
             units=pool.option.slots,

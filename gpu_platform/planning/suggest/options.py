@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
-from gpu_platform.planning.mig_layouts import largest_multisets
-from gpu_platform.planning.node_resources import NodeResources, allocatable
-from gpu_platform.planning.sharing import mps_clients
+from gpu_platform.planning.mig.layouts import largest_multisets
+from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
+from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.sharing import MAX_TIME_SLICING_REPLICAS
 from gpu_platform.spec.workloads import Demand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_platform.planning.eks.lookup import SUBNET_TAG
+from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
 from tests.components.eks.moto_cloud import REGION, MotoCloud
 
 _SERVICE_CIDR = "172.20.0.0/16"

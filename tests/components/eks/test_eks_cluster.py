@@ -13,7 +13,7 @@ from components.eks.cluster import EksCluster
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
-from gpu_platform.planning.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 from tests.components.conftest import Recorded
 from tests.components.eks.conftest import ADMIN, CREATED, EXISTING, plan_eks, record_eks
 from tests.components.eks.known_aws import KnownAws, deploy

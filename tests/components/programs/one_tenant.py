@@ -3,7 +3,7 @@
 import pulumi
 
 from components.tenant import Tenant
-from gpu_platform.planning.plan import Subject, TenantPlan
+from gpu_platform.planning.teams.section import Subject, TenantPlan
 
 tenant = Tenant(
     "vision",

@@ -1,0 +1,155 @@
+"""What nodes have room for, and the pods that the teams' quotas stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform import names
+from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
+from gpu_platform.quantity import parse_quantity
+
+QUOTA = "quota"
+"""Name of the pods that a quota leaves open beside a team's declared workloads."""
+
+_FIXED = {"created", "labelled"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCapacity:
+    """`count` nodes that are alike. `units`: of each extended resource; `gpus_each`: GPUs a unit is cut of.
+
+    `gpus`: with DRA the GPUs that the units of all device classes are cut of together; 0: resources are apart.
+    """
+
+    pool: str
+    count: int
+    units: Mapping[str, int]
+    gpus_each: Mapping[str, float]
+    cpu_millicores: int
+    memory_mib: int
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGroup:
+    """`count` pods that are alike, of one owner. `needs`: CPU and memory of one pod by pool that it may run on."""
+
+    owner: str
+    name: str
+    resource: str
+    units: int
+    count: int
+    needs: Mapping[str, NodeResources]
+
+
+def node_capacities(pools: Sequence[PoolPlan], *, most: bool = False) -> tuple[NodeCapacity, ...]:
+    """Return the nodes of the pools at their desired size; `most`: as large as an autoscaler can make them.
+
+    Nodes that the program creates or that are named stay as many as they are.
+    """
+    return tuple(
+        NodeCapacity(
+            pool=pool.name,
+            count=pool.nodes.max if most and pool.nodes.ownership not in _FIXED else pool.nodes.desired,
+            units={offer.name: offer.per_node for offer in pool.resources},
+            gpus_each={offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node},
+            cpu_millicores=pool.cpu_millicores,
+            memory_mib=pool.memory_mib,
+            gpus=pool.gpus_per_node if pool.devices else 0,
+        )
+        for pool in pools
+    )
+
+
+def groups_of(plan: EnvironmentPlan) -> tuple[PodGroup, ...]:
+    """Return the pods that use every team's whole quota of GPUs at once.
+
+    A team's declared workloads are taken as they are. What its quota leaves is taken as pods of one unit (one GPU,
+    share or instance), each with an equal part, by GPU, of the team's remaining CPU and memory; without a quota of
+    those, with the default request of its LimitRange. Such a pod asks for no more than its GPU's part of the node:
+    a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
+    """
+    rooms = node_capacities(plan.pools)
+    return tuple(group for tenant in plan.tenants for group in _groups(tenant, rooms))
+
+
+def _groups(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> Iterator[PodGroup]:
+    left = _granted(tenant, rooms)
+    spent_cpu = spent_memory = 0
+    for workload in tenant.workloads:
+        cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
+        resource = _offered_as(workload, rooms)
+        left[resource] = left.get(resource, 0) - workload.units * workload.replicas
+        spent_cpu += cpu * workload.replicas
+        spent_memory += memory * workload.replicas
+        if workload.replicas:
+            yield PodGroup(
+                owner=tenant.namespace,
+                name=workload.name,
+                resource=resource,
+                units=workload.units,
+                count=workload.replicas,
+                needs={workload.pool: NodeResources(cpu, memory)},
+            )
+    weights = {name: _weight(name, rooms) for name, count in left.items() if count > 0}
+    all_gpus = sum(weights[name] * left[name] for name in weights)
+    for name, weight in weights.items():
+        part = weight / all_gpus
+        cpu = _part(tenant.quota.get("requests.cpu"), spent_cpu, part, _millicores)
+        memory = _part(tenant.quota.get("requests.memory"), spent_memory, part, _mib)
+        yield PodGroup(
+            owner=tenant.namespace,
+            name=QUOTA,
+            resource=name,
+            units=1,
+            count=left[name],
+            needs={
+                room.pool: NodeResources(
+                    min(_millicores(DEFAULT_REQUEST["cpu"]) if cpu is None else cpu, most.cpu_millicores),
+                    min(_mib(DEFAULT_REQUEST["memory"]) if memory is None else memory, most.memory_mib),
+                )
+                for room in rooms
+                if room.units.get(name)
+                for most in [part_of_node(room, name)]
+            },
+        )
+
+
+def part_of_node(room: NodeCapacity, resource: str) -> NodeResources:
+    """Return the part of a node's CPU and memory that goes with one unit of a resource: as much as of its GPUs."""
+    gpus = room.gpus or sum(room.gpus_each[name] * count for name, count in room.units.items() if count)
+    part = room.gpus_each[resource] / gpus
+    return NodeResources(int(room.cpu_millicores * part), int(room.memory_mib * part))
+
+
+def _offered_as(workload: WorkloadPlan, rooms: Sequence[NodeCapacity]) -> str:
+    """Return the resource of its pool that a workload holds; a device class of the stack's own selects of them."""
+    room = next(room for room in rooms if room.pool == workload.pool)
+    return workload.resource if workload.resource in room.units else next(iter(room.units), workload.resource)
+
+
+def _granted(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> dict[str, int]:
+    offered = dict.fromkeys(name for room in rooms for name in room.units)
+    return {name: int(tenant.quota.get(names.quota_key(name), "0")) for name in offered}
+
+
+def _weight(resource: str, rooms: Sequence[NodeCapacity]) -> float:
+    """Return the GPUs that a unit is cut of, on average over the pools that offer it."""
+    each = [room.gpus_each[resource] for room in rooms if room.units.get(resource)]
+    return sum(each) / len(each)
+
+
+def _part(quota: str | None, spent: int, part: float, amount_of: Callable[[str], int]) -> int | None:
+    return None if quota is None else int(max(0, amount_of(quota) - spent) * part)
+
+
+def _millicores(quantity: str) -> int:
+    return int(parse_quantity(quantity) * 1000)
+
+
+def _mib(quantity: str) -> int:
+    return int(parse_quantity(quantity) / 2**20)

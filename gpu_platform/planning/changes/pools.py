@@ -1,0 +1,253 @@
+"""What a new plan takes away from the pools of the last deployment: which pools, why, and how many GPUs.
+
+Pulumi's own preview shows resources; this says what they mean for whoever holds the GPUs, before anything changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.changes.pool_facts import ALL_ZONES, platform_of, pool_facts
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
+_WORST_FIRST = ("replace", "roll", "shrink")
+Order = Literal["delete-first", "create-first"]
+
+# Properties that carry the pool's name: they differ where only that has changed.
+_NAMED_AFTER_THE_POOL = {"placement_group", "placement_policy", "user_data", "template", "node_class"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One field that changes, as the stack file names it, and why that takes nodes away."""
+
+    field: str
+    old: str
+    new: str
+    because: str
+    source: str
+
+    def __str__(self) -> str:
+        source = f" ({self.source})" if self.source else ""
+        return f"{self.field}: {self.old or '(none)'} → {self.new or '(none)'}: {self.because}{source}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolChange:
+    """What happens to the nodes of one pool of the last deployment.
+
+    `gpus`: how many go away of the nodes desired then; `gpus_most`: of all that an autoscaler may have made.
+    `order`: whether a pool, or a node of it, goes before its
+    successor comes; None where there is none. `protected`: the engine refuses to delete the pool.
+    """
+
+    pool: str
+    effect: Effect
+    gpus: int
+    gpus_most: int
+    order: Order | None
+    protected: bool
+    causes: tuple[Cause, ...]
+
+    def __str__(self) -> str:
+        most = f" (at most {self.gpus_most}, as the autoscaler has it)" if self.gpus_most > self.gpus else ""
+        head = f"pool {self.pool} is {self.effect}: {_gpus(self.gpus)} away{most}{self._how()}"
+        tail = (
+            "; it is protected, so `up` refuses: set cluster.production: false and run `up` with that alone first"
+            if self.protected
+            else ""
+        )
+        return "\n".join([head + tail, *(f"  {cause}" for cause in self.causes)])
+
+    def _how(self) -> str:
+        if self.order is None:
+            return ""
+        if self.effect == "rolled":
+            when = "before its successor comes" if self.order == "delete-first" else "after its successor has come"
+            return f", node by node, each {when}"
+        if self.order == "delete-first":
+            return "; the old pool is deleted first: its capacity holds no second one beside it"
+        return "; the new pool is made first"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change for a JSON report."""
+        return {
+            "pool": self.pool,
+            "effect": self.effect,
+            "gpus": self.gpus,
+            "gpus_most": self.gpus_most,
+            "order": self.order,
+            "protected": self.protected,
+            "causes": [
+                {
+                    "field": cause.field,
+                    "old": cause.old,
+                    "new": cause.new,
+                    "because": cause.because,
+                    "source": cause.source,
+                }
+                for cause in self.causes
+            ],
+        }
+
+
+def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> tuple[PoolChange, ...]:
+    """Return what a plan takes away from the pools of the last deployment, in the order of that one.
+
+    `previous`: the output `pools` of the deployed stack; whatever else stands there is not looked at. Nodes of
+    existing clusters are somebody else's: nothing happens to them.
+    """
+    before = _readable(previous)
+    now = pool_facts(plan)
+    added = [pool for pool in plan.pools if pool.name not in before]
+    pools = {pool.name: pool for pool in plan.pools}
+    found: list[PoolChange] = []
+    for name, old in before.items():
+        if old["platform"] == "existing":
+            continue
+        if name in pools:
+            found += _changed(old, now[name], pools[name], catalog)
+            continue
+        successor = next((pool for pool in added if _alike(old, now[pool.name])), None)
+        if successor is not None:
+            added.remove(successor)
+        found.append(_gone(name, old, successor))
+    return tuple(found)
+
+
+def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
+    """Return the pools of an output of this form; an older release's output, or none, says nothing."""
+    if not isinstance(previous, Mapping):
+        return {}
+    keys = {"platform", "nodes", "most_nodes", "gpus_per_node", "protected", "properties"}
+    pools = cast("Mapping[str, object]", previous)
+    return {
+        name: cast("Mapping[str, Any]", facts)
+        for name, facts in pools.items()
+        if isinstance(facts, Mapping) and keys <= cast("Mapping[str, Any]", facts).keys()
+    }
+
+
+def _alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    def telling(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        properties = facts["properties"].items()
+        return {
+            **{key: facts[key] for key in ("platform", "nodes", "gpus_per_node")},
+            **{key: value for key, value in properties if key not in _NAMED_AFTER_THE_POOL},
+        }
+
+    return telling(old) == telling(new)
+
+
+def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> PoolChange:
+    if successor is None:
+        because = "the stack file no longer has the pool"
+        return _loss(
+            name, "removed", old, None, [Cause(field="pools", old=name, new="", because=because, source="")]
+        )
+    because = "a pool's name is what it is known by: the one of the new name is made, the old one deleted after it"
+    if _deletes_first(successor):
+        because += "; what is reserved holds only one of them, so the new one gets no nodes before that"
+    cause = Cause(field=f"{successor.path}.name", old=name, new=successor.name, because=because, source="")
+    return _loss(name, "renamed", old, "create-first", [cause])
+
+
+def _changed(
+    old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog
+) -> Iterator[PoolChange]:
+    if old["platform"] != new["platform"]:
+        field = (
+            f"{pool.path}.provisioner"
+            if {"karpenter"} & {old["platform"], new["platform"]}
+            else "cluster.provider"
+        )
+        cause = Cause(
+            field=field,
+            old=old["platform"],
+            new=new["platform"],
+            because="nodes cannot change who makes them: a new pool is made, and the old one deleted",
+            source="",
+        )
+        yield _loss(pool.name, "replaced", old, "create-first", [cause])
+        return
+    causes: dict[str, dict[str, Cause]] = {effect: {} for effect in _WORST_FIRST}
+    for name, value in new["properties"].items():
+        before = old["properties"].get(name)
+        if before is None or not _takes_away(name, before, value):
+            continue
+        known = catalog.pool_properties[(platform_of(pool), name)]
+        field = known.field if known.field.startswith(("cluster.", "operator.")) else f"{pool.path}.{known.field}"
+        cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
+        causes[known.effect][field] = cause
+    effect = next((effect for effect in _WORST_FIRST if causes[effect]), None)
+    if effect == "replace":
+        yield _loss(pool.name, "replaced", old, _replaces(pool), list(causes[effect].values()))
+    elif effect == "roll":
+        yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), list(causes[effect].values()))
+    elif effect == "shrink":
+        gone = old["nodes"] - pool.nodes.desired
+        yield _loss(
+            pool.name, "shrunk", {**old, "nodes": gone, "most_nodes": gone}, None, list(causes[effect].values())
+        )
+
+
+def _takes_away(name: str, old: str, new: str) -> bool:
+    """Return whether a change of a property costs nodes; more nodes and zones, or no certain zones, cost none."""
+    if name == "nodes":
+        return int(new) < int(old)
+    if name == "subnet_ids":
+        return new not in (old, ALL_ZONES)
+    if name == "node_locations" and old.startswith("all") != new.startswith("all"):
+        return old.startswith("all")
+    if name == "node_locations":
+        return not set(old.split(", ")) <= set(new.split(", "))
+    return old != new
+
+
+def _deletes_first(pool: PoolPlan) -> bool:
+    return isinstance(pool.cloud, EksPoolPlan | GkePoolPlan) and pool.cloud.delete_before_replace
+
+
+def _replaces(pool: PoolPlan) -> Order | None:
+    if pool.cloud is None:
+        return None  # a simulated node changes where it stands
+    return "delete-first" if _deletes_first(pool) else "create-first"
+
+
+def _rolls(pool: PoolPlan) -> Order:
+    match pool.cloud:
+        case EksPoolPlan() as cloud:
+            return "delete-first" if cloud.update_strategy == "MINIMAL" else "create-first"
+        case GkePoolPlan() as cloud:
+            return (
+                "create-first"
+                if cloud.upgrade.strategy == "BLUE_GREEN" or cloud.upgrade.max_surge
+                else "delete-first"
+            )
+        case _:
+            return "create-first"  # Karpenter starts a node's successor before it drains the node
+
+
+def _loss(
+    name: str, effect: Effect, old: Mapping[str, Any], order: Order | None, causes: list[Cause]
+) -> PoolChange:
+    return PoolChange(
+        pool=name,
+        effect=effect,
+        gpus=int(old["nodes"]) * int(old["gpus_per_node"]),
+        gpus_most=int(old["most_nodes"]) * int(old["gpus_per_node"]),
+        order=order,
+        protected=bool(old["protected"]),
+        causes=tuple(causes),
+    )
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU goes" if count == 1 else f"{count or 'no'} GPUs go"

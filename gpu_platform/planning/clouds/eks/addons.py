@@ -1,0 +1,98 @@
+"""EKS add-ons of a new cluster, each with the IAM role that it needs and no other.
+
+Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
+(chart, configuration schema); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.plan import Addon
+
+# What tells the agent of broken GPUs tolerates no taint by itself. It stays off nodes whose GPUs are cut:
+# a MIG mode cannot be changed while somebody holds the GPU, and the MIG manager knows nothing of it.
+_DCGM_AGENT: Mapping[str, Any] = {
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": names.GPU_PRESENT_LABEL, "operator": "In", "values": ["true"]},
+                            {"key": names.SHARING_LABEL, "operator": "NotIn", "values": ["mig"]},
+                            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                        ]
+                    }
+                ]
+            }
+        }
+    },
+}
+
+
+def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
+    """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
+    addons = catalog.eks_addons.values()
+    known = {version for addon in addons for version in addon.versions}
+    return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
+
+
+def minor(version: str) -> int:
+    """Return the minor version as a number: 36 of 1.36."""
+    return int(version.split(".")[1])
+
+
+def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addon, ...]:
+    """Return the add-ons of a cluster of a Kubernetes minor version, in the order in which they are made."""
+
+    def pinned(name: str) -> str:
+        return catalog.eks_addons[name].versions[kubernetes]
+
+    def policy(name: str) -> tuple[str, ...]:
+        return (managed_policy(partition, name),)
+
+    return (
+        # First: those after it get their credentials from it.
+        Addon(
+            name="eks-pod-identity-agent",
+            version=pinned("eks-pod-identity-agent"),
+            configuration={},
+            before_nodes=True,
+        ),
+        Addon(
+            name="vpc-cni",
+            version=pinned("vpc-cni"),
+            configuration={},
+            before_nodes=True,
+            service_account="aws-node",
+            managed_policies=policy("AmazonEKS_CNI_Policy"),
+        ),
+        Addon(name="kube-proxy", version=pinned("kube-proxy"), configuration={}, before_nodes=True),
+        Addon(name="coredns", version=pinned("coredns"), configuration={}, before_nodes=False),
+        Addon(
+            name="aws-ebs-csi-driver",
+            version=pinned("aws-ebs-csi-driver"),
+            configuration={},
+            before_nodes=False,
+            service_account="ebs-csi-controller-sa",
+            # V2 touches only what the driver has tagged; the one scoped to a cluster refuses Karpenter's nodes.
+            managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
+        ),
+        # Node repair acts on what this agent finds: GPUs, too.
+        Addon(
+            name="eks-node-monitoring-agent",
+            version=pinned("eks-node-monitoring-agent"),
+            configuration={"dcgmAgent": _DCGM_AGENT},
+            before_nodes=False,
+        ),
+    )
+
+
+def managed_policy(partition: str, name: str) -> str:
+    """Return the ARN of a policy that AWS manages."""
+    return f"arn:{partition}:iam::aws:policy/{name}"

@@ -1,0 +1,278 @@
+"""The EKS cluster that the pools of a stack stand in: one that is there, or a new one.
+
+Sources: EKS user guide (VPC requirements, node IAM role, access entries, cluster upgrade policy, control-plane
+logs); terraform-aws-eks 21; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, minor, plan_addons
+from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
+from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.placement import zones_of
+from gpu_platform.planning.clouds.eks.plan import (
+    BlockDevice,
+    CreateEksPlan,
+    EksClusterPlan,
+    EksPoolPlan,
+    KarpenterPoolPlan,
+    SystemPool,
+)
+from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, plan_vpc
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
+from gpu_platform.spec.pool import Pool
+
+CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
+# Both are sold in every region with GPUs; the first is the newer.
+SYSTEM_POOL = SystemPool(
+    instance_types=("m7i.large", "m6i.large"),
+    ami_type="AL2023_x86_64_STANDARD",
+    disk=BlockDevice(
+        device_name="/dev/xvda", size_gib=50, volume_type="gp3", iops=None, throughput_mibps=None, kms_key=None
+    ),
+    metadata_hop_limit=1,  # pods there get credentials by Pod Identity, never the node's
+    min_size=2,
+    desired_size=2,
+    max_size=4,
+)
+
+
+def check_eks_cluster(
+    cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
+) -> None:
+    """Record what is wrong with a cluster for its pools; `problems` stands at `cluster`."""
+    if cluster.region.startswith("cn-"):
+        problems.at("region").add(
+            f"{cluster.region!r}",
+            "a region outside China: service principals and images differ there, and no rule of ours knows how",
+            "take another region",
+        )
+    for pool in pools:
+        for zone in zones_of(pool):
+            _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
+    if cluster.create is not None:
+        _check_create(cluster, cluster.create, problems)
+        _check_kubernetes(cluster, operator, catalog, problems.at("kubernetes"))
+    elif cluster.subnets is not None:
+        _check_subnets(cluster, pools, problems.at("subnets"))
+
+
+def _check_zone(zone: str, found: str, cluster: EksCluster, problems: Problems) -> None:
+    if zone[:-1] != cluster.region or zone[-1] not in ZONE_LETTERS:
+        problems.add(
+            found,
+            f"zones of {cluster.region}: {cluster.region}{ZONE_LETTERS[0]} and so on",
+            "change the zone, or the cluster's region",
+        )
+
+
+def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) -> None:
+    here = problems.at("create")
+    widest, narrowest = PREFIXES
+    prefix = int(create.cidr.rpartition("/")[2])
+    if not widest <= prefix <= narrowest:
+        here.at("cidr").add(
+            f"{create.cidr!r}",
+            f"/{widest} to /{narrowest}: a VPC is at most a /16, and each pod takes an address",
+            "write for example cidr: 10.0.0.0/16",
+        )
+    for zone in create.zones:
+        _check_zone(zone, f"{zone!r}", cluster, here.at("zones"))
+    for index, admin in enumerate(create.admins):
+        account = admin.split(":")[4]
+        if cluster.account is not None and account != cluster.account:
+            here.at("admins").at(f"[{index}]").add(
+                f"{admin!r} of account {account}",
+                f"principals of the cluster's account, {cluster.account}",
+                "correct the ARN, or the cluster's account",
+            )
+    if cluster.subnets is not None:
+        problems.at("subnets").add(
+            "subnets together with create",
+            "subnets only for a cluster that is there: a new one has its own VPC",
+            "remove subnets, or create",
+        )
+    if cluster.security_groups:
+        problems.at("security_groups").add(
+            "security_groups together with create",
+            "security_groups only for a cluster that is there: all nodes of a new one carry the cluster's own",
+            "remove security_groups, or create",
+        )
+
+
+def _check_kubernetes(
+    cluster: EksCluster, operator: Operator | None, catalog: Catalog, problems: Problems
+) -> None:
+    """The operator's own check holds a version that is written against its matrix."""
+    pinned = addon_kubernetes(catalog)
+    if cluster.kubernetes is not None:
+        if cluster.kubernetes not in pinned:
+            problems.add(
+                f"{cluster.kubernetes!r} for a new cluster",
+                f"{', '.join(pinned)}: in standard support, and add-ons are pinned for them",
+                f'write kubernetes: "{pinned[-1]}"',
+            )
+        return
+    release = catalog.operator_releases.get(operator.release) if operator is not None else None
+    if release is not None and not _possible_kubernetes(release.kubernetes, catalog):
+        problems.add(
+            "nothing",
+            f"a version that GPU Operator {release.version} supports ({' to '.join(release.kubernetes)}) and that "
+            f"EKS makes new clusters of ({', '.join(pinned)})",
+            "take a newer operator release",
+        )
+
+
+def _possible_kubernetes(supported: tuple[str, str], catalog: Catalog) -> list[str]:
+    lowest, highest = supported
+    return [one for one in addon_kubernetes(catalog) if minor(lowest) <= minor(one) <= minor(highest)]
+
+
+def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
+    subnets = cluster.subnets or {}
+    for zone in subnets:
+        _check_zone(zone, f"{zone!r}", cluster, problems)
+    for pool in pools:
+        missing = sorted(set(zones_of(pool)) - set(subnets))
+        if missing:
+            problems.add(
+                f"no subnet in {', '.join(missing)}, where pool {pool.name} is",
+                "the private subnet of every zone that a pool names",
+                f"add {missing[0]}: subnet-..., or remove subnets to look all of them up",
+            )
+
+
+def plan_eks_cluster(
+    cluster: EksCluster,
+    stack: str,
+    pools: Sequence[PoolPlan],
+    operator: Operator,
+    catalog: Catalog,
+    decisions: list[Decision],
+) -> EksClusterPlan:
+    """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
+    clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
+    efa = any(cloud.efa for cloud in clouds)
+    of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
+    zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
+    release = catalog.operator_releases[operator.release]
+    tags = {names.STACK_LABEL: stack}
+    kubernetes = _kubernetes(cluster, release.kubernetes, operator.release, catalog, decisions)
+    created = None
+    if cluster.create is not None and kubernetes is not None:
+        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog, decisions)
+    return EksClusterPlan(
+        name=cluster.name,
+        region=cluster.region,
+        account=cluster.account,
+        kubernetes=kubernetes,
+        operator=release.version,
+        operator_kubernetes=release.kubernetes,
+        role_prefix=cluster.name[:ROLE_PREFIX].rstrip("-"),
+        create=created,
+        subnets=dict(cluster.subnets or {}),
+        security_groups=cluster.security_groups,
+        zones=zones,
+        anywhere=any(not cloud.zones for cloud in clouds),
+        efa=efa,
+        node_policies=_node_policies(cluster),
+        karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
+        efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
+        minimum_vpc_cni=catalog.eks_addons["vpc-cni"].first_with_efa_only if efa and created is None else None,
+        tags=tags,
+        protect=cluster.production,
+        retained=_retained(cluster, created),
+    )
+
+
+def partition_of(region: str) -> str:
+    """Return the AWS partition of a region, the second part of its ARNs."""
+    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+
+
+def _kubernetes(
+    cluster: EksCluster, supported: tuple[str, str], release: str, catalog: Catalog, decisions: list[Decision]
+) -> str | None:
+    if cluster.kubernetes is not None or cluster.create is None:
+        return cluster.kubernetes
+    chosen = _possible_kubernetes(supported, catalog)[-1]
+    decisions.append(
+        Decision(
+            subject=f"cluster {cluster.name}",
+            what="Kubernetes",
+            chosen=chosen,
+            why=f"newest that EKS has in standard support and GPU Operator {release} supports; "
+            "write it down as cluster.kubernetes, or a newer operator upgrades the cluster",
+        )
+    )
+    return chosen
+
+
+def _plan_create(
+    cluster: EksCluster,
+    create: CreateEks,
+    kubernetes: str,
+    zones: Sequence[str],
+    catalog: Catalog,
+    decisions: list[Decision],
+) -> CreateEksPlan:
+    vpc = plan_vpc(cluster, create, zones, decisions)
+    reach = ", ".join(create.api_access) or "nobody outside the VPC"
+    decisions.append(
+        Decision(
+            subject=f"cluster {cluster.name}",
+            what="API server",
+            chosen=f"private; public for {reach}",
+            why="create.api_access says so"
+            if create.api_access
+            else "create.api_access is empty: `up` itself needs a way into the VPC that it makes",
+        )
+    )
+    partition = partition_of(cluster.region)
+    return CreateEksPlan(
+        vpc=vpc,
+        cluster_policies=(managed_policy(partition, "AmazonEKSClusterPolicy"),),
+        api_access=create.api_access,
+        admins=create.admins,
+        admin_policy=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+        logs=CONTROL_PLANE_LOGS,
+        # EKS takes no other name.
+        log_group=f"/aws/eks/{cluster.name}/cluster",
+        logs_retention_days=create.logs_retention_days,
+        retain_data=cluster.production,
+        addons=plan_addons(kubernetes, partition, catalog),
+        system_pool=SYSTEM_POOL,
+    )
+
+
+def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
+    """Nodes describe their own instance when they join, so EKS's minimal policy is too little.
+
+    On a new cluster the VPC CNI has a role of its own; on one that is there nobody can say.
+    """
+    policies = ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
+    if cluster.create is None:
+        policies.append("AmazonEKS_CNI_Policy")
+    return tuple(managed_policy(partition_of(cluster.region), name) for name in policies)
+
+
+def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, ...]:
+    if created is None:
+        return ()
+    volumes = "EBS volumes of claims that are still there: delete the claims first"
+    if not created.retain_data:
+        return (volumes,)
+    return (
+        f"log group {created.log_group}, whose entries go after {created.logs_retention_days} days; delete or "
+        "import it before a cluster of that name is made again",
+        f"KMS key of the secrets of {cluster.name}",
+        volumes,
+    )

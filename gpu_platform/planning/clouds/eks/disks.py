@@ -1,0 +1,72 @@
+"""EBS volumes of EKS nodes: always encrypted.
+
+Sources: EC2 and EBS user guides (gp3: 3000 IOPS and 125 MiB/s are included, up to 0.25 MiB/s per IOPS; io2 needs
+IOPS); Karpenter's default volumes of Bottlerocket; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpu_platform.catalog.models import NodeImage
+from gpu_platform.planning.clouds.eks.plan import BlockDevice
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import Pool
+
+OS_DEVICE = "/dev/xvda"
+OS_DISK_GIB = 4
+"""What Bottlerocket keeps beside its data disk."""
+
+IO2_IOPS = 3000
+IMAGE_THROUGHPUT_MIBPS = 500
+
+_EBS_TYPES = ("gp3", "io2")
+_KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:(key|alias)/\S+")
+
+
+def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
+    """Return the volumes of a node; `on_nvme`: images and pods' data lie on the machine's own disks.
+
+    GPU images are 10 GB and more: where they are pulled to gp3, it gets more than its included throughput.
+    """
+    kind = pool.disk.type or "gp3"
+    data = BlockDevice(
+        device_name=image.data_device or OS_DEVICE,
+        size_gib=pool.disk.size_gb,
+        volume_type=kind,
+        iops=IO2_IOPS if kind == "io2" else None,
+        throughput_mibps=IMAGE_THROUGHPUT_MIBPS if kind == "gp3" and not on_nvme else None,
+        kms_key=pool.disk.kms_key,
+    )
+    if data.device_name == OS_DEVICE:
+        return (data,)
+    system = BlockDevice(
+        device_name=OS_DEVICE,
+        size_gib=OS_DISK_GIB,
+        volume_type="gp3",
+        iops=None,
+        throughput_mibps=None,
+        kms_key=pool.disk.kms_key,
+    )
+    return (system, data)
+
+
+def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
+    """Record a disk type of another cloud, or a key that EBS cannot use."""
+    disk, here = pool.disk, problems.at("disk")
+    if disk.type is not None and disk.type not in _EBS_TYPES:
+        here.at("type").add(f"{disk.type!r} on EKS", "gp3 or io2: the rest are GKE's", "write type: gp3")
+    if disk.kms_key is None:
+        return
+    key = _KMS_KEY.fullmatch(disk.kms_key)
+    if key is None:
+        here.at("kms_key").add(
+            f"{disk.kms_key!r}", "the ARN of an AWS KMS key", "for example arn:aws:kms:<region>:<account>:key/<id>"
+        )
+    elif key["region"] != cluster.region:
+        here.at("kms_key").add(
+            f"a key in {key['region']}",
+            f"a key in {cluster.region}: volumes take keys of their region",
+            "make one",
+        )

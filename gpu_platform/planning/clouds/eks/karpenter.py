@@ -1,0 +1,264 @@
+"""A GPU pool of Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
+
+Sources: Karpenter 1.14 docs (NodePools, NodeClasses, disruption, managing AMIs, capacity reservations) and CRDs of
+v1.14.1; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.eks.capacity import purchase
+from gpu_platform.planning.clouds.eks.disks import block_devices
+from gpu_platform.planning.clouds.eks.images import image_of
+from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
+from gpu_platform.planning.clouds.eks.labels import eks_labels
+from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, wants_efa
+from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
+from gpu_platform.planning.clouds.eks.plan import BlockDevice, KarpenterPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.requirements import NodeRequirements
+from gpu_platform.planning.pools.section import Kubelet, Taint
+from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.nodes import Karpenter
+from gpu_platform.spec.pool import Mps, Pool, TimeSlicing, Workload
+
+_AMI_FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
+_PREPAID_WEIGHT = 100
+
+
+class Disruption(NamedTuple):
+    """When Karpenter takes nodes away, by itself or on request."""
+
+    policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized"]
+    consolidate_after: str
+    expire_after: str
+    termination_grace: str
+    budgets: tuple[Mapping[str, Any], ...]
+    why: str
+
+
+_EMPTY_GO = {"nodes": "100%", "reasons": ["Empty"]}
+DISRUPTION: Mapping[Workload, Disruption] = {
+    "training": Disruption(
+        policy="WhenEmpty",
+        consolidate_after="30m",
+        expire_after="Never",
+        termination_grace="12h",
+        budgets=(_EMPTY_GO, {"nodes": "0", "reasons": ["Drifted", "Underutilized"]}),
+        why="a job on many nodes loses all of them with one: only empty nodes go, half an hour after the job",
+    ),
+    "inference": Disruption(
+        policy="WhenEmptyOrUnderutilized",
+        consolidate_after="15m",
+        expire_after="504h",
+        termination_grace="1h",
+        budgets=({"nodes": "10%"},),
+        why="replicas move: GPUs that are little used are given back, a tenth of the nodes at a time",
+    ),
+    "development": Disruption(
+        policy="WhenEmpty",
+        consolidate_after="10m",
+        expire_after="336h",
+        termination_grace="30m",
+        budgets=(_EMPTY_GO, {"nodes": "10%", "reasons": ["Drifted", "Underutilized"]}),
+        why="a session is not moved, and an idle GPU is not paid for",
+    ),
+}
+
+
+def plan_karpenter_pool(
+    pool: Pool,
+    machine: MachineType,
+    cluster: EksCluster,
+    needs: NodeRequirements,
+    catalog: Catalog,
+    decisions: list[Decision],
+) -> KarpenterPoolPlan:
+    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+    efa = wants_efa(pool, machine)
+    group = placement_group(pool, machine, cluster)
+    settings = pool.karpenter or Karpenter()
+    node_class = _node_class(pool, machine, needs.software, needs.kubelet, efa, catalog)
+    if group is not None:
+        node_class["placementGroupSelector"] = {"name": group.name}
+    _explain(pool, settings, node_class, decisions)
+    return KarpenterPoolPlan(
+        name=pool.name,
+        efa=efa,
+        placement_group=group,
+        zones=zones_of(pool),
+        node_class=node_class,
+        node_pool=_node_pool(pool, machine, settings, eks_labels(needs.labels, efa), needs.taints),
+        protect=cluster.production,
+    )
+
+
+def _node_class(
+    pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None, efa: bool, catalog: Catalog
+) -> dict[str, Any]:
+    """Return the EC2NodeClass's spec but for role, subnets and security groups, which the cluster has."""
+    image = image_of(pool, catalog)
+    on_nvme = pool.local_nvme and machine.local_nvme_gb > 0
+    spec: dict[str, Any] = {
+        "amiFamily": _AMI_FAMILIES[image.family],
+        # A release by name: `latest` would replace every node whenever AWS publishes an image.
+        "amiSelectorTerms": [
+            {"id": pool.image.ami} if pool.image.ami is not None else {"alias": f"{image.family}@{image.release}"}
+        ],
+        "associatePublicIPAddress": False,
+        "blockDeviceMappings": [_block_device(one) for one in block_devices(pool, image, on_nvme)],
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpProtocolIPv6": "disabled",
+            "httpPutResponseHopLimit": METADATA_HOP_LIMIT,
+            "httpTokens": "required",
+        },
+        "tags": {names.POOL_LABEL: pool.name, names.WORKLOAD_LABEL: pool.workload},
+    }
+    if on_nvme:
+        spec["instanceStorePolicy"] = "RAID0"
+    # Karpenter has a field for local disks, and none for the Topology Manager: that is told in user data.
+    told = user_data(pool.model_copy(update={"local_nvme": False}), machine, software, kubelet)
+    if told is not None:
+        spec["userData"] = write_user_data(told)
+    if efa:
+        layout = interfaces(machine, catalog.aws_family(machine), "ena-and-efa")
+        spec["networkInterfaces"] = [_network_interface(one) for one in layout]
+    reservation = purchase(pool.capacity).reservation
+    if reservation is not None:
+        spec["capacityReservationSelectorTerms"] = [{"id": reservation}]
+    return spec
+
+
+def _block_device(device: BlockDevice) -> dict[str, Any]:
+    ebs = {
+        "volumeSize": f"{device.size_gib}Gi",
+        "volumeType": device.volume_type,
+        "iops": device.iops,
+        "throughput": device.throughput_mibps,
+        "encrypted": True,
+        "kmsKeyID": device.kms_key,
+        "deleteOnTermination": True,
+    }
+    return {
+        "deviceName": device.device_name,
+        "ebs": {key: value for key, value in ebs.items() if value is not None},
+    }
+
+
+def _network_interface(interface: NetworkInterface) -> dict[str, Any]:
+    return {
+        "networkCardIndex": interface.network_card_index,
+        "deviceIndex": interface.device_index,
+        "interfaceType": interface.interface_type,
+    }
+
+
+def _node_pool(
+    pool: Pool, machine: MachineType, settings: Karpenter, labels: Mapping[str, str], taints: tuple[Taint, ...]
+) -> dict[str, Any]:
+    disruption = DISRUPTION[pool.workload]
+    spec: dict[str, Any] = {
+        "template": {
+            "metadata": {"labels": dict(labels)},
+            # No startup taints: nobody here takes them away, and Karpenter waits by itself until the GPUs and EFA
+            # interfaces that the pods ask for are advertised.
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
+                "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints],
+                "requirements": _requirements(pool, machine, settings),
+                "expireAfter": settings.expire_after or disruption.expire_after,
+                "terminationGracePeriod": disruption.termination_grace,
+            },
+        },
+        "disruption": {
+            "consolidationPolicy": disruption.policy,
+            "consolidateAfter": settings.consolidate_after or disruption.consolidate_after,
+            "budgets": [dict(budget) for budget in disruption.budgets],
+        },
+        "limits": _limits(pool, machine, settings),
+    }
+    if purchase(pool.capacity).reservation is not None:
+        # Pods that fit several pools take what is paid for already.
+        spec["weight"] = _PREPAID_WEIGHT
+    return spec
+
+
+def _requirements(pool: Pool, machine: MachineType, settings: Karpenter) -> list[dict[str, Any]]:
+    wanted: dict[str, list[str]] = {
+        "node.kubernetes.io/instance-type": [machine.name, *settings.alternatives],
+        "karpenter.sh/capacity-type": [_capacity_type(pool)],
+        "kubernetes.io/arch": [machine.arch],
+        "kubernetes.io/os": ["linux"],
+    }
+    if zones_of(pool):
+        wanted["topology.kubernetes.io/zone"] = list(zones_of(pool))
+    return [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()]
+
+
+def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
+    """Reserved alone: Karpenter would silently go on with on-demand nodes when a reservation is used up."""
+    bought = purchase(pool.capacity)
+    if bought.reservation is not None:
+        return "reserved"
+    return "spot" if bought.capacity_type == "SPOT" else "on-demand"
+
+
+def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
+    """Return what all nodes together may have: of a node that runs, Karpenter counts the shares it advertises."""
+    shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
+    most = {
+        "nodes": str(pool.count.highest),
+        names.GPU_RESOURCE: str(pool.count.highest * machine.gpu_count * shares),
+    }
+    return {**most, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
+
+
+def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any], decisions: list[Decision]) -> None:
+    subject, disruption = f"pool {pool.name}", DISRUPTION[pool.workload]
+    after = settings.consolidate_after or disruption.consolidate_after
+    (term,) = node_class["amiSelectorTerms"]
+    decisions += [
+        Decision(
+            subject=subject,
+            what="disruption",
+            chosen=f"{disruption.policy} after {after}, age {settings.expire_after or disruption.expire_after}",
+            why=disruption.why,
+        ),
+        Decision(
+            subject=subject,
+            what="node image",
+            chosen=next(iter(term.values())),
+            why="pinned: with `latest` Karpenter replaces every node when AWS publishes an image",
+        ),
+        Decision(
+            subject=subject,
+            what="nodes",
+            chosen=f"0 to {pool.count.highest}",
+            why="made for pods that wait; broken ones are replaced by hand, since Karpenter's repair is alpha",
+        ),
+    ]
+    if "networkInterfaces" in node_class:
+        decisions.append(
+            Decision(
+                subject=subject,
+                what="EFA in pods",
+                chosen="vpc.amazonaws.com/efa, no hugepages-2Mi, FI_EFA_USE_HUGE_PAGE=0",
+                why="Karpenter knows no huge pages, and makes no node for a pod that waits for them",
+            )
+        )
+    if isinstance(pool.sharing, TimeSlicing | Mps):
+        decisions.append(
+            Decision(
+                subject=subject,
+                what="shares",
+                chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
+                why="Karpenter plans with a GPU for each share, and finds out later that a node holds more",
+            )
+        )

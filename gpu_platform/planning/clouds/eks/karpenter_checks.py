@@ -1,0 +1,195 @@
+"""What Karpenter cannot do for a GPU pool, said before anything waits for nodes that never come.
+
+Sources: Karpenter 1.14 docs and source (NodePools, EC2NodeClass, capacity reservations, Bottlerocket settings);
+kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, resources that it does not know);
+NVIDIA/gpu-operator#2670 (pods that take a GPU before MIG cuts it); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.models import AwsFamily
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.eks.capacity import reserved
+from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
+from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, wants_efa
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.nodes import Karpenter
+from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, TimeSlicing
+
+_MANAGED = "write provisioner: managed"
+_LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
+
+
+def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record what is wrong with a pool because Karpenter makes its nodes; `check_eks_pool` has judged the rest."""
+    _check_count(pool, problems.at("count"))
+    _check_sharing(pool, problems.at("sharing"))
+    _check_primary_interface(pool, machine, catalog.aws_family(machine), problems.at("network"))
+    _check_memory_manager(pool, problems.at("topology").at("memory"))
+    _check_not_per_pool(pool, problems)
+    _check_labels(pool, problems.at("labels"))
+    if pool.karpenter is not None:
+        _check_alternatives(pool, pool.karpenter, machine, catalog, problems.at("karpenter").at("alternatives"))
+        _check_limits(pool.karpenter, machine, problems.at("karpenter").at("limits"))
+
+
+def _check_count(pool: Pool, here: Problems) -> None:
+    count = pool.count
+    if count.min > 0:
+        here.at("min").add(
+            str(count.min),
+            "0: Karpenter keeps no nodes that no pod needs (static capacity is alpha, and takes no limit on GPUs)",
+            f"write min: 0, or {_MANAGED}",
+        )
+    if count.desired > 0:
+        here.at("desired").add(
+            str(count.desired),
+            "0: with Karpenter nodes come with the pods that need them, and go with them",
+            f"write desired: 0, max: {count.highest}",
+        )
+    if count.highest == 0:
+        here.at("max").add(
+            "0", "at least 1: the most nodes that Karpenter may make", "write how many there may be"
+        )
+
+
+def _check_sharing(pool: Pool, here: Problems) -> None:
+    match pool.sharing:
+        case TimeSlicing() | Mps() if pool.sharing.rename:
+            here.at("rename").add(
+                "true: nvidia.com/gpu.shared",
+                "false, with Karpenter: it knows nvidia.com/gpu alone, and makes no node for a pod that asks for "
+                "a resource which it does not know",
+                f"write rename: false (Karpenter then plans with a whole GPU for each share), or {_MANAGED}",
+            )
+        case Mig():
+            here.at("mode").add(
+                "'mig' with Karpenter",
+                "none, or time-slicing and mps with rename: false: Karpenter knows no nvidia.com/mig-* resources, "
+                "and under strategy single the pods that wait take whole GPUs before the MIG manager cuts them",
+                _MANAGED,
+            )
+        case Dra():
+            here.at("mode").add(
+                "'dra' with Karpenter",
+                "none, or time-slicing and mps with rename: false: Karpenter leaves resource claims aside",
+                _MANAGED,
+            )
+        case _:
+            pass
+
+
+def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily, here: Problems) -> None:
+    if not wants_efa(pool, machine) or layout_of(pool, family) == "ena-and-efa":
+        return
+    plain = "the primary interface of an EC2NodeClass is plain"
+    if takes_plain_primary(family):
+        here.at("layout").add(
+            "'efa-primary' with Karpenter", f"ena-and-efa: {plain}", f"remove layout, or {_MANAGED}"
+        )
+    else:
+        here.at("rdma").add(
+            f"EFA on {machine.name}, whose card 0 takes it on the primary interface alone",
+            f"no EFA there with Karpenter: {plain}",
+            f"write rdma: false, or {_MANAGED}",
+        )
+
+
+def _check_memory_manager(pool: Pool, here: Problems) -> None:
+    static = pool.topology is not None and pool.topology.memory == "static"
+    if static and (pool.image.family or DEFAULT_FAMILY) == "bottlerocket":
+        here.add(
+            "'static' on Bottlerocket with Karpenter",
+            "none: Karpenter drops memory-manager-reserved-memory, and the kubelet does not start without",
+            "write memory: none, or image: {family: al2023}",
+        )
+
+
+def _check_not_per_pool(pool: Pool, problems: Problems) -> None:
+    if pool.repair:
+        problems.at("repair").add(
+            "true with Karpenter",
+            "false: repair is an alpha feature of the whole controller, which kills nodes without draining them "
+            "and does nothing where more than a fifth of a pool is broken",
+            f"remove repair, or {_MANAGED}",
+        )
+    if "upgrade" in pool.model_fields_set:
+        problems.at("upgrade").add(
+            "upgrade with Karpenter",
+            "nothing: Karpenter replaces nodes by the disruption budget that follows from the workload",
+            "remove upgrade",
+        )
+
+
+def _check_labels(pool: Pool, here: Problems) -> None:
+    for key in pool.labels:
+        domain, slash, _ = key.partition("/")
+        if slash and domain.endswith(_LABEL_DOMAINS):
+            here.at(key).add(
+                f"{key!r}",
+                "a label of your own: Karpenter sets those of " + ", ".join(_LABEL_DOMAINS),
+                "remove it",
+            )
+
+
+def _check_alternatives(
+    pool: Pool, karpenter: Karpenter, machine: MachineType, catalog: Catalog, here: Problems
+) -> None:
+    if karpenter.alternatives and reserved(pool.capacity):
+        here.add(
+            f"{', '.join(karpenter.alternatives)} beside a reservation",
+            f"no alternatives: what is reserved is {machine.name}",
+            "remove alternatives",
+        )
+    taken = {machine.name}
+    for index, name in enumerate(karpenter.alternatives):
+        place = here.at(f"[{index}]")
+        other = catalog.machine_types.get(name)
+        if name in taken:
+            place.add(f"{name!r} again", "each machine type once; the pool's own is always there", "remove it")
+        elif other is None or other.provider != "aws":
+            known = [one.name for one in catalog.machine_types.values() if one.provider == "aws"]
+            place.add(
+                f"{name!r}",
+                f"one of the {len(known)} machine types of AWS in the catalogue",
+                did_you_mean(name, known) or "remove it",
+            )
+        else:
+            for found, allowed in _differences(pool, machine, other):
+                place.add(
+                    f"{name!r} with {found}", allowed, "take a machine type that will do as well, or remove it"
+                )
+        taken.add(name)
+
+
+def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[tuple[str, str]]:
+    """Return what pods would notice: what was found, what is allowed."""
+    differences: list[tuple[str, str]] = []
+    if other.gpu != machine.gpu:
+        differences.append((f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"))
+    if other.gpu_count != machine.gpu_count:
+        differences.append((f"{other.gpu_count} GPUs", f"{machine.gpu_count}, as many as {machine.name}"))
+    if other.arch != machine.arch:
+        differences.append((other.arch, f"{machine.arch}, as {machine.name}"))
+    if wants_efa(pool, machine) and other.rdma_interfaces != machine.rdma_interfaces:
+        differences.append(
+            (
+                f"{other.rdma_interfaces} EFA interfaces",
+                f"{machine.rdma_interfaces}, as many as {machine.name}: one EC2NodeClass names them for all nodes",
+            )
+        )
+    return differences
+
+
+def _check_limits(karpenter: Karpenter, machine: MachineType, here: Problems) -> None:
+    one_node = {"cpu": machine.vcpu, "memory": machine.memory_mib * 1024 * 1024}
+    shown = {"cpu": str(machine.vcpu), "memory": f"{machine.memory_mib}Mi"}
+    for resource, limit in (karpenter.limits or {}).items():
+        if parse_quantity(limit) < one_node[resource]:
+            here.at(resource).add(
+                limit,
+                f"at least {shown[resource]}: what one {machine.name} has, so that there can be one",
+                "raise it, or leave it out: the number of nodes is limited by count.max",
+            )

@@ -1,0 +1,29 @@
+"""Labels and taints of EKS nodes, in the words of the EKS API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpu_platform import names
+from gpu_platform.planning.clouds.eks.plan import EksTaint
+from gpu_platform.planning.pools.section import Taint
+
+EFA_PRESENT_LABEL = "vpc.amazonaws.com/efa.present"
+_EFFECTS: Mapping[str, str] = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
+
+
+def eks_labels(labels: Mapping[str, str], efa: bool) -> Mapping[str, str]:
+    """Return a pool's labels with those by which the EFA device plugin and GPU software find their nodes."""
+    present = {names.GPU_PRESENT_LABEL: "true"}
+    if efa:
+        present[EFA_PRESENT_LABEL] = "true"
+    return {**labels, **present}
+
+
+def eks_taints(taints: tuple[Taint, ...]) -> tuple[EksTaint, ...]:
+    """Return taints as the EKS API spells them."""
+    return tuple(EksTaint(key=one.key, value=one.value, effect=_EFFECTS[one.effect]) for one in taints)

@@ -1,0 +1,104 @@
+"""Network interfaces of EKS nodes, and who reaches their instance metadata.
+
+Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
+"Elastic Fabric Adapter"; aws/aws-parallelcluster#7143 (p6-b300); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.models import AwsFamily, MachineType
+from gpu_platform.planning.clouds.eks.plan import NetworkInterface
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import Pool
+
+Layout = Literal["ena-and-efa", "efa-primary"]
+
+METADATA_HOP_LIMIT = 1
+"""Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
+and what reads IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) has the host's network."""
+
+
+def wants_efa(pool: Pool, machine: MachineType) -> bool:
+    """Return whether a pool's nodes get EFA interfaces."""
+    if pool.network.rdma is not None:
+        return pool.network.rdma
+    return pool.workload == "training" and machine.rdma_interfaces > 0
+
+
+def takes_plain_primary(family: AwsFamily) -> bool:
+    """Return whether every EFA interface of the family has a place beside a plain primary interface."""
+    return family.efa_only and (family.efa_only_beside_primary or family.first_efa_card > 0)
+
+
+def layout_of(pool: Pool, family: AwsFamily) -> Layout:
+    """Return how the interfaces of a pool with EFA are laid out."""
+    if pool.network.layout is not None:
+        return pool.network.layout
+    return "ena-and-efa" if takes_plain_primary(family) else "efa-primary"
+
+
+def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple[NetworkInterface, ...]:
+    """Return the interfaces of a node with EFA on every network card that carries it.
+
+    Only the primary interface takes IP addresses: plain `efa` interfaces on other cards would take more, and can
+    keep AL2023 nodes from joining.
+    """
+    first = family.first_efa_card
+    primary_is_efa = layout == "efa-primary" and first == 0
+    found = [_interface(0, 0, "efa" if primary_is_efa else "interface")]
+    for card in range(first, first + machine.rdma_interfaces):
+        if card > 0:
+            found.append(_interface(card, family.secondary_device_index, "efa-only" if family.efa_only else "efa"))
+        elif not primary_is_efa:
+            found.append(_interface(0, 1, "efa-only"))
+    return tuple(found)
+
+
+def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-only"]) -> NetworkInterface:
+    return NetworkInterface(network_card_index=card, device_index=device, interface_type=kind)
+
+
+def check_network(
+    pool: Pool, machine: MachineType, family: AwsFamily, catalog: Catalog, problems: Problems
+) -> None:
+    """Record interfaces that the machine type has not, or a layout that does not fit its network cards."""
+    here, network = problems.at("network"), pool.network
+    if network.via is not None:
+        here.at("via").add(f"{network.via!r} on EKS", "no via on EKS: it is GKE's", "remove via")
+    if network.rdma and machine.rdma_interfaces == 0:
+        larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
+        here.at("rdma").add(
+            f"true on {machine.name}, which has no EFA",
+            "true only on types with EFA" + (f": {', '.join(larger)}" if larger else f"; {family.name} has none"),
+            f"take {larger[0]}, or remove rdma" if larger else "remove rdma, or take another machine type",
+        )
+        return
+    if network.layout is None:
+        return
+    layout = here.at("layout")
+    if not wants_efa(pool, machine):
+        layout.add(
+            f"{network.layout!r} without EFA interfaces",
+            "a layout only with EFA: it says where its interfaces are",
+            "remove layout, or write rdma: true on a type with EFA",
+        )
+    elif network.layout == "efa-primary" and family.first_efa_card > 0:
+        layout.add(
+            f"'efa-primary' on {machine.name}",
+            f"ena-and-efa: network card 0 of {family.name} carries no EFA ({family.source})",
+            "remove layout",
+        )
+    elif network.layout == "ena-and-efa" and not takes_plain_primary(family):
+        layout.add(
+            f"'ena-and-efa' on {machine.name}",
+            f"efa-primary: card 0 of {family.name} takes no EFA interface beside a plain one ({family.source})",
+            "remove layout",
+        )
+
+
+def _of_family(machine: MachineType, catalog: Catalog) -> list[MachineType]:
+    family = machine.name.partition(".")[0]
+    return [one for one in catalog.machine_types.values() if one.name.partition(".")[0] == family]

@@ -1,0 +1,151 @@
+"""Where EKS nodes stand: zones and cluster placement groups.
+
+Sources: EC2 user guide, placement groups, Capacity Blocks and Capacity Reservations in placement groups;
+eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (an own group in front of a reservation); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog.models import AwsFamily, MachineType
+from gpu_platform.planning.clouds.eks.capacity import check_region
+from gpu_platform.planning.clouds.eks.network import wants_efa
+from gpu_platform.planning.clouds.eks.plan import PlacementGroup
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
+
+
+def zones_of(pool: Pool) -> tuple[str, ...]:
+    """Return the zones of a pool; empty: all of the cluster's. Reserved capacity has the zone it was made in."""
+    if isinstance(pool.capacity, Reservation | CapacityBlock):
+        return (pool.capacity.zone,)
+    return tuple(pool.zones or ())
+
+
+def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
+    """Return the cluster placement group of a pool, or None.
+
+    With a reservation it is the reservation's or none: nodes in another group do not get what is reserved.
+    """
+    if isinstance(pool.capacity, Reservation):
+        group = pool.capacity.placement_group
+        return PlacementGroup(name=group, create=False) if group is not None else None
+    if pool.placement is None:
+        wanted = placed_by_default(pool, machine)
+        return PlacementGroup(name=own_group(pool, cluster), create=True) if wanted else None
+    if pool.placement.type != "cluster":
+        return None
+    if pool.placement.group is not None:
+        return PlacementGroup(name=pool.placement.group, create=False)
+    return PlacementGroup(name=own_group(pool, cluster), create=True)
+
+
+def placed_by_default(pool: Pool, machine: MachineType) -> bool:
+    """Return whether a pool that says nothing gets a placement group: only where messages cross nodes by EFA.
+
+    Not on spot: EC2 would look for spare capacity on one rack network only. Not on a capacity block: its
+    instances stand together by themselves.
+    """
+    return (
+        pool.workload == "training"
+        and pool.count.highest > 1
+        and wants_efa(pool, machine)
+        and isinstance(pool.capacity, OnDemand)
+    )
+
+
+def own_group(pool: Pool, cluster: EksCluster) -> str:
+    """Return the name of the group that the program makes; it is unique in the account's region."""
+    return f"{cluster.name}-{pool.name}"
+
+
+def check_placement(
+    pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
+) -> None:
+    """Record a placement that EC2 refuses, or that keeps nodes from the capacity they are to have."""
+    placement = pool.placement
+    if placement is None:
+        return
+    here = problems.at("placement")
+    if placement.type == "compact":
+        here.at("type").add("'compact' on EKS", "none or cluster: compact is GKE's", "write type: cluster")
+    if placement.type == "none" and placement.group is not None:
+        here.at("group").add(
+            f"{placement.group!r} with type none",
+            "a group only with type cluster",
+            "write type: cluster, or remove group",
+        )
+    made_in = pool.capacity.placement_group if isinstance(pool.capacity, Reservation) else None
+    if placement.type == "none" and made_in is not None:
+        here.at("type").add(
+            f"'none' with a reservation made in {made_in!r}",
+            "no placement: only instances in the reservation's own group get what it holds",
+            "remove placement",
+        )
+    if placement.type != "cluster":
+        return
+    if not family.cluster_placement:
+        here.at("type").add(
+            f"'cluster' on {machine.name}",
+            f"none: {family.name} takes no cluster placement groups ({family.source})",
+            "write type: none",
+        )
+    if isinstance(pool.capacity, CapacityBlock):
+        here.at("type").add(
+            "'cluster' with a capacity block",
+            "none: the instances of a block stand close together in one UltraCluster by themselves",
+            "remove placement",
+        )
+    if isinstance(pool.capacity, Reservation):
+        _check_with_reservation(placement.group, pool.capacity, here)
+
+
+def _check_with_reservation(group: str | None, capacity: Reservation, here: Problems) -> None:
+    if group is not None and group != capacity.placement_group:
+        made_in = "none" if capacity.placement_group is None else repr(capacity.placement_group)
+        here.at("group").add(
+            f"{group!r} with a reservation whose placement_group is {made_in}",
+            "the group that the reservation was made in: instances in another one do not get what is reserved",
+            "write the reservation's own group in capacity.placement_group, and remove placement",
+        )
+    elif capacity.placement_group is None:
+        here.at("type").add(
+            "'cluster' with a reservation that names no group",
+            "no group, or the reservation's own: an own group in front of one cut 16 reserved nodes to 11 "
+            "(eksctl-io/eksctl#7949)",
+            "remove placement; name the group that the reservation was made in, if any, in "
+            "capacity.placement_group",
+        )
+
+
+def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
+    """Record zones of another region, zones beside those of reserved capacity, and several where one is needed."""
+    here, capacity = problems.at("zones"), pool.capacity
+    for index, zone in enumerate(pool.zones or ()):
+        check_region(zone, cluster, here.at(f"[{index}]"))
+        if zone in (pool.zones or ())[:index]:
+            here.at(f"[{index}]").add(f"{zone!r} again", "each zone once", "remove it")
+    if isinstance(capacity, Reservation | CapacityBlock):
+        if pool.zones is not None and set(pool.zones) != {capacity.zone}:
+            here.add(
+                ", ".join(pool.zones),
+                f"{capacity.zone} alone: the zone of the {capacity.type} that the nodes come from",
+                "remove zones: the capacity says it",
+            )
+        return
+    if len(set(pool.zones or ())) == 1:
+        return
+    found = ", ".join(pool.zones) if pool.zones else "nothing, so every zone of the cluster"
+    if placement_group(pool, machine, cluster) is not None:
+        here.add(
+            found,
+            "exactly one zone: a cluster placement group lies in one"
+            + ("" if pool.placement else f" (a training pool of {pool.count.highest} nodes with EFA gets one)"),
+            f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
+        )
+    elif wants_efa(pool, machine) and pool.count.highest > 1:
+        here.add(
+            found,
+            "exactly one zone: EFA traffic does not cross zones",
+            f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
+        )

@@ -1,0 +1,158 @@
+"""EKS node pools: what follows from a machine type, a capacity type and a workload."""
+
+from __future__ import annotations
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
+from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
+from gpu_platform.planning.clouds.eks.images import check_image, image_of
+from gpu_platform.planning.clouds.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
+from gpu_platform.planning.clouds.eks.labels import eks_labels, eks_taints
+from gpu_platform.planning.clouds.eks.network import (
+    METADATA_HOP_LIMIT,
+    check_network,
+    interfaces,
+    layout_of,
+    wants_efa,
+)
+from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.reasons import reasons
+from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.requirements import NodeRequirements
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import CapacityBlock, Pool
+
+_LABEL_DOMAIN = "amazonaws.com"
+OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS takes beside an image of the launch template
+_MAX_TAINTS = 50  # of a node group, by the EKS API
+
+
+def check_eks_pool(
+    pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record every combination that EKS refuses, or that would waste what the pool pays for."""
+    family = catalog.aws_family(machine)
+    check_capacity(pool, machine, family, cluster, problems)
+    check_network(pool, machine, family, catalog, problems)
+    check_placement(pool, machine, family, cluster, problems)
+    check_zones(pool, machine, cluster, problems)
+    check_image(pool, problems)
+    check_disk(pool, cluster, problems)
+    _check_kubelet(pool, problems)
+    _check_labels(pool, problems)
+    if pool.provisioner == "karpenter":
+        check_karpenter_pool(pool, machine, catalog, problems)
+    else:
+        _check_node_group(pool, problems)
+
+
+def _check_node_group(pool: Pool, problems: Problems) -> None:
+    if pool.karpenter is not None:
+        problems.at("karpenter").add(
+            "karpenter with provisioner managed",
+            "karpenter only with provisioner karpenter: a node group has a size of its own",
+            "write provisioner: karpenter, or remove karpenter",
+        )
+    if pool.count.highest == 0:
+        problems.at("count").at("max").add(
+            "0", "1 or more: a node group of EKS has room for one node at least", "write max: 1, or drop the pool"
+        )
+    if len(pool.taints) >= _MAX_TAINTS:
+        problems.at("taints").add(
+            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "one taint per pool does"
+        )
+    _check_upgrade(pool, problems)
+
+
+def _check_upgrade(pool: Pool, problems: Problems) -> None:
+    here, upgrade = problems.at("upgrade"), pool.upgrade
+    if upgrade.strategy != "surge":
+        here.at("strategy").add(f"{upgrade.strategy!r} on EKS", "surge: blue-green is GKE's", "remove strategy")
+    if upgrade.max_surge is not None:
+        here.at("max_surge").add(
+            str(upgrade.max_surge),
+            "no max_surge: EKS takes as many extra nodes as may be away at once, and none for reserved capacity",
+            "write max_unavailable instead",
+        )
+    if upgrade.max_unavailable == 0:
+        here.at("max_unavailable").add(
+            "0", "1 or more: EKS replaces that many nodes at a time", "write max_unavailable: 1"
+        )
+
+
+def _check_kubelet(pool: Pool, problems: Problems) -> None:
+    topology = pool.topology
+    if topology is not None and topology.memory == "static" and topology.policy == "none":
+        problems.at("topology").at("memory").add(
+            "'static' with policy none",
+            "static only with a topology policy: without one memory is pinned beside CPUs and GPUs, not with them",
+            "write policy: restricted, or memory: none",
+        )
+
+
+def _check_labels(pool: Pool, problems: Problems) -> None:
+    for key in pool.labels:
+        if "/" in key and key.split("/")[0].endswith(_LABEL_DOMAIN):
+            problems.at("labels").at(key).add(
+                f"{key!r}", f"a label of your own: AWS sets those of {_LABEL_DOMAIN}", "remove it"
+            )
+
+
+def plan_eks_pool(
+    pool: Pool,
+    machine: MachineType,
+    cluster: EksCluster,
+    needs: NodeRequirements,
+    catalog: Catalog,
+    decisions: list[Decision],
+) -> EksPoolPlan | KarpenterPoolPlan:
+    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+    if pool.provisioner == "karpenter":
+        return plan_karpenter_pool(pool, machine, cluster, needs, catalog, decisions)
+    family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
+    efa = wants_efa(pool, machine)
+    labels = eks_labels(needs.labels, efa)
+    told = user_data(pool, machine, needs.software, needs.kubelet)
+    own_image = pool.image.ami is not None
+    plan = EksPoolPlan(
+        # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
+        node_group=pool.name,
+        instance_type=machine.name,
+        ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
+        ami=pool.image.ami,
+        capacity_type=bought.capacity_type,
+        market_type=bought.market_type,
+        capacity_reservation=bought.reservation,
+        interfaces=interfaces(machine, family, layout_of(pool, family)) if efa else (),
+        efa=efa,
+        placement_group=placement_group(pool, machine, cluster),
+        zones=zones_of(pool),
+        block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
+        user_data=with_own_image(told, pool, labels, needs.taints) if own_image else told,
+        metadata_hop_limit=METADATA_HOP_LIMIT,
+        labels=labels,
+        taints=eks_taints(needs.taints),
+        min_size=pool.count.min,
+        desired_size=pool.count.desired,
+        max_size=pool.count.highest,
+        max_unavailable=pool.upgrade.max_unavailable or 1,
+        update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
+        node_repair=repaired(pool),
+        tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
+        delete_before_replace=reserved(pool.capacity),
+        protect=cluster.production,
+    )
+    decisions += reasons(pool, machine, plan)
+    return plan
+
+
+def repaired(pool: Pool) -> bool:
+    """Return whether EKS replaces nodes that it finds broken.
+
+    A capacity block has no spare: a replacement would wait for the very host that was given up.
+    """
+    return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair

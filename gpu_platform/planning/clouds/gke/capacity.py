@@ -1,0 +1,205 @@
+"""How a GKE pool's nodes are paid for, where they are, and how many.
+
+Sources: GKE docs on reservations, spot and flex-start; preconditions of cluster-toolkit 1.95 (gke-node-pool);
+terraform-provider-google, resource_container_node_pool; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import FlexStart, Pool, Reservation
+
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+MAX_FLEX_START_SECONDS = 7 * 24 * 3600
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How many nodes. GKE counts a pool's nodes by location, and the limits of its autoscaler over all of them."""
+
+    autoscaled: bool
+    per_location: int | None
+    min: int
+    max: int
+
+
+def region_of(location: str) -> str:
+    """Return the region of a region or zone: us-central1 of us-central1-a."""
+    return location[:-2] if is_zone(location) else location
+
+
+def is_zone(location: str) -> bool:
+    """Return whether a location is a zone."""
+    return re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", location) is not None
+
+
+def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
+    """Return the zones of a pool; empty where only the cluster knows them."""
+    if isinstance(pool.capacity, Reservation):
+        return (pool.capacity.zone,)
+    if pool.zones is not None:
+        return pool.zones
+    return (cluster.location,) if is_zone(cluster.location) else ()
+
+
+def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
+    """Return how many nodes a pool without problems has; a count that says only `desired` is kept as it is."""
+    count = pool.count
+    if isinstance(pool.capacity, FlexStart):
+        return Sizes(autoscaled=True, per_location=None, min=0, max=count.highest)
+    said = bool({"min", "max"} & count.model_fields_set)
+    return Sizes(
+        autoscaled=said and count.min < count.highest,
+        per_location=count.desired // max(len(locations(pool, cluster)), 1),
+        min=count.min,
+        max=count.highest,
+    )
+
+
+def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
+    """Return what the pool takes from reservations: its own, or none. Never any: others may count on theirs."""
+    capacity = pool.capacity
+    if not isinstance(capacity, Reservation):
+        return ReservationAffinity(type="NO_RESERVATION")
+    value = f"projects/{capacity.project or cluster.project}/reservations/{capacity.reservation}"
+    if capacity.block is not None:
+        value += f"/reservationBlocks/{capacity.block}"
+    return ReservationAffinity(type="SPECIFIC_RESERVATION", key=RESERVATION_KEY, values=(value,))
+
+
+def location_policy(pool: Pool) -> Literal["ANY", "BALANCED"]:
+    """Return how the autoscaler spreads nodes: where capacity is scarce or paid for, wherever there is some."""
+    return "BALANCED" if pool.capacity.type == "on-demand" else "ANY"
+
+
+def run_seconds(capacity: FlexStart) -> int:
+    """Return how long a flex-start node may live, in seconds."""
+    if capacity.max_run_duration is None:
+        return MAX_FLEX_START_SECONDS
+    return parse_duration(capacity.max_run_duration)
+
+
+def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
+    """Record capacity, zones and counts that GKE cannot have."""
+    here = problems.at("capacity")
+    match pool.capacity:
+        case Reservation() as capacity:
+            _check_reservation(capacity, pool, cluster, here)
+        case FlexStart() as capacity:
+            _check_flex_start(capacity, pool, problems)
+        case capacity if capacity.type == "capacity-block":
+            here.at("type").add(
+                "'capacity-block' on provider gke",
+                "on-demand, spot, reservation or flex-start: capacity blocks are EC2's",
+                "write type: reservation with the name of a Compute Engine reservation",
+            )
+        case _:
+            pass
+    _check_zones(pool, cluster, problems)
+    if pool.capacity.type in ("on-demand", "spot", "reservation"):
+        _check_count(pool, cluster, problems.at("count"))
+
+
+def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, here: Problems) -> None:
+    if not _NAME.fullmatch(capacity.reservation):
+        here.at("reservation").add(
+            f"{capacity.reservation!r}",
+            "the bare name of a Compute Engine reservation: a-z, 0-9 and -, beginning with a letter",
+            "write its project into project, and its block into block",
+        )
+    if capacity.block is not None and not _NAME.fullmatch(capacity.block):
+        here.at("block").add(
+            f"{capacity.block!r}",
+            "the bare name of a block of the reservation: a-z, 0-9 and -",
+            "see gcloud compute reservations blocks list",
+        )
+    if capacity.project is not None and not _PROJECT.fullmatch(capacity.project):
+        here.at("project").add(
+            f"{capacity.project!r}",
+            "the id of the project that owns the reservation: 6 to 30 of a-z, 0-9 and -",
+            "see gcloud projects list",
+        )
+    if capacity.placement_group is not None:
+        here.at("placement_group").add(
+            "a placement group on provider gke",
+            "nothing: EC2 has placement groups; a reservation made with a compact policy is met by placement",
+            "write placement: {type: compact, group: <the reservation's resource policy>}",
+        )
+    _check_in_region(capacity.zone, cluster, here.at("zone"))
+    if pool.zones is not None and pool.zones != (capacity.zone,):
+        here_zones = Problems(here.path.removesuffix(".capacity"), here.found).at("zones")
+        here_zones.add(
+            ", ".join(pool.zones),
+            f"{capacity.zone} alone: a reservation is in one zone",
+            "remove zones",
+        )
+
+
+def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> None:
+    count = problems.at("count")
+    if run_seconds(capacity) > MAX_FLEX_START_SECONDS:
+        problems.at("capacity").at("max_run_duration").add(
+            f"{capacity.max_run_duration}", "at most 7 days, which is 168h", "write 168h, or leave it out"
+        )
+    if pool.count.desired > 0:
+        count.at("desired").add(
+            f"{pool.count.desired} with flex-start",
+            "0: nodes come when pods ask for them and there is capacity, so no number can be kept",
+            f"write count: {{desired: 0, max: {pool.count.highest}}}",
+        )
+    elif pool.count.highest == 0:
+        count.at("max").add(
+            "no node at most with flex-start", "max of 1 or more: how far it may grow", "write max: 8"
+        )
+    if pool.repair:
+        problems.at("repair").add(
+            "true with flex-start",
+            "false: GKE takes no auto-repair for nodes that it gives for a time",
+            "remove repair",
+        )
+
+
+def _check_zones(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
+    for index, zone in enumerate(pool.zones or ()):
+        here = problems.at("zones").at(f"[{index}]")
+        _check_in_region(zone, cluster, here)
+        if zone in (pool.zones or ())[:index]:
+            here.add(f"{zone} again", "each zone once", "remove it")
+
+
+def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
+    region = region_of(cluster.location)
+    if region_of(zone) != region:
+        here.add(
+            f"{zone!r}",
+            f"a zone of {region}, the cluster's region",
+            f"write {region}-a or another of its zones, or move the cluster",
+        )
+
+
+def _check_count(pool: Pool, cluster: GkeCluster, here: Problems) -> None:
+    """GKE makes the same number of nodes in each location; a number that it cannot make is no promise to keep."""
+    desired, zones = pool.count.desired, locations(pool, cluster)
+    if desired == 0:
+        return
+    if not zones:
+        here.at("desired").add(
+            f"{desired} nodes over zones that are not said",
+            "a number only with zones: GKE makes as many nodes in each, and not every zone has every GPU",
+            f"write zones: [{cluster.location}-a], or another zone that has {pool.machine_type}",
+        )
+    elif desired % len(set(zones)) != 0:
+        here.at("desired").add(
+            f"{desired} nodes over {len(zones)} zones",
+            f"a multiple of {len(zones)}: GKE makes the same number of nodes in each zone",
+            f"write desired: {desired + len(zones) - desired % len(zones)}, or other zones",
+        )

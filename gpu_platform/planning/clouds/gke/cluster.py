@@ -1,0 +1,196 @@
+"""The GKE cluster that the pools of a stack stand in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.capacity import region_of
+from gpu_platform.planning.clouds.gke.create import check_create, plan_create
+from gpu_platform.planning.clouds.gke.gpu_networks import (
+    check_gpu_networks,
+    gpu_network_ranges,
+    plan_gpu_networks,
+)
+from gpu_platform.planning.clouds.gke.installers import plan_installers
+from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.versions import highest, minor
+from gpu_platform.planning.config_maps import content_hash
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import Pool
+
+MAX_NAME = 40
+MAX_ACCOUNT = 30
+MAX_NETWORK = 48  # a VPC's name has at most 63, and the longest that is made of it ends in -gpu-0-internal
+# What a node needs of Google Cloud: its own logs and metrics, and images. Workloads have identities of their own.
+NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
+FLEX_START = "flex-start"
+
+
+def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
+    """Record what is wrong with a cluster for its pools; `problems` stands at `cluster`."""
+    known = [
+        (pool, machine)
+        for pool in pools
+        if (machine := catalog.machine_types.get(pool.machine_type)) is not None and machine.provider == "gcp"
+    ]
+    _check_name(cluster, problems.at("name"))
+    _check_location(cluster, problems.at("location"))
+    _check_version(cluster, known, catalog, problems.at("kubernetes"))
+    check_gpu_networks(cluster, known, catalog, problems)
+    if cluster.create is not None:
+        here = problems.at("create")
+        ranges = gpu_network_ranges(known, catalog)
+        check_create(cluster.create, ranges, sum(pool.count.highest for pool in pools), here)
+
+
+def _check_name(cluster: GkeCluster, problems: Problems) -> None:
+    if len(cluster.name) > MAX_NAME or not cluster.name[0].isalpha():
+        problems.add(
+            f"{cluster.name!r}", f"at most {MAX_NAME} characters, beginning with a letter: GKE's rule", "rename it"
+        )
+
+
+def _check_location(cluster: GkeCluster, problems: Problems) -> None:
+    region = region_of(cluster.location)
+    if cluster.create is not None and region != cluster.location:
+        problems.add(
+            f"{cluster.location!r}, a zone",
+            "a region: a cluster of one zone has one control plane, which goes away at every upgrade",
+            f"write location: {region}",
+        )
+
+
+def _check_version(
+    cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
+) -> None:
+    """Hold the minor version that the stack says against what each pool needs; the patch shows at the deploy.
+
+    What a pool's network needs is said at the pool.
+    """
+    if cluster.kubernetes is None:
+        return
+    for pool, machine in pools:
+        needed = highest(
+            [
+                catalog.gcp_family(machine).minimum_gke,
+                _feature(catalog, FLEX_START, pool.capacity.type == "flex-start"),
+            ]
+        )
+        if needed is not None and minor(cluster.kubernetes) < minor(needed):
+            problems.add(
+                f"{cluster.kubernetes!r} with pool {pool.name} ({machine.name})",
+                f"GKE {needed} or newer for what the pool asks for",
+                f"write kubernetes: '1.{minor(needed)}', or change the pool's machine type or capacity",
+            )
+
+
+def _feature(catalog: Catalog, name: str, used: bool) -> str | None:
+    return catalog.gke_features[name].minimum if used else None
+
+
+def plan_gke_cluster(
+    cluster: GkeCluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog, decisions: list[Decision]
+) -> GkeClusterPlan:
+    """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
+    on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
+    clouds = [cloud for _, cloud in on_gke]
+    newest = [pool.name for pool in pools if _is_newest(catalog.machine_types[pool.machine_type], catalog)]
+    create = None
+    if cluster.create is not None:
+        gke_owned = any(pool.software.device_plugin == "gke" for pool in pools)
+        create = plan_create(
+            cluster,
+            cluster.create,
+            network=_network(cluster),
+            newest_gpus=newest,
+            gke_owned=gke_owned,
+            decisions=decisions,
+        )
+    networks = plan_gpu_networks(_network(cluster), clouds, catalog)
+    if networks:
+        decisions.append(
+            Decision(
+                subject=f"cluster {cluster.name}",
+                what="GPU networks",
+                chosen=f"{len(networks)}: " + ", ".join(network.kubernetes_network for network in networks),
+                why="one for each GPU NIC of the pool that has most",
+            )
+        )
+    return GkeClusterPlan(
+        name=cluster.name,
+        project=cluster.project,
+        location=cluster.location,
+        region=region_of(cluster.location),
+        kubernetes=cluster.kubernetes,
+        create=create,
+        multi_networking=bool(newest),
+        gpu_nics=any(cloud.network != "none" for cloud in clouds),
+        networks=networks,
+        node_account=_account(cluster),
+        node_roles=NODE_ROLES,
+        installers=plan_installers(on_gke, catalog),
+        minimum_version=highest(_minimums(clouds, catalog)),
+        resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},
+        protect=cluster.production and cluster.create is not None,
+        retained=_retained(cluster),
+    )
+
+
+def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
+    """Return whether a machine type is of A3 or newer, whose GPUs talk over NICs of their own."""
+    return catalog.gcp_family(machine).fabric != "none"
+
+
+def _minimums(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[str | None]:
+    return [
+        version
+        for pool in pools
+        for version in (
+            catalog.gcp_family(catalog.machine_types[pool.machine_type]).minimum_gke,
+            _feature(catalog, PROFILE_FEATURE, pool.network == "profile"),
+            _feature(catalog, FLEX_START, pool.flex_start),
+        )
+    ]
+
+
+def label_value(text: str) -> str:
+    """Return a text as a label of Google Cloud may have it: a-z, 0-9, _ and -, at most 63."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
+
+
+def _network(cluster: GkeCluster) -> str:
+    """Return what the cluster's VPCs are named after.
+
+    VPCs and service accounts belong to a whole project, which may have a cluster of that name in every location.
+    """
+    return _in_project(cluster, "", MAX_NETWORK)
+
+
+def _account(cluster: GkeCluster) -> str:
+    """Return the id of the nodes' service account."""
+    return _in_project(cluster, "-nodes", MAX_ACCOUNT)
+
+
+def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
+    """Return a name that no other cluster of the project has; a long one is cut and keeps apart by its hash."""
+    whole = f"{cluster.name}-{cluster.location}"
+    if len(whole + suffix) <= longest:
+        return whole + suffix
+    tail = f"-{content_hash(whole)}"
+    return cluster.name[: longest - len(tail)].rstrip("-") + tail
+
+
+def _retained(cluster: GkeCluster) -> tuple[str, ...]:
+    kept = [
+        "disks of persistent volumes whose class retains them",
+        "logs and metrics, for as long as the project keeps them",
+    ]
+    if cluster.create is None:
+        return (f"the cluster {cluster.name} itself, which was there before", *kept)
+    return tuple(kept)

@@ -1,0 +1,245 @@
+"""A new GKE cluster: address ranges, who reaches it, when it is upgraded.
+
+Sources: GKE docs (VPC-native clusters, maintenance windows and exclusions, DNS-based endpoint, hardening), and
+cluster-toolkit 1.95 (module gke-cluster and the A3 and A4 blueprints); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, MaintenanceExclusion
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import CreateGke, Exclusion, GkeCluster, Maintenance
+
+SYSTEM_POOL = "system"
+SYSTEM_MACHINE_TYPE = "e2-standard-4"
+SYSTEM_NODES = (2, 6)
+
+POD_PREFIX = 24  # addresses that GKE gives each node, at its default of 110 pods
+CONTROL_PLANE_PREFIX = 28
+RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
+PRIVATE_RANGES = tuple(
+    ipaddress.IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+)
+
+SCOPES: Mapping[str, str] = {
+    "no-upgrades": "NO_UPGRADES",
+    "no-minor-upgrades": "NO_MINOR_UPGRADES",
+    "no-minor-or-node-upgrades": "NO_MINOR_OR_NODE_UPGRADES",
+}
+LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # of older pages; not found in one of 2026
+MOST_WITHOUT_ANY_UPGRADE = 3
+MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages have 32
+MAINTENANCE_HOURS = 48  # that a period must leave open
+
+
+def check_create(
+    create: CreateGke,
+    gpu_ranges: Sequence[ipaddress.IPv4Network],
+    gpu_nodes: int,
+    problems: Problems,
+) -> None:
+    """Record what is wrong with a new cluster by itself; `problems` stands at `create`.
+
+    `gpu_ranges`: what the GPU networks take; `gpu_nodes`: the most nodes that all GPU pools may have.
+    """
+    _check_ranges(create, gpu_ranges, problems)
+    _check_room(create, gpu_nodes + SYSTEM_NODES[1], problems)
+    _check_window(create.maintenance, problems.at("maintenance"))
+    _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
+
+
+def _check_ranges(create: CreateGke, gpu_ranges: Sequence[ipaddress.IPv4Network], problems: Problems) -> None:
+    ranges = [
+        (field, ipaddress.IPv4Network(getattr(create, field)))
+        for field in ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
+    ]
+    for index, (field, network) in enumerate(ranges):
+        taken = [(other, theirs) for other, theirs in ranges[:index] if network.overlaps(theirs)]
+        taken += [("the GPU networks", theirs) for theirs in gpu_ranges if network.overlaps(theirs)][:1]
+        for other, theirs in taken:
+            problems.at(field).add(
+                f"{network}, which overlaps {theirs} of {other}",
+                "ranges of their own for nodes, pods, services, the control plane and the GPU networks",
+                "choose a range that nothing else has",
+            )
+    control_plane = ranges[-1][1]
+    if control_plane.prefixlen != CONTROL_PLANE_PREFIX:
+        problems.at("control_plane_cidr").add(
+            str(control_plane),
+            f"a /{CONTROL_PLANE_PREFIX}: GKE takes no other size",
+            f"write {control_plane.network_address}/{CONTROL_PLANE_PREFIX}",
+        )
+
+
+def _check_room(create: CreateGke, nodes: int, problems: Problems) -> None:
+    for field, room, each in (
+        ("nodes_cidr", ipaddress.IPv4Network(create.nodes_cidr).num_addresses - RESERVED_ADDRESSES, "an address"),
+        ("pods_cidr", _pod_ranges(create), f"a /{POD_PREFIX}"),
+    ):
+        if room < nodes:
+            problems.at(field).add(
+                f"{getattr(create, field)}, room for {max(room, 0)} nodes",
+                f"room for {nodes}, the most that all pools may have, with {each} for each node",
+                "take a larger range: it cannot be changed later",
+            )
+
+
+def _pod_ranges(create: CreateGke) -> int:
+    prefix = ipaddress.IPv4Network(create.pods_cidr).prefixlen
+    return 2 ** (POD_PREFIX - prefix) if prefix <= POD_PREFIX else 0
+
+
+def _check_window(maintenance: Maintenance, problems: Problems) -> None:
+    hours = _open_hours(maintenance)
+    if hours is not None and hours < MAINTENANCE_HOURS:
+        problems.at("recurrence").add(
+            f"{maintenance.recurrence!r} with windows of {maintenance.hours} hours: {hours} hours in any "
+            f"{MAINTENANCE_PERIOD_DAYS} days",
+            f"{MAINTENANCE_HOURS} hours or more in any {MAINTENANCE_PERIOD_DAYS} days: GKE refuses fewer",
+            "add days, or raise hours",
+        )
+
+
+def _open_hours(maintenance: Maintenance) -> int | None:
+    """Return the fewest hours of maintenance in a period; None where the rule is not plainly daily or weekly."""
+    parts = [part.partition("=") for part in maintenance.recurrence.split(";")]
+    rule = {key: value for key, _, value in parts}
+    if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
+        return None
+    interval = max(int(rule.get("INTERVAL", "1")), 1)
+    days = len(rule["BYDAY"].split(",")) if "BYDAY" in rule else 1
+    if rule["FREQ"] == "WEEKLY":
+        return math.floor(MAINTENANCE_PERIOD_DAYS / (7 * interval)) * days * maintenance.hours
+    if "BYDAY" in rule:
+        return None
+    return math.floor(MAINTENANCE_PERIOD_DAYS / interval) * maintenance.hours
+
+
+def _check_exclusions(exclusions: Sequence[Exclusion], problems: Problems) -> None:
+    seen: set[str] = set()
+    for index, exclusion in enumerate(exclusions):
+        here = problems.at(f"[{index}]")
+        if exclusion.name in seen:
+            here.at("name").add(f"{exclusion.name!r} again", "each exclusion by a name of its own", "rename one")
+        seen.add(exclusion.name)
+        length = exclusion.end - exclusion.start
+        if length <= timedelta(0):
+            here.at("end").add(_utc(exclusion.end), f"a time after {_utc(exclusion.start)}, its start", "move it")
+        elif exclusion.scope == "no-upgrades" and length > LONGEST_WITHOUT_ANY_UPGRADE:
+            here.at("end").add(
+                f"{length.days} days without any upgrade",
+                f"at most {LONGEST_WITHOUT_ANY_UPGRADE.days} days for scope no-upgrades",
+                "write scope: no-minor-or-node-upgrades, which leaves nodes alone and patches the control plane",
+            )
+    whole = [exclusion for exclusion in exclusions if exclusion.scope == "no-upgrades"]
+    if len(whole) > MOST_WITHOUT_ANY_UPGRADE:
+        problems.add(
+            f"{len(whole)} exclusions of scope no-upgrades",
+            f"at most {MOST_WITHOUT_ANY_UPGRADE} at a time",
+            "write scope: no-minor-or-node-upgrades in some",
+        )
+
+
+def plan_create(
+    cluster: GkeCluster,
+    create: CreateGke,
+    *,
+    network: str,
+    newest_gpus: Sequence[str],
+    gke_owned: bool,
+    decisions: list[Decision],
+) -> CreateGkePlan:
+    """Return what a new cluster is made of; appends what was chosen to `decisions`.
+
+    `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
+    some pool.
+    """
+    public = [cidr for cidr in create.api_access if not _private(cidr)]
+    subject = f"cluster {cluster.name}"
+    decisions.append(
+        Decision(
+            subject=subject,
+            what="API server",
+            chosen="DNS endpoint with IAM" + (f", and a public address for {', '.join(public)}" if public else ""),
+            why="no network path is needed; addresses are for those that api_access names",
+        )
+    )
+    decisions.append(
+        Decision(
+            subject=subject,
+            what="autoscaling profile",
+            chosen="OPTIMIZE_UTILIZATION",
+            why="a GPU node that nobody uses goes sooner",
+        )
+    )
+    maintenance = create.maintenance
+    return CreateGkePlan(
+        network=network,
+        nodes_cidr=create.nodes_cidr,
+        pods_cidr=create.pods_cidr,
+        services_cidr=create.services_cidr,
+        control_plane_cidr=create.control_plane_cidr,
+        api_access=create.api_access,
+        public_endpoint=bool(public),
+        release_channel=create.release_channel.upper(),
+        maintenance_start=_utc(maintenance.start),
+        maintenance_end=_utc(maintenance.start + timedelta(hours=maintenance.hours)),
+        maintenance_recurrence=maintenance.recurrence,
+        exclusions=_plan_exclusions(maintenance, newest_gpus, subject, decisions),
+        autoscaling_profile="OPTIMIZE_UTILIZATION",
+        logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),
+        # The operator's own exporter serves the pools whose device plugin is the operator's.
+        metrics=(
+            "SYSTEM_COMPONENTS",
+            "APISERVER",
+            "SCHEDULER",
+            "CONTROLLER_MANAGER",
+            *(("DCGM",) if gke_owned else ()),
+        ),
+        system_machine_type=SYSTEM_MACHINE_TYPE,
+        system_nodes=SYSTEM_NODES,
+    )
+
+
+def _plan_exclusions(
+    maintenance: Maintenance, newest_gpus: Sequence[str], subject: str, decisions: list[Decision]
+) -> tuple[MaintenanceExclusion, ...]:
+    """Return the stack's exclusions; where A3 or newer is without one, one that lasts while the version does."""
+    if maintenance.exclusions:
+        return tuple(
+            MaintenanceExclusion(name=one.name, start=_utc(one.start), end=_utc(one.end), scope=SCOPES[one.scope])
+            for one in maintenance.exclusions
+        )
+    if not newest_gpus:
+        return ()
+    decisions.append(
+        Decision(
+            subject=subject,
+            what="maintenance exclusion",
+            chosen="no minor and no node upgrades until the version's end of support",
+            why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or say exclusions",
+        )
+    )
+    return (
+        MaintenanceExclusion(
+            name="until-end-of-support",
+            start=_utc(maintenance.start),
+            end=None,
+            scope=SCOPES["no-minor-or-node-upgrades"],
+        ),
+    )
+
+
+def _private(cidr: str) -> bool:
+    return any(ipaddress.IPv4Network(cidr).subnet_of(private) for private in PRIVATE_RANGES)
+
+
+def _utc(time: datetime) -> str:
+    """Return a time as GKE returns it: another form of the same time would show as a change for ever."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,138 @@
+"""The networks that carry traffic between GPUs, one for each GPU NIC of a node.
+
+GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) want a VPC for each NIC; RDMA (A3 Ultra and newer) wants one more VPC
+for gVNIC, and one whose network profile makes it RDMA over converged Ethernet, with a subnet for each NIC. The
+Kubernetes networks are called as in Google's own examples, so that these run as they are.
+
+Source: GKE docs, Maximize GPU network bandwidth, and cluster-toolkit 1.95 (blueprints gke-a3-highgpu, -megagpu and
+-ultragpu, modules multivpc and gpu-rdma-vpc); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Literal
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.capacity import locations
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan, GpuNetwork
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import Pool
+
+RANGE = ipaddress.IPv4Network("192.168.0.0/16")
+SUBNET_PREFIX = 20  # 4,092 nodes
+TCPX_MTU = 8244  # what the TCPX header leaves of a jumbo frame
+RDMA_MTU = 8896
+
+Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
+
+
+def joined(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal["none", "networks", "profile"]:
+    """Return how a pool gets its GPU NICs."""
+    wanted = pool.network.rdma if pool.network.rdma is not None else pool.workload == "training"
+    if not wanted or machine.rdma_interfaces == 0:
+        return "none"
+    if pool.network.via is not None:
+        return pool.network.via
+    return "profile" if catalog.gcp_family(machine).fabric == "rdma" else "networks"
+
+
+def network_count(machine: MachineType, fabric: Fabric) -> int:
+    """Return how many GPU networks a pool of a machine type joins: RDMA has a gVNIC network beside its own."""
+    return machine.rdma_interfaces + (1 if fabric == "rdma" else 0)
+
+
+def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog) -> list[ipaddress.IPv4Network]:
+    """Return the address ranges that the GPU networks of some pools take."""
+    counts = [
+        network_count(machine, catalog.gcp_family(machine).fabric)
+        for pool, machine in pools
+        if joined(pool, machine, catalog) == "networks"
+    ]
+    return [_subnet(index) for index in range(max(counts, default=0))]
+
+
+def check_gpu_networks(
+    cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
+) -> None:
+    """Record pools whose GPU networks one cluster cannot have; `problems` stands at the cluster."""
+    joining = [(pool, machine) for pool, machine in pools if joined(pool, machine, catalog) == "networks"]
+    over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
+    if over_rdma and len(over_rdma) < len(joining):
+        others = [pool.name for pool, _ in joining if pool not in over_rdma]
+        problems.add(
+            f"RDMA networks for {_named(over_rdma)} beside GPUDirect-TCPX networks for {', '.join(others)}",
+            "networks of one kind in a cluster: both name their first network after the same NIC",
+            f"give {_named(over_rdma)} network: {{via: profile}}, which needs no networks",
+        )
+    zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
+    if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):
+        problems.add(
+            f"pools {_named(over_rdma)} with RDMA networks in " + (", ".join(sorted(zones)) or "zones not said"),
+            "one zone for all of them: a RoCE network profile belongs to a zone",
+            "name the same single zone in each, or give them network: {via: profile}",
+        )
+
+
+def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalog) -> tuple[GpuNetwork, ...]:
+    """Return the networks for the pool with the most GPU NICs: every other pool joins the first of them.
+
+    `prefix`: what their VPCs are named after.
+    """
+    joining = [pool for pool in pools if pool.network == "networks"]
+    if not joining:
+        return ()
+    count = max(network_count(catalog.machine_types[pool.machine_type], pool.fabric) for pool in joining)
+    first = joining[0]
+    if first.fabric == "rdma":
+        return _rdma(prefix, count, first.node_locations[0])
+    return tuple(
+        GpuNetwork(
+            vpc=f"{prefix}-gpu-{index}",
+            subnet=f"{prefix}-gpu-{index}",
+            cidr=str(_subnet(index)),
+            mtu=TCPX_MTU,
+            network_profile=None,
+            kubernetes_network=f"vpc{index + 1}",
+            device_mode="NetDevice",
+        )
+        for index in range(count)
+    )
+
+
+def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
+    gvnic = GpuNetwork(
+        vpc=f"{prefix}-gvnic",
+        subnet=f"{prefix}-gvnic",
+        cidr=str(_subnet(0)),
+        mtu=RDMA_MTU,
+        network_profile=None,
+        kubernetes_network="gvnic-1",
+        device_mode="NetDevice",
+    )
+    return (
+        gvnic,
+        *(
+            GpuNetwork(
+                vpc=f"{prefix}-rdma",
+                subnet=f"{prefix}-rdma-{index}",
+                cidr=str(_subnet(index + 1)),
+                mtu=RDMA_MTU,
+                network_profile=f"{zone}-vpc-roce",
+                kubernetes_network=f"rdma-{index}",
+                device_mode="RDMA",
+            )
+            for index in range(count - 1)
+        ),
+    )
+
+
+def _subnet(index: int) -> ipaddress.IPv4Network:
+    size = 2 ** (32 - SUBNET_PREFIX)
+    return ipaddress.IPv4Network((int(RANGE.network_address) + index * size, SUBNET_PREFIX))
+
+
+def _named(pools: Sequence[Pool]) -> str:
+    return ", ".join(pool.name for pool in pools)

@@ -1,0 +1,62 @@
+"""How a GKE pool gets at its GPU NICs.
+
+Sources: GKE docs, Maximize GPU network bandwidth, and Configure automated networking for accelerator VMs;
+cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.gpu_networks import joined
+from gpu_platform.planning.clouds.gke.versions import minor
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import Pool
+
+DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
+"""What GKE's DRA driver for networks looks for on the nodes of a pool with a network profile."""
+PROFILE_FEATURE = "accelerator-network-profile"
+
+
+def check_network(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record a network that the machine type, the image or the GKE version does not have."""
+    here = problems.at("network")
+    if pool.network.layout is not None:
+        here.at("layout").add(
+            f"{pool.network.layout!r} on provider gke",
+            "nothing: layout orders EFA interfaces, which EC2 has",
+            "remove layout",
+        )
+    if machine.rdma_interfaces == 0:
+        if pool.network.rdma:
+            here.at("rdma").add(
+                f"true on {machine.name}",
+                "false: it has no GPU NICs; machines with eight GPUs from a3-highgpu-8g on have them",
+                "remove rdma, or take such a machine type",
+            )
+        if pool.network.via is not None:
+            here.at("via").add(
+                f"{pool.network.via!r} on {machine.name}", "nothing: it has no GPU NICs", "remove via"
+            )
+        return
+    if pool.network.via is not None and pool.network.rdma is False:
+        here.at("via").add(f"{pool.network.via!r} with rdma false", "via only with GPU NICs", "remove via or rdma")
+        return
+    via = joined(pool, machine, catalog)
+    if via == "none":
+        return
+    if pool.image.family == "ubuntu":
+        problems.at("image").at("family").add(
+            "'ubuntu' with GPU NICs",
+            "cos: GPUDirect and the networks of GPU NICs are there on Container-Optimized OS alone",
+            "write family: cos, or network: {rdma: false}",
+        )
+    feature = catalog.gke_features[PROFILE_FEATURE]
+    if via == "profile" and cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+        here.at("via").add(
+            f"the accelerator network profile on Kubernetes {cluster.kubernetes}",
+            f"GKE {feature.minimum} or newer ({feature.source})",
+            "upgrade the cluster, or write via: networks",
+        )

@@ -1,0 +1,163 @@
+"""What a node of a GKE pool is made of: image, disks, accelerator, kubelet, labels and taints.
+
+Sources: GKE docs on GPUs, GPU sharing, local SSD and node system configuration; terraform-provider-google,
+node_config; cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.network import DRA_NETWORKING_LABEL
+from gpu_platform.planning.clouds.gke.plan import Accelerator, GkeKubelet, GkeTaint
+from gpu_platform.planning.pools.section import Kubelet, Taint
+from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import FlexStart, Mig, Mps, Pool, TimeSlicing
+
+NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
+"""Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""
+QUEUED_KEY = "cloud.google.com/gke-queued"
+"""GKE sets the taint of that name itself, and not the label (cluster-toolkit)."""
+LOCAL_SSD_GB = 375
+_EFFECTS = {
+    "NoSchedule": "NO_SCHEDULE",
+    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
+    "NoExecute": "NO_EXECUTE",
+}
+_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_EBS_TYPES = ("gp3", "io2")
+
+
+def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
+    """Return the node image as the GKE API spells it."""
+    return catalog.node_images["gcp", pool.image.family or "cos"].image_types[machine.arch]
+
+
+def disk_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
+    """Return the type of the boot disk: what the stack says, else what the family's machines take first."""
+    return pool.disk.type or catalog.gcp_family(machine).boot_disk_types[0]
+
+
+def local_ssd_count(machine: MachineType) -> int:
+    """Return how many local SSDs the machine comes with; all of them hold pods' ephemeral storage."""
+    return machine.local_nvme_gb // LOCAL_SSD_GB
+
+
+def secure_boot(pool: Pool) -> bool:
+    """Return whether nodes load only signed kernel modules.
+
+    Google signs the drivers that GKE and the installer bring to Container-Optimized OS; cluster-toolkit keeps it
+    on for every GPU pool. On Ubuntu the driver's modules are built on the node, and nobody has signed them
+    (NVIDIA/gpu-operator#1726).
+    """
+    return pool.image.family != "ubuntu"
+
+
+def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
+    """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
+    assert machine.accelerator_label is not None  # noqa: S101 - a test holds it for every machine type of GCP
+    sharing = pool.sharing if software.device_plugin == "gke" else None
+    strategy: Literal["TIME_SHARING", "MPS"] | None = None
+    if isinstance(sharing, TimeSlicing | Mps):
+        strategy = "MPS" if isinstance(sharing, Mps) else "TIME_SHARING"
+    return Accelerator(
+        type=machine.accelerator_label,
+        count=machine.gpu_count,
+        # The version that Google has tested with the node's image.
+        driver_version="DEFAULT" if software.driver == "gke" else "INSTALLATION_DISABLED",
+        sharing_strategy=strategy,
+        max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing | Mps) else None,
+        partition_size=next(iter(sharing.layout or {}), None) if isinstance(sharing, Mig) else None,
+    )
+
+
+def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
+    """Return the kubelet's settings as the GKE provider spells them."""
+    if kubelet is None:
+        return None
+    return GkeKubelet(
+        cpu_manager_policy=kubelet.cpu_manager_policy,
+        topology_policy=kubelet.topology_policy,
+        topology_scope=kubelet.topology_scope,
+        memory_policy="Static" if kubelet.memory_manager_policy == "Static" else None,
+    )
+
+
+def node_labels(
+    pool: Pool, labels: Mapping[str, str], software: NodeSoftware, network: Literal["none", "networks", "profile"]
+) -> Mapping[str, str]:
+    """Return the labels that nodes are made with."""
+    own: dict[str, str] = {}
+    if software.device_plugin == "operator":
+        own[NO_DEVICE_PLUGIN_LABEL] = "true"
+    if network == "profile":
+        own[DRA_NETWORKING_LABEL] = "true"
+    if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
+        own[QUEUED_KEY] = "true"
+    return {**labels, **own}
+
+
+def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
+    """Return taints as the GKE API spells them."""
+    return tuple(GkeTaint(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect]) for taint in taints)
+
+
+def added_taints(pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
+    """Return the taints that GKE puts on the nodes beside those of the pool.
+
+    Sources: GKE docs, flex-start with queued provisioning, and Arm workloads on GKE.
+    """
+    added: list[Taint] = []
+    if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
+        added.append(Taint(key=QUEUED_KEY, value="true", effect="NoSchedule"))
+    if machine.arch == "arm64":
+        added.append(Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule"))
+    return tuple(added)
+
+
+def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record an image or a disk that GKE nodes of the machine type cannot have."""
+    _check_image(pool, catalog, problems.at("image"))
+    _check_disk(pool, machine, catalog, problems.at("disk"))
+    if not pool.local_nvme and machine.local_nvme_gb:
+        problems.at("local_nvme").add(
+            f"false on {machine.name}",
+            f"true: its {local_ssd_count(machine)} local SSDs come with it and are paid for, used or not",
+            "remove local_nvme",
+        )
+
+
+def _check_image(pool: Pool, catalog: Catalog, here: Problems) -> None:
+    families = [family for provider, family in catalog.node_images if provider == "gcp"]
+    if pool.image.family is not None and pool.image.family not in families:
+        here.at("family").add(
+            f"{pool.image.family!r} on provider gke", " or ".join(families), f"write family: {families[0]}"
+        )
+    for name in ("ami", "driver"):
+        if getattr(pool.image, name) is not None:
+            here.at(name).add(
+                f"{name} on provider gke",
+                "nothing: GKE nodes run Google's images; the driver comes after",
+                f"remove {name}",
+            )
+
+
+def _check_disk(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
+    family = catalog.gcp_family(machine)
+    wanted = pool.disk.type
+    if wanted is not None and wanted not in family.boot_disk_types:
+        here.at("type").add(
+            f"{wanted!r}, a disk of EBS" if wanted in _EBS_TYPES else f"{wanted!r} on {machine.name}",
+            " or ".join(family.boot_disk_types),
+            "remove type",
+        )
+    if pool.disk.kms_key is not None and not _KMS_KEY.fullmatch(pool.disk.kms_key):
+        here.at("kms_key").add(
+            f"{pool.disk.kms_key!r}",
+            "a Cloud KMS key: projects/P/locations/L/keyRings/R/cryptoKeys/K",
+            "see gcloud kms keys list",
+        )

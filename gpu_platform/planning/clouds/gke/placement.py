@@ -1,0 +1,199 @@
+"""How a GKE pool's nodes stand to each other, and how they are replaced by newer ones.
+
+Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
+workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Catalog, GcpFamily, MachineType
+from gpu_platform.planning.clouds.gke.capacity import locations
+from gpu_platform.planning.clouds.gke.plan import CompactPlacement, UpgradeSettings
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import FlexStart, Pool
+
+MAX_PARALLEL_UPGRADES = 20  # surge and unavailable nodes together: the provider's schema of upgrade_settings
+_POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The placement of a pool, and why."""
+
+    compact: CompactPlacement | None
+    why: str
+
+
+def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> Chosen:
+    """Return the placement of a pool without problems."""
+    if pool.placement is not None:
+        if pool.placement.type != "compact":
+            return Chosen(compact=None, why="the stack says so")
+        group = pool.placement.group
+        why = "the stack says so"
+        if group is None and pool.capacity.type == "reservation":
+            # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
+            why += ": a dense reservation takes it, any other one only the policy that it was made with"
+        return Chosen(compact=_compact(pool, group), why=why)
+    why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
+    if why_not is not None:
+        return Chosen(compact=None, why=why_not)
+    return Chosen(
+        compact=_compact(pool, None), why="training on several nodes with GPU NICs: nodes close together"
+    )
+
+
+def _compact(pool: Pool, group: str | None) -> CompactPlacement:
+    return CompactPlacement(policy=group or f"{pool.name}-compact", create=group is None)
+
+
+def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpFamily) -> str | None:
+    """Return why a pool that says nothing has no compact placement; None: it has."""
+    zones = locations(pool, cluster)
+    if pool.workload != "training" or pool.count.highest < 2:
+        return "only training on several nodes needs them close together"
+    if machine.rdma_interfaces == 0 or pool.network.rdma is False:
+        return "without GPU NICs the distance between nodes counts for little"
+    if pool.capacity.type == "reservation":
+        return "a reservation has a placement of its own; another one would keep nodes out of it"
+    if not family.compact_placement:
+        return (
+            f"{machine.name} is placed by its NVLink domain: make a workload policy and name it in placement.group"
+        )
+    if isinstance(pool.capacity, FlexStart):
+        if pool.capacity.queued:
+            return "queued provisioning takes no compact placement"
+        if not family.compact_with_flex_start:
+            return f"{machine.name} has no compact placement with flex-start"
+    if len(zones) != 1:
+        return "compact placement is in one zone, and the pool has several"
+    return None
+
+
+def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
+    """Return whether a pool is placed compactly, whether or not it may be."""
+    return plan_placement(pool, machine, cluster, catalog).compact is not None
+
+
+def check_placement(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record a placement that GKE refuses."""
+    placement = pool.placement
+    if placement is None:
+        return
+    here = problems.at("placement")
+    if placement.type == "cluster":
+        here.at("type").add(
+            "'cluster' on provider gke", "compact or none: EC2 has cluster placement groups", "write type: compact"
+        )
+        return
+    if placement.type == "none":
+        if placement.group is not None:
+            here.at("group").add(
+                f"{placement.group!r} with type none", "group only with type compact", "write type: compact"
+            )
+        return
+    if placement.group is not None and not _POLICY.fullmatch(placement.group):
+        here.at("group").add(
+            f"{placement.group!r}",
+            "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
+            "see gcloud compute resource-policies list, or leave it out",
+        )
+    family = catalog.gcp_family(machine)
+    if not family.compact_placement and placement.group is None:
+        here.at("group").add(
+            f"none on {machine.name}",
+            f"a workload policy: {family.name} machines are placed by their NVLink domain, and the program makes "
+            "compact policies alone",
+            "make one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
+        )
+    _check_compact(pool, machine, cluster, family, here.at("type"))
+
+
+def _check_compact(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpFamily, here: Problems
+) -> None:
+    zones = locations(pool, cluster)
+    if len(zones) != 1:
+        here.add(
+            f"'compact' over {len(zones)} zones" if zones else "'compact' over all zones of the cluster",
+            "exactly one zone: a compact placement policy keeps nodes within one",
+            f"write zones: [{zones[0] if zones else cluster.location + '-a'}]",
+        )
+    if not isinstance(pool.capacity, FlexStart):
+        return
+    if pool.capacity.queued:
+        here.add(
+            "'compact' with queued provisioning",
+            "none: GKE takes no compact placement for nodes of a ProvisioningRequest",
+            "write type: none, or remove capacity.queued",
+        )
+    elif not family.compact_with_flex_start:
+        here.add(
+            f"'compact' with flex-start on {machine.name}",
+            "none: of the GPU machines only a3-ultragpu and a4-highgpu take both",
+            "write type: none, or buy the capacity in another way",
+        )
+
+
+def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
+    """Return how nodes are replaced: without a node to spare where capacity is reserved, placed or lent."""
+    if pool.upgrade.strategy == "blue-green":
+        return UpgradeSettings(strategy="BLUE_GREEN", max_surge=None, max_unavailable=None)
+    tight = compact or pool.capacity.type in ("reservation", "flex-start")
+    surge = pool.upgrade.max_surge if pool.upgrade.max_surge is not None else 0 if tight else 1
+    unavailable = pool.upgrade.max_unavailable
+    if unavailable is None:
+        unavailable = 1 if surge == 0 else 0
+    return UpgradeSettings(strategy="SURGE", max_surge=surge, max_unavailable=unavailable)
+
+
+def check_upgrade(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record upgrade settings that GKE refuses, or for which there are no nodes."""
+    here = problems.at("upgrade")
+    compact = is_compact(pool, machine, cluster, catalog)
+    held = (
+        "compact placement" if compact else {"reservation": "a reservation"}.get(pool.capacity.type, "flex-start")
+    )
+    tight = compact or pool.capacity.type in ("reservation", "flex-start")
+    if pool.upgrade.strategy == "blue-green":
+        if tight:
+            here.at("strategy").add(
+                f"'blue-green' with {held}",
+                "surge: Blue-Green needs a second set of nodes beside the first, and there is no room for it",
+                "remove strategy",
+            )
+        for name in ("max_surge", "max_unavailable"):
+            if getattr(pool.upgrade, name) is not None:
+                here.at(name).add(f"{name} with blue-green", f"{name} only with surge", f"remove {name}")
+        return
+    said = pool.upgrade.max_surge
+    if said is not None and said > 0 and (compact or pool.capacity.type == "flex-start"):
+        here.at("max_surge").add(
+            f"{said} with {held}",
+            "0: an extra node would need room beside the placed ones"
+            if compact
+            else "0: GKE gives flex-start nodes to pods that ask, not to upgrades",
+            "remove max_surge; nodes are then replaced one by one",
+        )
+    settings = plan_upgrade(pool, compact)
+    together = (settings.max_surge or 0) + (settings.max_unavailable or 0)
+    if together == 0:
+        here.at("max_unavailable").add(
+            "0, and no surge",
+            "one of max_surge and max_unavailable above 0, or no node could ever be replaced",
+            "write max_unavailable: 1",
+        )
+    if together > MAX_PARALLEL_UPGRADES:
+        here.add(
+            f"{together} nodes at once",
+            f"max_surge and max_unavailable of {MAX_PARALLEL_UPGRADES} together, GKE's limit",
+            "lower them",
+        )

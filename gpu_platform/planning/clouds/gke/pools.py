@@ -1,0 +1,178 @@
+"""GKE node pools: what follows from a machine type, a capacity type and a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.capacity import (
+    Sizes,
+    check_capacity,
+    location_policy,
+    locations,
+    reservation_affinity,
+    run_seconds,
+    sizes,
+)
+from gpu_platform.planning.clouds.gke.gpu_networks import joined, network_count
+from gpu_platform.planning.clouds.gke.network import check_network
+from gpu_platform.planning.clouds.gke.node import (
+    accelerator,
+    check_node,
+    disk_type,
+    image_type,
+    kubelet_config,
+    local_ssd_count,
+    node_labels,
+    node_taints,
+    secure_boot,
+)
+from gpu_platform.planning.clouds.gke.placement import (
+    Chosen,
+    check_placement,
+    check_upgrade,
+    plan_placement,
+    plan_upgrade,
+)
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.requirements import NodeRequirements
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import FlexStart, Pool, Reservation
+
+MAX_NAME = (
+    32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can be there at once
+)
+
+
+def check_gke_pool(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record every combination that GKE refuses, or that would waste what the pool pays for."""
+    if len(pool.name) > MAX_NAME:
+        problems.at("name").add(
+            f"{len(pool.name)} characters",
+            f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 tell a new pool from the old",
+            "shorten it",
+        )
+    for name in ("provisioner", "karpenter"):
+        value = getattr(pool, name)
+        if value is not None and value != "managed":
+            problems.at(name).add(
+                f"{name} on provider gke" if name == "karpenter" else f"{value!r} on provider gke",
+                "managed node pools: GKE has an autoscaler of its own, and count says how far it goes",
+                f"remove {name}",
+            )
+    check_capacity(pool, cluster, problems)
+    check_placement(pool, machine, cluster, catalog, problems)
+    check_upgrade(pool, machine, cluster, catalog, problems)
+    check_network(pool, machine, cluster, catalog, problems)
+    check_node(pool, machine, catalog, problems)
+
+
+def plan_gke_pool(
+    pool: Pool,
+    machine: MachineType,
+    cluster: GkeCluster,
+    needs: NodeRequirements,
+    catalog: Catalog,
+    decisions: list[Decision],
+) -> GkePoolPlan:
+    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+    flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
+    placement = plan_placement(pool, machine, cluster, catalog)
+    nodes = sizes(pool, cluster)
+    network = joined(pool, machine, catalog)
+    fabric = catalog.gcp_family(machine).fabric if network != "none" else "none"
+    reserved = isinstance(pool.capacity, Reservation)
+    plan = GkePoolPlan(
+        node_pool=pool.name,
+        node_locations=locations(pool, cluster),
+        machine_type=machine.name,
+        accelerator=accelerator(pool, machine, needs.software),
+        image_type=image_type(pool, machine, catalog),
+        spot=pool.capacity.type == "spot",
+        flex_start=flex is not None,
+        queued_provisioning=flex is not None and flex.queued,
+        max_run_duration_seconds=run_seconds(flex) if flex is not None else None,
+        reservation=reservation_affinity(pool, cluster),
+        placement=placement.compact,
+        upgrade=plan_upgrade(pool, placement.compact is not None),
+        local_ssd_count=local_ssd_count(machine),
+        disk_type=disk_type(pool, machine, catalog),
+        disk_size_gb=pool.disk.size_gb,
+        kms_key=pool.disk.kms_key,
+        # GPUDirect needs it, and every machine type with GPUs has it.
+        gvnic=True,
+        secure_boot=secure_boot(pool),
+        kubelet=kubelet_config(needs.kubelet),
+        network=network,
+        gpu_networks=network_count(machine, fabric) if network == "networks" else 0,
+        fabric=fabric,
+        labels=node_labels(pool, needs.labels, needs.software, network),
+        taints=node_taints(needs.taints),
+        resource_labels={"gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
+        autoscaled=nodes.autoscaled,
+        nodes_per_location=nodes.per_location,
+        min_nodes=nodes.min,
+        max_nodes=nodes.max,
+        location_policy=location_policy(pool),
+        auto_repair=flex is None if pool.repair is None else pool.repair,
+        # A cluster on a release channel takes no pool without; when it happens is the cluster's maintenance.
+        auto_upgrade=True,
+        # Reserved capacity holds no second pool beside the first.
+        delete_before_replace=reserved or placement.compact is not None,
+        protect=cluster.production,
+    )
+    subject = f"pool {pool.name}"
+    decisions.extend(
+        Decision(subject=subject, what=what, chosen=chosen, why=why)
+        for what, chosen, why in _reasons(plan, placement, nodes)
+    )
+    return plan
+
+
+def _reasons(plan: GkePoolPlan, placement: Chosen, nodes: Sizes) -> Iterator[tuple[str, str, str]]:
+    """Yield what was chosen and why, for a reader."""
+    compact = placement.compact
+    yield "placement", "none" if compact is None else f"compact, {compact.policy}", placement.why
+    affinity = plan.reservation
+    yield (
+        "reservation",
+        ", ".join(affinity.values) or "none",
+        "the stack names it" if affinity.values else "nodes take no reservation that others count on",
+    )
+    match plan.network:
+        case "networks":
+            yield (
+                "GPU NICs",
+                f"{plan.gpu_networks} networks ({plan.fabric})",
+                "one for each NIC of the machine type",
+            )
+        case "profile":
+            yield (
+                "GPU NICs",
+                f"network profile auto ({plan.fabric})",
+                "GKE makes the networks of this machine type",
+            )
+        case "none":
+            yield "GPU NICs", "not used", "the machine type has none, or the pool's work needs none"
+    upgrade = plan.upgrade
+    if upgrade.strategy == "SURGE":
+        yield (
+            "upgrade",
+            f"surge {upgrade.max_surge}, unavailable {upgrade.max_unavailable}",
+            "a new node beside the old ones first" if upgrade.max_surge else "no capacity for a node more",
+        )
+    else:
+        yield "upgrade", "blue-green", "the stack says so"
+    if nodes.autoscaled:
+        yield "autoscaler", f"{nodes.min} to {nodes.max} nodes, {plan.location_policy}", "count says how far"
+    if plan.local_ssd_count:
+        yield "ephemeral storage", f"{plan.local_ssd_count} local SSDs", "they come with the machine type"
+    yield (
+        "secure boot",
+        "on" if plan.secure_boot else "off",
+        "Google signs the driver" if plan.secure_boot else "nobody signs the driver's kernel modules",
+    )

@@ -1,0 +1,131 @@
+"""What the device plugins of GKE and of Bottlerocket can share, and what they cannot.
+
+Sources: GKE docs on GPU sharing strategies, time-sharing and multi-instance GPUs, and the partitioner in
+container-engine-accelerators; bottlerocket.dev, kubelet-device-plugins 1.54, and nvidia-migmanager in
+bottlerocket-core-kit; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Gpu, MachineType, MigProfile
+from gpu_platform.planning.pools.software import Owner
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
+
+BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
+"""GPUs whose instances Bottlerocket documents by name."""
+
+
+def check_provider_sharing(
+    pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
+) -> None:
+    """Record sharing that only the operator's device plugin can do, on a pool whose plugin is another's.
+
+    `here` stands where the sharing is written.
+    """
+    if device_plugin in {"operator", "dra"}:
+        return
+    match pool.sharing:
+        case TimeSlicing() | Mps() as sharing:
+            _check_replicated(sharing, device_plugin, here)
+        case Mig() as sharing:
+            _check_mig(sharing, device_plugin, machine, gpu, here)
+        case Dra():
+            whose = "GKE" if device_plugin == "gke" else "Bottlerocket"
+            here.at("mode").add(
+                f"'dra' with the device plugin of {whose}",
+                "nodes without a device plugin: it would give GPUs away that the DRA driver gives away too",
+                "write image: {family: al2023}" if device_plugin == "image" else "use the device plugin's modes",
+            )
+        case _:
+            pass
+
+
+def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
+    if device_plugin == "gke" and "rename" in sharing.model_fields_set and sharing.rename:
+        here.at("rename").add(
+            "true with GKE's device plugin",
+            "false: GKE offers whole and shared GPUs as nvidia.com/gpu",
+            "remove rename, or write device_plugin: operator",
+        )
+    greedy = not sharing.fail_requests_greater_than_one
+    if greedy and (device_plugin == "gke" or isinstance(sharing, Mps)):
+        whose = "GKE's" if device_plugin == "gke" else "Bottlerocket's"
+        here.at("fail_requests_greater_than_one").add(
+            f"false with {whose} device plugin",
+            "true: it refuses a request for more than one share and has no setting for it",
+            "remove it",
+        )
+
+
+def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems) -> None:
+    if gpu.mig is None:  # check_sharing says so
+        return
+    whose = "GKE's" if device_plugin == "gke" else "Bottlerocket's"
+    if sharing.replicas > 1:
+        here.at("replicas").add(
+            f"time-slicing of MIG instances with {whose} device plugin",
+            "instances that are not shared: only the operator's device plugin is set up for both at once",
+            "remove replicas",
+        )
+    if "strategy" in sharing.model_fields_set and sharing.strategy == "mixed":
+        here.at("strategy").add(
+            f"'mixed' with {whose} device plugin",
+            "single: it offers the instances as nvidia.com/gpu",
+            "remove strategy" + (", or write device_plugin: operator" if device_plugin == "gke" else ""),
+        )
+    if "change" in sharing.model_fields_set and sharing.change == "drain":
+        here.at("change").add(
+            f"'drain' with {whose} device plugin",
+            "replace: the layout is a setting of the node pool, so new nodes bring a new one",
+            "remove change",
+        )
+    for field in sorted(MigRoll.model_fields.keys() & sharing.model_fields_set):
+        here.at(field).add(
+            f"{getattr(sharing, field)!r} with {whose} device plugin",
+            "nothing: new nodes bring a new layout, and the upgrade settings of the pool say how they come",
+            f"remove {field}",
+        )
+    if device_plugin == "image" and gpu.model not in BOTTLEROCKET_MIG_MODELS:
+        here.at("mode").add(
+            f"'mig' on {gpu.product} ({machine.name}) with Bottlerocket",
+            "GPUs that its MIG manager knows: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
+            "write image: {family: al2023}, where the operator cuts the GPUs",
+        )
+    layout = sharing.layout or {}
+    profile = gpu.mig.profile(next(iter(layout))) if len(layout) == 1 else None
+    if len(layout) != 1:
+        found = f"{len(layout)} profiles" if sharing.layout else "layouts for some GPUs each"
+        here.at("layout" if sharing.layout else "layouts").add(
+            f"{found} with {whose} device plugin",
+            "one profile on every GPU of the node: it cuts all of them alike",
+            "write layout with one profile, such as " + _example(gpu, device_plugin),
+        )
+    elif profile is not None and not _knows(profile, gpu, device_plugin):
+        here.at("layout").add(
+            f"{profile.name} with {whose} device plugin",
+            "one of " + ", ".join(p.name for p in gpu.mig.profiles if _knows(p, gpu, device_plugin)),
+            "write layout: " + _example(gpu, device_plugin),
+        )
+    elif profile is not None and layout[profile.name] != profile.max_instances:
+        here.at("layout").add(
+            f"{profile.name} x{layout[profile.name]} with {whose} device plugin",
+            f"x{profile.max_instances}: it cuts each GPU into as many as fit",
+            f"write layout: {{{profile.name}: {profile.max_instances}}}",
+        )
+
+
+def _knows(profile: MigProfile, gpu: Gpu, device_plugin: Owner) -> bool:
+    if not profile.name.endswith("gb"):  # a variant, such as 1g.10gb+me
+        return False
+    if device_plugin == "image":
+        # Its MIG manager takes any name that it does not know for the whole GPU.
+        return profile.compute_slices != 4
+    # Of the GPUs that GKE cuts, A100 has no instance of one compute slice with twice the memory.
+    return gpu.architecture != "ampere" or (profile.compute_slices, profile.memory_slices) != (1, 2)
+
+
+def _example(gpu: Gpu, device_plugin: Owner) -> str:
+    known = [p for p in (gpu.mig.profiles if gpu.mig else ()) if _knows(p, gpu, device_plugin)]
+    return f"{{{known[0].name}: {known[0].max_instances}}}" if known else "{}"

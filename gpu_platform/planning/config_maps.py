@@ -1,0 +1,47 @@
+"""Content-hashed ConfigMaps: the operator does not notice an edited ConfigMap, so a change gets a new name.
+
+Source: NVIDIA/gpu-operator issue 1144.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMapPlan:
+    """A ConfigMap whose name carries the hash of its content, so that a change rolls out by itself."""
+
+    name: str
+    namespace: str
+    data: Mapping[str, str]
+
+
+def content_hash(content: object) -> str:
+    """Return ten hex digits of a JSON value's hash; equal content gives equal hashes on every machine."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def pinned_name(name: str, content: object) -> str:
+    """Return `name` with the content's hash: what it names never changes.
+
+    A pool's name of at most 40 characters leaves room in a label value's 63.
+    """
+    return f"{name}-{content_hash(content)}"
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML in its own key order."""
+    return yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)
+
+
+def hashed_config_map(prefix: str, namespace: str, data: Mapping[str, str]) -> ConfigMapPlan:
+    """Return a ConfigMap named `<prefix>-<hash of data>`."""
+    return ConfigMapPlan(name=f"{prefix}-{content_hash(dict(data))}", namespace=namespace, data=data)

@@ -1,0 +1,58 @@
+"""What the platform costs at its desired size, and how much of that is granted to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_platform.planning.cost.section import CostPlan, PoolCost
+from gpu_platform.planning.pools.section import PoolPlan
+
+HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
+
+
+def allocated_shares(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> dict[str, float]:
+    """Return by pool the share of its GPU capacity that `granted` units by resource cover.
+
+    A grant names no pool: units of a resource that several pools offer count for each in proportion.
+    """
+    totals: dict[str, int] = {}
+    for pool in pools:
+        for name, count in pool.units_desired.items():
+            totals[name] = totals.get(name, 0) + count
+    shares = {name: min(1.0, granted.get(name, 0) / total) for name, total in totals.items() if total}
+    return {pool.name: _weighed(pool, shares) for pool in pools}
+
+
+def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return by pool the share of its GPU capacity that pods hold. `held`: units by pool and resource."""
+    shares: dict[str, float] = {}
+    for pool in pools:
+        units = held.get(pool.name, {})
+        of_resource = {
+            name: min(1.0, units.get(name, 0) / total) for name, total in pool.units_desired.items() if total
+        }
+        shares[pool.name] = _weighed(pool, of_resource)
+    return shares
+
+
+def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
+    """Weigh the shares of a pool's resources by the physical GPUs that they are cut of."""
+    whole = pool.gpus_per_node
+    # With DRA a GPU is offered whole and in instances: together they are never more than the GPU.
+    return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
+
+
+def plan_cost(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> CostPlan:
+    """Return the cost of the desired nodes. `granted`: units by extended resource over all teams."""
+    shares = allocated_shares(pools, granted)
+    lines: list[PoolCost] = []
+    for pool in pools:
+        price = pool.price_usd_per_hour
+        total = None if price is None else price * pool.nodes.desired
+        lines.append(PoolCost(pool=pool.name, usd_per_hour=total, allocated_share=shares[pool.name]))
+    return CostPlan(
+        usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
+        unallocated_usd_per_hour=sum((line.usd_per_hour or 0.0) * (1 - line.allocated_share) for line in lines),
+        unknown=tuple(line.pool for line in lines if line.usd_per_hour is None),
+        pools=tuple(lines),
+    )

@@ -1,0 +1,212 @@
+"""Devices by demand: what the DRA driver publishes, which of it a demand means, and the CEL that says so.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, cmd/gpu-kubelet-plugin; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing.section import ResourceOffer
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.claims import Claim, Demand, DeviceClass
+
+_ATTRIBUTES = f"device.attributes['{names.DRA_DRIVER}']"
+_CAPACITY = f"device.capacity['{names.DRA_DRIVER}']"
+_MIB = 1024 * 1024
+
+
+# -- what there is ----------------------------------------------------------------------------------------
+
+
+def offered_devices(machine: MachineType, gpu: Gpu, *, partitions: bool) -> tuple[DeviceOffer, ...]:
+    """Return the kinds of devices that one node publishes."""
+    whole = DeviceOffer(
+        type="gpu", product=gpu.product, profile=None, memory_mib=gpu.memory_mib, per_node=machine.gpu_count
+    )
+    profiles = gpu.mig.profiles if partitions and gpu.mig is not None else ()
+    return (
+        whole,
+        *(
+            DeviceOffer(
+                type="mig",
+                product=gpu.product,
+                profile=profile.name,
+                memory_mib=profile.memory_mib,
+                per_node=profile.max_instances * machine.gpu_count,
+            )
+            for profile in profiles
+        ),
+    )
+
+
+def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]:
+    """Return the devices of one node by the driver's own classes; instances are cut of the same GPUs."""
+    gpus = sum(device.per_node for device in devices if device.type == "gpu")
+    instances = max((device.per_node for device in devices if device.type == "mig"), default=0)
+    whole = ResourceOffer(name=names.GPU_DEVICE_CLASS, per_node=gpus, gpus=gpus)
+    if not instances:
+        return (whole,)
+    return (whole, ResourceOffer(name=names.MIG_DEVICE_CLASS, per_node=instances, gpus=gpus))
+
+
+# -- what a demand means ----------------------------------------------------------------------------------
+
+
+def type_of(demand: Demand) -> Literal["gpu", "mig"]:
+    """Return whether a demand means whole GPUs or MIG instances."""
+    if isinstance(demand, DeviceClass) and demand.type is not None:
+        return demand.type
+    return "mig" if demand.profile is not None else "gpu"
+
+
+def class_of(claim: Claim) -> str:
+    """Return the device class of a claim."""
+    if claim.device_class is not None:
+        return claim.device_class
+    return names.MIG_DEVICE_CLASS if type_of(claim) == "mig" else names.GPU_DEVICE_CLASS
+
+
+def demands_of(claim: Claim, classes: Mapping[str, DeviceClass]) -> tuple[Literal["gpu", "mig"], list[Demand]]:
+    """Return what devices a claim of a known class can get: their type, and every demand on them."""
+    name = class_of(claim)
+    declared = classes.get(name)
+    if declared is not None:
+        return type_of(declared), [declared, claim]
+    return "mig" if name == names.MIG_DEVICE_CLASS else "gpu", [claim]
+
+
+def meets(device: DeviceOffer, kind: str, demands: Iterable[Demand], catalog: Catalog) -> bool:
+    """Return whether a kind of device meets the typed part of all demands; CEL of the file's own is not judged."""
+    return device.type == kind and all(
+        (demand.memory is None or device.memory_mib * _MIB >= parse_quantity(demand.memory))
+        and (demand.product is None or device.product == _product(demand.product, catalog))
+        and (demand.profile is None or device.profile == demand.profile)
+        for demand in demands
+    )
+
+
+def _product(spelling: str, catalog: Catalog) -> str:
+    gpu = catalog.find_gpu(spelling)
+    return spelling if gpu is None else gpu.product
+
+
+def selectors(demand: Demand, catalog: Catalog) -> Iterator[str]:
+    """Yield a demand as CEL expressions, all of which must hold."""
+    if demand.product is not None:
+        yield f"{_ATTRIBUTES}.productName == '{_product(demand.product, catalog)}'"
+    if demand.profile is not None:
+        yield f"{_ATTRIBUTES}.profile == '{demand.profile}'"
+    if demand.memory is not None:
+        # A GPU whose memory the driver does not know has no such capacity, and asking for it would be an error.
+        known = f"'memory' in {_CAPACITY}"
+        yield f"{known} && {_CAPACITY}.memory.compareTo(quantity('{demand.memory}')) >= 0"
+    if demand.selector is not None:
+        yield demand.selector
+
+
+def plan_device_class(name: str, declared: DeviceClass, catalog: Catalog) -> DeviceClassPlan:
+    """Return the DeviceClass of a declared one."""
+    of_driver = f"device.driver == '{names.DRA_DRIVER}' && {_ATTRIBUTES}.type == '{type_of(declared)}'"
+    return DeviceClassPlan(name=name, selectors=(of_driver, *selectors(declared, catalog)))
+
+
+def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
+    """Return the ResourceClaimTemplate of a claim."""
+    return ClaimPlan(
+        name=claim.name,
+        device_class=class_of(claim),
+        count=claim.count,
+        selectors=tuple(selectors(claim, catalog)),
+    )
+
+
+# -- what is wrong with one -------------------------------------------------------------------------------
+
+
+def check_demand(demand: Demand, catalog: Catalog, here: Problems) -> None:
+    """Record a product that nobody knows, and CEL that cannot be right."""
+    if demand.product is not None and catalog.find_gpu(demand.product) is None:
+        known = [gpu.model for gpu in catalog.gpus.values()]
+        fix = did_you_mean(demand.product, known) or "write it as NVML, feature discovery or common use spell it"
+        here.at("product").add(f"{demand.product!r}", f"one of the {len(known)} GPU models of the catalogue", fix)
+    mistake = check_cel(demand.selector) if demand.selector is not None else None
+    if mistake is not None:
+        here.at("selector").add(mistake.found, mistake.allowed, mistake.fix)
+
+
+def check_found(
+    kind: Literal["gpu", "mig"],
+    demands: Sequence[Demand],
+    devices: Sequence[DeviceOffer],
+    count: int,
+    catalog: Catalog,
+    here: Problems,
+) -> None:
+    """Record demands that no kind of device meets, or more devices than a node has; `here`: the last demand."""
+    if any(demand.product is not None and catalog.find_gpu(demand.product) is None for demand in demands):
+        return  # that nobody knows it is said already
+    of_kind = [device for device in devices if device.type == kind]
+    if not of_kind:
+        here.add(
+            "MIG instances" if kind == "mig" else "whole GPUs",
+            "what some pool offers by DRA: " + ("whole GPUs" if devices else "nothing"),
+            "say sharing: {mode: dra, partitions: true} for a pool"
+            if kind == "mig"
+            else "add a pool with mode: dra",
+        )
+        return
+    meeting = [device for device in of_kind if meets(device, kind, demands, catalog)]
+    if not meeting:
+        field = next((name for name in ("memory", "profile", "product") if getattr(demands[-1], name)), None)
+        place = here if field is None else here.at(field)
+        place.add(
+            " and ".join(_said(demands)),
+            "a device of some pool: " + ", ".join(dict.fromkeys(_device_text(device) for device in of_kind)),
+            "lower the demand, or add a pool that has such devices",
+        )
+        return
+    most = max(device.per_node for device in meeting)
+    if count > most:
+        here.at("count").add(
+            str(count),
+            f"at most {most}: the devices of one pod are on one node",
+            "split the work over several pods",
+        )
+
+
+def _said(demands: Sequence[Demand]) -> Iterator[str]:
+    for demand in demands:
+        yield from (
+            f"{name} {said}" for name in ("memory", "profile", "product") if (said := getattr(demand, name))
+        )
+
+
+def _device_text(device: DeviceOffer) -> str:
+    what = f"{device.profile} of {device.product}" if device.profile else device.product
+    return f"{what} ({device.memory_mib}Mi)"
+
+
+def most_at_once(
+    kind: Literal["gpu", "mig"], demands: Sequence[Demand], pools: Sequence[PoolPlan], catalog: Catalog
+) -> int:
+    """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
+
+    Of several MIG profiles only one is counted, the smallest: they are cut of the same GPUs.
+    """
+    return sum(
+        max(
+            (device.per_node for device in pool.devices if meets(device, kind, demands, catalog)),
+            default=0,
+        )
+        * pool.nodes.max
+        for pool in pools
+    )

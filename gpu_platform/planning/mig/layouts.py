@@ -1,0 +1,153 @@
+"""All layouts that one GPU can hold: placements of instances, and what they come to as multisets of profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from gpu_platform.catalog.models import Mig, MigProfile
+from gpu_platform.planning.mig.geometry import GpuInstance, place
+
+Multiset = tuple[tuple[str, int], ...]
+"""Profile and count, ordered as the catalogue orders profiles: hashable, unlike a dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An instance that finds no room: each start of its profile, and what holds slices there."""
+
+    profile: str
+    by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
+    why: str
+    """A limit other than memory slices, or nothing."""
+
+
+def maximal_placements(
+    mig: Mig, *, profiles: tuple[str, ...] | None = None
+) -> tuple[tuple[GpuInstance, ...], ...]:
+    """Return every set of placed instances to which no further instance can be added, each ordered by start.
+
+    `profiles`: only these; by default all without media engines, which change no geometry.
+    """
+    allowed = tuple(
+        profile
+        for profile in mig.profiles
+        if (profile.name in profiles if profiles is not None else not profile.media_engines)
+    )
+    return tuple(placed for placed in _placements(mig, allowed) if not _can_grow(mig, allowed, placed))
+
+
+def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> tuple[Multiset, ...]:
+    """Return every distinct multiset of profiles among the maximal placements.
+
+    One may be part of another: two 3g fill an A100, and so do two 3g placed with nothing between.
+    """
+    order = {profile.name: index for index, profile in enumerate(mig.profiles)}
+    found = {
+        tuple(sorted(_count(placed).items(), key=lambda item: order[item[0]]))
+        for placed in maximal_placements(mig, profiles=profiles)
+    }
+    return tuple(sorted(found, key=lambda one: [(order[name], -count) for name, count in one]))
+
+
+def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[GpuInstance, ...]]:
+    """Yield every legal set of placed instances once: slice by slice from the left, each free or begun."""
+
+    def extend(
+        at: int, placed: tuple[GpuInstance, ...], compute: int, media: int, decoders: int
+    ) -> Iterator[tuple[GpuInstance, ...]]:
+        if at >= mig.memory_slices:
+            yield placed
+            return
+        yield from extend(at + 1, placed, compute, media, decoders)
+        for profile in allowed:
+            if (
+                at in profile.starts
+                and at + profile.memory_slices <= mig.memory_slices
+                and compute + profile.compute_slices <= mig.compute_slices
+                and media + profile.media_engines <= 1
+                and (mig.decoders is None or decoders + profile.decoders <= mig.decoders)
+            ):
+                instance = GpuInstance(profile.name, at, profile.memory_slices)
+                yield from extend(
+                    at + profile.memory_slices,
+                    (*placed, instance),
+                    compute + profile.compute_slices,
+                    media + profile.media_engines,
+                    decoders + profile.decoders,
+                )
+
+    for placed in extend(0, (), 0, 0, 0):
+        counts = _count(placed)
+        if all(counts.get(profile.name, 0) <= profile.max_instances for profile in allowed):
+            yield placed
+
+
+def _can_grow(mig: Mig, allowed: tuple[MigProfile, ...], placed: tuple[GpuInstance, ...]) -> bool:
+    return any(
+        not blocked.why and any(not held for _, held in blocked.by_start)
+        for blocked in (_blocked(mig, profile, placed) for profile in allowed)
+    )
+
+
+def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> Blocked:
+    by_name = {each.name: each for each in mig.profiles}
+    compute = sum(by_name[instance.profile].compute_slices for instance in placed)
+    why = ""
+    if _count(placed).get(profile.name, 0) >= profile.max_instances:
+        why = f"at most {profile.max_instances} of {profile.name} on one GPU"
+    elif compute + profile.compute_slices > mig.compute_slices:
+        why = f"{compute} of {mig.compute_slices} compute slices are taken and it needs {profile.compute_slices}"
+    elif profile.media_engines and any(by_name[instance.profile].media_engines for instance in placed):
+        why = "the media engines are given away already"
+    elif mig.decoders is not None:
+        taken = sum(by_name[instance.profile].decoders for instance in placed)
+        if taken + profile.decoders > mig.decoders:
+            why = f"{taken} of {mig.decoders} decoders are taken and it needs {profile.decoders}"
+    return Blocked(
+        profile.name,
+        tuple(
+            (
+                start,
+                tuple(one for one in placed if set(one.slices) & set(range(start, start + profile.memory_slices))),
+            )
+            for start in profile.starts
+        ),
+        why,
+    )
+
+
+def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
+    """Return the instances of an illegal layout that do fit, placed, and the next one with what is in its way.
+
+    None for a legal layout. Profiles are taken largest first, as an operator would place them.
+    """
+    by_name = {profile.name: profile for profile in mig.profiles}
+    fitting: dict[str, int] = {}
+    order = sorted(layout, key=lambda name: (-by_name[name].memory_slices, -by_name[name].compute_slices, name))
+    for name in order:
+        for _ in range(layout[name]):
+            larger = {**fitting, name: fitting.get(name, 0) + 1}
+            if place(mig, larger) is None:
+                placed = place(mig, fitting) or ()
+                return placed, _blocked(mig, by_name[name], placed)
+            fitting = larger
+    return None
+
+
+def _count(placed: tuple[GpuInstance, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for instance in placed:
+        counts[instance.profile] = counts.get(instance.profile, 0) + 1
+    return counts
+
+
+def largest_multisets(mig: Mig) -> tuple[Multiset, ...]:
+    """Return the maximal multisets over all profiles, media engines included; searched once per geometry."""
+    return _largest_multisets(mig)  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+
+
+@cache
+def _largest_multisets(mig: Mig) -> tuple[Multiset, ...]:
+    return maximal_multisets(mig, profiles=tuple(profile.name for profile in mig.profiles))

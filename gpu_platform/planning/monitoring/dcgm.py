@@ -1,0 +1,135 @@
+"""DCGM metrics and alerts.
+
+Sources: dcgm-exporter's default counters (etc/default-counters.csv) and the DCGM field identifiers; 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform import names
+from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster
+from gpu_platform.spec.operations import Monitoring
+
+METRICS_KEY = "dcgm-metrics.csv"
+
+# (DCGM field, Prometheus type, help)
+_METRICS: tuple[tuple[str, str, str], ...] = (
+    ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock frequency (in MHz)."),
+    ("DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock frequency (in MHz)."),
+    ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C)."),
+    ("DCGM_FI_DEV_MEMORY_TEMP", "gauge", "Memory temperature (in C)."),
+    ("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W)."),
+    ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "counter", "Energy since boot (in mJ)."),
+    ("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %)."),
+    ("DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB)."),
+    ("DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB)."),
+    ("DCGM_FI_DEV_XID_ERRORS", "gauge", "Value of the last XID error."),
+    ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "gauge", "Bit mask of why clocks are lowered."),
+    ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "counter", "Single-bit ECC errors since boot."),
+    ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "counter", "Double-bit ECC errors since boot."),
+    ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "counter", "Rows remapped for uncorrectable errors."),
+    ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "gauge", "Whether remapping of rows has failed."),
+    ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "counter", "PCIe retries."),
+    ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "counter", "NVLink bandwidth over all lanes."),
+    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "gauge", "Ratio of time the graphics engine is active."),
+    ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gauge", "Ratio of cycles the tensor pipe is active."),
+    ("DCGM_FI_PROF_DRAM_ACTIVE", "gauge", "Ratio of cycles the memory interface is busy."),
+)
+
+
+def metrics_config_map(monitoring: Monitoring) -> ConfigMapPlan | None:
+    """Return dcgm-exporter's counters as a content-hashed ConfigMap, or None where monitoring is off."""
+    if not monitoring.enabled:
+        return None
+    lines = ["# DCGM field, Prometheus type, help", *(", ".join(metric) for metric in _METRICS)]
+    data = {METRICS_KEY: "\n".join(lines) + "\n"}
+    return hashed_config_map("dcgm-metrics", names.OPERATOR_NAMESPACE, data)
+
+
+def plan_monitoring(
+    monitoring: Monitoring, cluster: Cluster, pools: Sequence[PoolPlan], decisions: list[Decision]
+) -> MonitoringPlan | None:
+    """Return scraping and alerts, or None where monitoring is off; appends what was chosen to `decisions`."""
+    if not monitoring.enabled:
+        return None
+    made = isinstance(cluster, EksCluster | GkeCluster) and cluster.create is not None
+    if monitoring.prometheus_operator is None and made:
+        decisions.append(
+            Decision(
+                subject="monitoring",
+                what="ServiceMonitor and rules",
+                chosen="none",
+                why="a new cluster has no Prometheus operator: install it, then write prometheus_operator: true",
+            )
+        )
+    return MonitoringPlan(
+        service_monitor=not made if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
+        # A GPUCluster's exporter has a name of its own.
+        exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
+        interval=monitoring.interval,
+        labels=monitoring.labels,
+        alerts=_alerts(monitoring),
+    )
+
+
+def _alerts(monitoring: Monitoring) -> tuple[AlertRule, ...]:
+    where = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
+    return (
+        AlertRule(
+            alert="GpuXidError",
+            # 13, 31, 43 and 45 are faults of the application, not of the GPU.
+            expr="DCGM_FI_DEV_XID_ERRORS > 0 unless on (gpu, Hostname) "
+            "(DCGM_FI_DEV_XID_ERRORS == 13 or DCGM_FI_DEV_XID_ERRORS == 31 "
+            "or DCGM_FI_DEV_XID_ERRORS == 43 or DCGM_FI_DEV_XID_ERRORS == 45)",
+            for_="0m",
+            severity="critical",
+            summary=f"{where} reports XID {{{{ $value }}}}",
+        ),
+        AlertRule(
+            alert="GpuDoubleBitEccError",
+            expr="increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[10m]) > 0",
+            for_="0m",
+            severity="critical",
+            summary=f"{where} has uncorrectable ECC errors",
+        ),
+        AlertRule(
+            alert="GpuRowRemapFailure",
+            expr="DCGM_FI_DEV_ROW_REMAP_FAILURE > 0",
+            for_="0m",
+            severity="critical",
+            summary=f"{where} could not remap a row: replace it",
+        ),
+        AlertRule(
+            alert="GpuTemperatureHigh",
+            expr=f"DCGM_FI_DEV_GPU_TEMP > {monitoring.temperature_celsius}",
+            for_="5m",
+            severity="warning",
+            summary=f"{where} is at {{{{ $value }}}} °C, above {monitoring.temperature_celsius} °C",
+        ),
+        AlertRule(
+            alert="GpuPcieReplays",
+            expr="rate(DCGM_FI_DEV_PCIE_REPLAY_COUNTER[15m]) > 1",
+            for_="15m",
+            severity="warning",
+            summary=f"{where} retries PCIe transfers",
+        ),
+        AlertRule(
+            alert="GpuAllocatedButIdle",
+            expr='max by (Hostname, gpu, pod, namespace) (DCGM_FI_DEV_GPU_UTIL{pod!=""}) < 1',
+            for_="1h",
+            severity="info",
+            summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has not used it for an hour",
+        ),
+        AlertRule(
+            alert="GpuMetricsMissing",
+            expr="absent(DCGM_FI_DEV_GPU_TEMP)",
+            for_="10m",
+            severity="warning",
+            summary="no GPU reports metrics: dcgm-exporter is down or is not scraped",
+        ),
+    )

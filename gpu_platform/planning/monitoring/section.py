@@ -1,0 +1,30 @@
+"""The plan of metrics and alerts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_platform.planning.pools.section import Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRule:
+    """One Prometheus alert."""
+
+    alert: str
+    expr: str
+    for_: str
+    severity: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringPlan:
+    """DCGM metrics and alerts."""
+
+    service_monitor: bool
+    exporter: str
+    """The label `app` of the exporter's service."""
+    interval: str
+    labels: Labels
+    alerts: tuple[AlertRule, ...]

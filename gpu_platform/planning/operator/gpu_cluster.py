@@ -1,0 +1,79 @@
+"""The operator's GPUCluster mode: the DRA driver in place of device plugin, feature discovery and MIG manager.
+
+A cluster has a GPUCluster or a ClusterPolicy, never both. Sources: NVIDIA/gpu-operator v26.7.0, the chart's values
+and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA Driver for NVIDIA GPUs"; read
+2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_platform import names
+from gpu_platform.catalog import OperatorRelease
+from gpu_platform.planning.config_maps import ConfigMapPlan
+from gpu_platform.planning.dra.requirements import FEATURE_GATE, compute_domains
+from gpu_platform.planning.operator.section import OperatorPlan
+from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, Driver, Toggle, camel_case
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.stack import Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraDriver:
+    """The DRA driver."""
+
+    compute_domains: Toggle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuClusterValues:
+    """What the chart's values and the GPUCluster's spec share."""
+
+    dra_driver: DraDriver
+    dcgm: Toggle
+    dcgm_exporter: DcgmExporter
+    daemonsets: Daemonsets
+
+
+def plan_gpu_cluster(
+    spec: Environment,
+    pools: Sequence[PoolPlan],
+    release: OperatorRelease,
+    driver: Driver,
+    daemonsets: Daemonsets,
+    exporter: DcgmExporter,
+    metrics: ConfigMapPlan | None,
+    discovery: Mapping[str, Any],
+) -> OperatorPlan:
+    """Return the operator's plan for pools with DRA; `discovery`: the values of node feature discovery."""
+    values = GpuClusterValues(
+        dra_driver=DraDriver(compute_domains=Toggle(enabled=compute_domains(pools))),
+        dcgm=Toggle(enabled=False),
+        dcgm_exporter=exporter,
+        daemonsets=daemonsets,
+    )
+    shared: dict[str, Any] = camel_case(values)
+    if any(pool.sharing.partitions for pool in pools):
+        shared["draDriver"]["featureGates"] = {FEATURE_GATE: True}
+    return OperatorPlan(
+        release=release.version,
+        namespace=names.OPERATOR_NAMESPACE,
+        install="gpu-cluster" if spec.cluster.provider == "sandbox" else "helm",
+        cluster_policy={},
+        gpu_cluster=shared,
+        helm_values={
+            "clusterPolicy": {"deployCR": False},
+            "gpuCluster": {"deployCR": True},
+            # A GPUCluster manages no driver: its container is an NVIDIADriver's, which the chart makes.
+            "driver": {**camel_case(driver), "nvidiaDriverCRD": {"enabled": driver.enabled}},
+            **shared,
+            **discovery,
+        },
+        device_plugin_config=None,
+        mig_config=None,
+        metrics_config=metrics,
+        quota=None,
+    )

@@ -1,0 +1,37 @@
+"""The plan of the GPU Operator: how it is installed and every value it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_platform.planning.config_maps import ConfigMapPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityQuotaPlan:
+    """A ResourceQuota that admits pods of these priority classes to the operator's namespace."""
+
+    name: str
+    pods: int
+    priority_classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPlan:
+    """The GPU Operator: how it is installed and every value it gets."""
+
+    release: str
+    namespace: str
+    install: Literal["helm", "cluster-policy", "gpu-cluster"]
+    """`helm`: the chart makes the operator's object; else the object itself, for the simulated operator."""
+    cluster_policy: Mapping[str, Any]
+    """Empty with DRA, where there is a GPUCluster instead."""
+    gpu_cluster: Mapping[str, Any]
+    helm_values: Mapping[str, Any]
+    device_plugin_config: ConfigMapPlan | None
+    mig_config: ConfigMapPlan | None
+    metrics_config: ConfigMapPlan | None
+    quota: PriorityQuotaPlan | None
+    """Where the cluster keeps system-critical priority classes for kube-system (GKE)."""

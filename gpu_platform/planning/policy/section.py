@@ -1,0 +1,15 @@
+"""The plan of the policy pack's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyPlan:
+    """How the policy pack judges the stack: its configuration as CrossGuard takes it."""
+
+    level: str
+    config: Mapping[str, Any]

@@ -1,0 +1,103 @@
+"""The plan of a node pool: what its nodes are, carry and offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.dra.section import DeviceOffer
+from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
+from validators.expectations import Expectations, NodeExpectation
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A node taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """Kubelet settings that a pool's nodes are made with."""
+
+    topology_policy: str
+    topology_scope: str
+    cpu_manager_policy: str
+    memory_manager_policy: Literal["None", "Static"] = "None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesPlan:
+    """Which nodes a pool has. `created`: by this program; `labelled`: named ones; `selected`: by labels."""
+
+    ownership: Literal["created", "labelled", "selected", "cloud"]
+    min: int
+    desired: int
+    max: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero).
+
+    `utilisation`: share of its GPUs' time that is expected to be put to work; None: not said.
+    """
+
+    name: str
+    path: str
+    workload: str
+    machine_type: str
+    architecture: str
+    gpu_model: str
+    gpu_product: str
+    gpu_memory_mib: int
+    gpus_per_node: int
+    nodes: NodesPlan
+    capacity: Mapping[str, Any]
+    placement: str
+    sharing: SharingPlan
+    resources: tuple[ResourceOffer, ...]
+    """With DRA: device classes, which have no slash in their names."""
+    cpu_millicores: int
+    memory_mib: int
+    labels: Labels
+    taints: tuple[Taint, ...]
+    added_taints: tuple[Taint, ...]
+    """What the cloud adds by itself: not set by the program, but tolerated by whatever belongs on the nodes."""
+    node_selector: Labels
+    kubelet: Kubelet | None
+    driver_version: str | None
+    software: NodeSoftware
+    cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan | None
+    """How the cloud makes the nodes; None where the program or somebody else does."""
+    price_usd_per_hour: float | None
+    utilisation: float | None
+    expectations: Expectations
+    node_expectation: NodeExpectation
+    devices: tuple[DeviceOffer, ...] = ()
+    """With DRA: what claims can ask for."""
+
+    @property
+    def all_taints(self) -> tuple[Taint, ...]:
+        """What a pod must tolerate to run on the nodes."""
+        return (*self.taints, *self.added_taints)
+
+    @property
+    def units_desired(self) -> Mapping[str, int]:
+        """Units of each extended resource over the desired nodes."""
+        return {offer.name: offer.per_node * self.nodes.desired for offer in self.resources}
+
+    @property
+    def max_units(self) -> Mapping[str, int]:
+        """Units of each extended resource over the most nodes that the pool may have."""
+        return {offer.name: offer.per_node * self.nodes.max for offer in self.resources}

@@ -1,0 +1,335 @@
+"""Sharing by name, by GPU model and by node: made concrete for each pool before anything else is decided.
+
+A named sharing is written once and may leave to the GPU model what depends on it. A pool some of whose nodes have
+another sharing is planned as several pools over the same nodes, so that quotas, expectations and scheduling are
+right for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Catalog, Gpu
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Cluster
+from gpu_platform.spec.pool import ExistingNodes, NodeSharing, Pool
+from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShare:
+    """One pool as it is planned: its sharing is concrete. `index`, `path`: of the pool in the file.
+
+    `declared`: the sharing as the file has it, at `sharing_path`; `name`: its name, where it has one.
+    `nodes`: the nodes' names where the stack file says them. `sound`: false where the sharing could not be made
+    concrete, which is recorded, and whole GPUs stand in for it. `layout_places`: of each MIG layout of the
+    concrete sharing, its index in the file's `layouts`; None for `layout`.
+    """
+
+    index: int = 0
+    path: str
+    pool: Pool
+    declared: Sharing
+    sharing_path: str
+    name: str | None = None
+    nodes: tuple[str, ...] | None = None
+    sound: bool = True
+    layout_places: tuple[int | None, ...] = (None,)
+
+
+def as_written(pool: Pool, path: str) -> PoolShare:
+    """Return the share of a pool whose sharing is concrete as it is written."""
+    places = tuple(range(len(pool.sharing.layouts or ()))) if isinstance(pool.sharing, Mig) else ()
+    return PoolShare(
+        path=path,
+        pool=pool,
+        declared=pool.sharing,
+        sharing_path=f"{path}.sharing",
+        layout_places=places or (None,),
+    )
+
+
+def pool_shares(
+    pools: Sequence[tuple[int, Pool]],
+    named: Mapping[str, Sharing],
+    cluster: Cluster | None,
+    catalog: Catalog,
+    problems: Problems,
+) -> list[PoolShare]:
+    """Return the pools as they are planned; records names, models and nodes that are not there.
+
+    `pools`: index in the file, pool; `problems` stands at the root.
+    """
+    _check_names(pools, named, catalog, problems)
+    shares: list[PoolShare] = []
+    for index, pool in pools:
+        parts = _by_node(pool, cluster, named, problems.at(f"pools[{index}]"))
+        for part, name, nodes in parts:
+            shares.append(_concrete_pool(part, index, name, nodes, named, catalog, problems))
+    return shares
+
+
+def _check_names(
+    pools: Sequence[tuple[int, Pool]], named: Mapping[str, Sharing], catalog: Catalog, problems: Problems
+) -> None:
+    for name, sharing in named.items():
+        here = problems.at("sharing").at(name)
+        if name == "default":
+            here.add("'default'", "any name but 'default', the key of nodes without a pool", "rename it")
+        _check_models(sharing, here, catalog)
+    for index, pool in pools:
+        here = problems.at(f"pools[{index}]")
+        if pool.name in named:
+            here.at("name").add(
+                f"{pool.name!r}, which is also a name of sharing",
+                "names that differ: both are keys of the device plugin's config",
+                "rename one of them",
+            )
+        if not isinstance(pool.declared_sharing, str):
+            _check_models(pool.declared_sharing, here.at("sharing"), catalog)
+
+
+def _check_models(sharing: Sharing, here: Problems, catalog: Catalog) -> None:
+    """Record GPU models that nobody knows."""
+    if isinstance(sharing, TimeSlicing | Mps | Mig) and isinstance(sharing.declared_replicas, dict):
+        for spelling in sharing.declared_replicas:
+            _check_model(spelling, here.at("replicas").at(spelling), catalog)
+    for index, entry in enumerate((sharing.layouts or ()) if isinstance(sharing, Mig) else ()):
+        if entry.gpu is None:
+            continue
+        place = here.at("layouts").at(f"[{index}]").at("gpu")
+        gpu = _check_model(entry.gpu, place, catalog)
+        if gpu is not None and gpu.pci_id is None:
+            place.add(
+                f"{entry.gpu!r}, whose PCI device id is not known",
+                "a GPU that a device-filter can name: " + ", ".join(_filterable(catalog)),
+                "leave gpu out, and say devices",
+            )
+
+
+def _check_model(spelling: str, here: Problems, catalog: Catalog) -> Gpu | None:
+    gpu = catalog.find_gpu(spelling)
+    if gpu is None:
+        known = [one.model for one in catalog.gpus.values()]
+        fix = did_you_mean(spelling, known) or "write it as NVML, feature discovery or common use spell it"
+        here.add(f"GPU model {spelling!r}", f"one of the {len(known)} GPU models of the catalogue", fix)
+    return gpu
+
+
+def _filterable(catalog: Catalog) -> Iterator[str]:
+    return (gpu.model for gpu in catalog.gpus.values() if gpu.mig is not None and gpu.pci_id is not None)
+
+
+# -- by node ----------------------------------------------------------------------------------------------
+
+
+def _by_node(
+    pool: Pool, cluster: Cluster | None, named: Mapping[str, Sharing], here: Problems
+) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
+    """Yield the pool without the nodes that have a sharing of their own, and each of these as a pool."""
+    own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
+    names = _node_names(pool, cluster)
+    if not pool.per_node or cluster is None:
+        yield pool, own, names
+        return
+    if names is None:
+        here.at("per_node").add(
+            f"per_node on provider {cluster.provider}"
+            + (" with a selector" if cluster.provider == "existing" else ""),
+            "per_node where the stack file knows the nodes: in the sandbox, or with nodes.names",
+            "make a pool for each sharing",
+        )
+        yield pool, own, names
+        return
+    moved = _moved(pool.per_node, names, named, here.at("per_node"))
+    rest = tuple(node for node in names if node not in moved)
+    yield _part(pool, pool.name, rest), own, rest
+    for sharing in dict.fromkeys(moved.values()):
+        nodes = tuple(node for node in names if moved.get(node) == sharing)
+        part = _part(pool, f"{pool.name}-{sharing}", nodes)
+        yield part.model_copy(update={"declared_sharing": sharing}), sharing, nodes
+
+
+def _node_names(pool: Pool, cluster: Cluster | None) -> tuple[str, ...] | None:
+    """Return the names of the pool's nodes where they are known before a deploy."""
+    if cluster is not None and cluster.provider == "sandbox":
+        return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))
+    return pool.nodes.names if pool.nodes is not None else None
+
+
+def _moved(
+    entries: Sequence[NodeSharing], nodes: Sequence[str], named: Mapping[str, Sharing], here: Problems
+) -> dict[str, str]:
+    """Return the sharing of each node that has one of its own."""
+    moved: dict[str, str] = {}
+    for index, entry in enumerate(entries):
+        place = here.at(f"[{index}]")
+        if entry.sharing not in named:
+            place.at("sharing").add(f"{entry.sharing!r}", _names_text(named), _name_fix(entry.sharing, named))
+            continue
+        for number, node in enumerate(entry.nodes):
+            at_node = place.at("nodes").at(f"[{number}]")
+            if node not in nodes:
+                fix = did_you_mean(node, nodes) or "name a node of this pool"
+                at_node.add(f"{node!r}", "a node of this pool: " + (", ".join(nodes) or "it has none"), fix)
+            elif node in moved:
+                at_node.add(f"{node!r} again", "each node in one entry", "name it once")
+            else:
+                moved[node] = entry.sharing
+    return moved
+
+
+def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
+    """Return the pool with some of its nodes only, all of which are there: who has them knows no autoscaler."""
+    count = pool.count.model_copy(update={"min": 0, "desired": len(nodes), "max": len(nodes)})
+    existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
+    return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
+
+
+# -- by name and by GPU model -----------------------------------------------------------------------------
+
+
+def _concrete_pool(
+    pool: Pool,
+    index: int,
+    name: str | None,
+    nodes: tuple[str, ...] | None,
+    named: Mapping[str, Sharing],
+    catalog: Catalog,
+    problems: Problems,
+) -> PoolShare:
+    path = f"pools[{index}]"
+    if name is not None and name not in named:
+        problems.at(path).at("sharing").add(f"{name!r}", _names_text(named), _name_fix(name, named))
+    declared = named.get(name, NoSharing()) if name is not None else pool.sharing
+    sharing_path = f"sharing.{name}" if name is not None else f"{path}.sharing"
+    machine = catalog.machine_types.get(pool.machine_type)
+    concrete: Sharing | None = None
+    if machine is not None:
+        gpu = catalog.gpu_of(machine)
+        concrete = concrete_sharing(declared, gpu, catalog, Problems(sharing_path, problems.found), pool.name)
+    return PoolShare(
+        index=index,
+        path=path,
+        pool=pool.model_copy(update={"declared_sharing": concrete or NoSharing()}),
+        declared=declared,
+        sharing_path=sharing_path,
+        name=name if name in named else None,
+        nodes=nodes,
+        sound=concrete is not None and (name is None or name in named),
+        layout_places=_layout_places(declared, machine and catalog.gpu_of(machine), catalog),
+    )
+
+
+def _layout_places(declared: Sharing, gpu: Gpu | None, catalog: Catalog) -> tuple[int | None, ...]:
+    if not isinstance(declared, Mig) or declared.layouts is None:
+        return (None,)
+    return tuple(index for index, entry in enumerate(declared.layouts) if _is_for(entry, gpu, catalog))
+
+
+def _is_for(entry: MigDevices, gpu: Gpu | None, catalog: Catalog) -> bool:
+    return entry.gpu is None or catalog.find_gpu(entry.gpu) == gpu
+
+
+def _names_text(named: Mapping[str, Sharing]) -> str:
+    return "a name of the environment's sharing: " + (", ".join(named) or "there is none")
+
+
+def _name_fix(name: str, named: Mapping[str, Sharing]) -> str:
+    if close := did_you_mean(name, named):
+        return close
+    modes = {"none": "{mode: none}", "time-slicing": "{mode: time-slicing, replicas: 4}", "dra": "{mode: dra}"}
+    return f"write sharing: {modes[name]}" if name in modes else f"add sharing: {{{name}: ...}} beside pools"
+
+
+def concrete_sharing(
+    sharing: Sharing, gpu: Gpu, catalog: Catalog, here: Problems | None = None, pool: str = ""
+) -> Sharing | None:
+    """Return a sharing as it is on one GPU model; None where it has nothing for it, which is recorded `here`."""
+    match sharing:
+        case TimeSlicing() | Mps():
+            replicas = _replicas(sharing.declared_replicas, gpu, catalog, here, pool)
+            return None if replicas is None else sharing.model_copy(update={"declared_replicas": replicas})
+        case Mig():
+            return _concrete_mig(sharing, gpu, catalog, here, pool)
+        case _:
+            return sharing
+
+
+def _replicas(
+    said: int | Mapping[str, int], gpu: Gpu, catalog: Catalog, here: Problems | None, pool: str
+) -> int | None:
+    if isinstance(said, int):
+        return said
+    for spelling, count in said.items():
+        if catalog.find_gpu(spelling) == gpu:
+            return count
+    if here is not None:
+        here.at("replicas").add(
+            f"none for {gpu.product} of pool {pool}",
+            "a number for every GPU model that uses it (it has " + ", ".join(said) + ")",
+            f"add {gpu.model}: 4",
+        )
+    return None
+
+
+def _concrete_mig(sharing: Mig, gpu: Gpu, catalog: Catalog, here: Problems | None, pool: str) -> Sharing | None:
+    replicas: int | None = None
+    if sharing.declared_replicas is not None:
+        replicas = _replicas(sharing.declared_replicas, gpu, catalog, here, pool)
+        if replicas is None:
+            return None
+    layout: Mapping[str, int] | None = None
+    layouts: tuple[MigDevices, ...] | None = None
+    if sharing.declared_layout is not None:
+        layout = _layout(sharing.declared_layout, gpu, here and here.at("layout"))
+        if layout is None:
+            return None
+    if sharing.layouts is not None:
+        found = _concrete_layouts(sharing.layouts, gpu, catalog, here, pool)
+        if found is None:
+            return None
+        layouts = found
+    return sharing.model_copy(
+        update={"declared_layout": layout, "layouts": layouts, "declared_replicas": replicas}
+    )
+
+
+def _concrete_layouts(
+    entries: Sequence[MigDevices], gpu: Gpu, catalog: Catalog, here: Problems | None, pool: str
+) -> tuple[MigDevices, ...] | None:
+    found: list[MigDevices] = []
+    for index, entry in enumerate(entries):
+        if not _is_for(entry, gpu, catalog):
+            continue
+        place = here and here.at("layouts").at(f"[{index}]").at("layout")
+        layout = _layout(entry.declared_layout, gpu, place)
+        if layout is None:
+            return None
+        found.append(entry.model_copy(update={"declared_layout": layout}))
+    if not found and here is not None:
+        here.at("layouts").add(
+            f"none for {gpu.product} of pool {pool}",
+            "a layout for every GPU model that uses it",
+            f"add {{gpu: {gpu.model}, layout: all-balanced}}",
+        )
+    return tuple(found) or None
+
+
+def _layout(said: str | Mapping[str, int], gpu: Gpu, here: Problems | None) -> Mapping[str, int] | None:
+    if not isinstance(said, str):
+        return said
+    if gpu.mig is None:
+        return {}  # that it has no MIG is said by whoever checks the mode
+    layout = gpu.mig.named_layout(said)
+    if layout is None and here is not None:
+        names = [f"all-{profile.name}" for profile in gpu.mig.profiles]
+        names += ["all-balanced"] if gpu.mig.balanced else []
+        here.add(
+            f"{said!r} on {gpu.product}",
+            "one of " + ", ".join(names),
+            did_you_mean(said, names) or "write profile to count",
+        )
+    return layout

@@ -1,0 +1,68 @@
+"""The plan of a pool's sharing: how its GPUs are offered to pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOffer:
+    """One extended resource that each node of a pool offers: units on a node, and the GPUs they are cut of."""
+
+    name: str
+    per_node: int
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigDevicesPlan:
+    """The instances on some GPUs of a node. `devices` None: on all."""
+
+    devices: tuple[int, ...] | None
+    layout: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpsShare:
+    """What a replica of a GPU shared by MPS may use: memory in MiB, threads in percent of the GPU's."""
+
+    memory_mib: int
+    threads_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigRollPlan:
+    """How live nodes get another MIG layout. `drains`: `up` has their pods leave; else nodes with pods wait."""
+
+    drains: bool
+    max_unavailable: int
+    drain_timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingPlan:
+    """How a pool's GPUs are offered.
+
+    `name`: of the environment's sharing that the pool takes; `source`: where the stack file says it.
+    `replicas`: of each GPU, or of each MIG instance.
+    """
+
+    mode: str
+    name: str | None
+    source: str
+    replicas: int
+    renamed: bool
+    mps: MpsShare | None
+    mig_strategy: Literal["none", "single", "mixed"]
+    mig_layouts: tuple[MigDevicesPlan, ...]
+    mig_change: str | None
+    mig_roll: MigRollPlan | None
+    """None where the operator cuts no GPU of the pool."""
+    device_plugin_key: str | None
+    device_plugin_config: Mapping[str, Any] | None
+    """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""
+    mig_config: str | None
+    partitions: bool = False
+    """With DRA: the driver cuts MIG instances for claims that ask for them."""

@@ -1,0 +1,302 @@
+"""How a pool's GPUs are offered: device-plugin config, MIG layouts, and the resources that follow.
+
+Sources: NVIDIA k8s-device-plugin README (sharing, migStrategy), GPU Operator docs (time-slicing, MIG),
+mig-parted; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gpu_platform import names
+from gpu_platform.catalog import Gpu, MachineType
+from gpu_platform.planning.config_maps import pinned_name
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning.mig.geometry import check_layout, layout_text
+from gpu_platform.planning.pools.software import Owner
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
+
+DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
+WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
+
+
+def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
+    """Return how a pool with legal sharing offers its GPUs."""
+    sharing = share.pool.sharing
+    layouts = tuple(layouts_of(sharing)) if isinstance(sharing, Mig) else ()
+    if device_plugin not in {"operator", "dra"}:
+        return _shared_by_provider(share, layouts, device_plugin)
+    replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
+    replicas = replicated.replicas if replicated else 1
+    by_plugin = not isinstance(sharing, Dra)
+    # Nodes get a new layout one by one: for that time the old one and the new one need names of their own.
+    cut = pinned_name(share.pool.name, plan_to_json(layouts)) if layouts else None
+    # A GPU that was cut before must be made whole again. With DRA there is no MIG manager.
+    whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
+    return SharingPlan(
+        mode=sharing.mode,
+        name=share.name,
+        source=share.sharing_path,
+        replicas=replicas,
+        renamed=replicated.rename if replicated and replicas > 1 else False,
+        mps=_mps_share(sharing, gpu),
+        mig_strategy=sharing.strategy if isinstance(sharing, Mig) else "none",
+        mig_layouts=layouts,
+        mig_change=sharing.change if isinstance(sharing, Mig) else None,
+        mig_roll=_mig_roll(sharing) if gpu.mig is not None and by_plugin else None,
+        device_plugin_key=(cut or device_plugin_key(share, gpu)) if by_plugin else None,
+        device_plugin_config=device_plugin_config(sharing, _profiles(layouts)) if by_plugin else None,
+        mig_config=cut or whole,
+        partitions=sharing.partitions if isinstance(sharing, Dra) else False,
+    )
+
+
+def _mig_roll(sharing: Sharing) -> MigRollPlan:
+    """Return how nodes get another layout; GPUs that are made whole again have the defaults."""
+    said = sharing if isinstance(sharing, Mig) else MigRoll()
+    return MigRollPlan(
+        drains=not isinstance(sharing, Mig) or sharing.change == "drain",
+        max_unavailable=said.max_unavailable,
+        drain_timeout_seconds=parse_duration(said.drain_timeout),
+    )
+
+
+def device_plugin_key(share: PoolShare, gpu: Gpu) -> str:
+    """Return the key of a pool's device-plugin config: its sharing's name, with the model where that matters."""
+    if share.name is None:
+        return share.pool.name
+    return named_key(share.name, share.declared, gpu)
+
+
+def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
+    """Return the key of a named sharing's config for a GPU model: the plugin knows no replicas by model."""
+    by_model = isinstance(declared, TimeSlicing | Mps | Mig) and isinstance(declared.declared_replicas, dict)
+    return f"{name}.{gpu.model}" if by_model else name
+
+
+def device_plugin_config(sharing: Sharing, profiles: Iterable[str]) -> Mapping[str, Any]:
+    """Return the device plugin's config of a concrete sharing; `profiles`: of the MIG instances that it makes."""
+    strategy = sharing.strategy if isinstance(sharing, Mig) else "none"
+    config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": strategy}}
+    if not isinstance(sharing, TimeSlicing | Mps | Mig) or sharing.replicas == 1:
+        return config
+    resources = [names.GPU_RESOURCE]
+    if isinstance(sharing, Mig) and strategy == "mixed":
+        resources = [names.mig_resource(profile) for profile in profiles]
+    config["sharing"] = {
+        "mps" if isinstance(sharing, Mps) else "timeSlicing": {
+            "renameByDefault": sharing.rename,
+            "failRequestsGreaterThanOne": sharing.fail_requests_greater_than_one,
+            "resources": [{"name": name, "replicas": sharing.replicas} for name in resources],
+        }
+    }
+    return config
+
+
+def _profiles(layouts: Iterable[MigDevicesPlan]) -> list[str]:
+    return sorted({profile for entry in layouts for profile in entry.layout})
+
+
+def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
+    """Return what the MPS daemon gives to each replica (k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps)."""
+    if not isinstance(sharing, Mps):
+        return None
+    return MpsShare(memory_mib=gpu.memory_mib // sharing.replicas, threads_percent=100 // sharing.replicas)
+
+
+def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iterator[Decision]:
+    """Yield what the program chose for a pool's sharing: by name, by GPU model, and what a share comes to."""
+    if share.name is not None:
+        yield Decision(
+            subject=f"pool {pool}",
+            what="sharing",
+            chosen=f"{sharing.mode}, as {share.name} says",
+            why=f"a node is moved to another by its label {names.DEVICE_PLUGIN_CONFIG_LABEL}",
+        )
+    if sharing.mps is not None:
+        yield Decision(
+            subject=f"pool {pool}",
+            what="MPS share",
+            chosen=f"{sharing.mps.memory_mib} MiB and {sharing.mps.threads_percent} % of the threads",
+            why=f"each of {sharing.replicas} replicas has its part of a GPU; a pod has one",
+        )
+    for entry in sharing.mig_layouts if _says_less(share.declared) else ():
+        where = (
+            "every GPU" if entry.devices is None else "GPUs " + ", ".join(str(device) for device in entry.devices)
+        )
+        yield Decision(
+            subject=f"pool {pool}",
+            what="MIG layout",
+            chosen=f"{layout_text(entry.layout)} on {where}",
+            why="what mig-parted's name comes to on this GPU model",
+        )
+
+
+def _says_less(declared: Sharing) -> bool:
+    """Return whether a MIG layout is left to the GPU model."""
+    if not isinstance(declared, Mig):
+        return False
+    said = [declared.declared_layout, *(entry.declared_layout for entry in declared.layouts or ())]
+    return any(isinstance(layout, str) for layout in said)
+
+
+def _shared_by_provider(
+    share: PoolShare, layouts: tuple[MigDevicesPlan, ...], device_plugin: Owner
+) -> SharingPlan:
+    """Return the plan of GPUs that the image's plugin or GKE's offers, set on the node pool, by no ConfigMap."""
+    sharing = share.pool.sharing
+    replicated = sharing if isinstance(sharing, TimeSlicing | Mps) else None
+    return SharingPlan(
+        mode=sharing.mode,
+        name=share.name,
+        source=share.sharing_path,
+        replicas=replicated.replicas if replicated else 1,
+        # GKE has one name for whole and shared GPUs.
+        renamed=replicated.rename if replicated and device_plugin == "image" else False,
+        mps=None,
+        # Both know one profile on all GPUs, and offer its instances as nvidia.com/gpu.
+        mig_strategy="single" if layouts else "none",
+        mig_layouts=layouts,
+        # The layout is part of the node pool, so new nodes bring a new one.
+        mig_change="replace" if layouts else None,
+        mig_roll=None,
+        device_plugin_key=None,
+        device_plugin_config=None,
+        mig_config=None,
+    )
+
+
+def layouts_of(sharing: Mig) -> Iterator[MigDevicesPlan]:
+    """Yield the layouts of a concrete sharing."""
+    if sharing.layout is not None:
+        yield MigDevicesPlan(devices=None, layout=sharing.layout)
+    for entry in sharing.layouts or ():
+        devices = None if entry.devices is None else tuple(sorted(entry.devices))
+        yield MigDevicesPlan(devices=devices, layout=entry.layout)
+
+
+def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
+    """Return the MIG instances of one GPU of the node; empty where MIG is off on it."""
+    for entry in sharing.mig_layouts:
+        if entry.devices is None or index in entry.devices:
+            return entry.layout
+    return {}
+
+
+def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[ResourceOffer, ...]:
+    """Return the extended resources that one node with `gpus` GPUs advertises."""
+    if sharing.mode != "mig" or gpu.mig is None:
+        name = names.SHARED_GPU_RESOURCE if sharing.renamed else names.GPU_RESOURCE
+        return (ResourceOffer(name=name, per_node=gpus * sharing.replicas, gpus=gpus),)
+    units: dict[str, int] = {}
+    physical: dict[str, float] = {}
+    sizes = {profile.name: profile.memory_slices for profile in gpu.mig.profiles}
+    for index in range(gpus):
+        layout = layout_of_gpu(sharing, index)
+        # What a layout leaves over belongs to its instances: nobody else can have it.
+        whole = sum(sizes[profile] * count for profile, count in layout.items())
+        for profile, count in layout.items():
+            single = sharing.mig_strategy == "single"
+            name = names.GPU_RESOURCE if single else names.mig_resource(profile)
+            name += names.SHARED_SUFFIX if sharing.renamed else ""
+            units[name] = units.get(name, 0) + count * sharing.replicas
+            physical[name] = physical.get(name, 0.0) + sizes[profile] * count / whole
+        if not layout:
+            units[names.GPU_RESOURCE] = units.get(names.GPU_RESOURCE, 0) + 1
+            physical[names.GPU_RESOURCE] = physical.get(names.GPU_RESOURCE, 0.0) + 1
+    return tuple(ResourceOffer(name=name, per_node=n, gpus=physical[name]) for name, n in units.items())
+
+
+def check_sharing(share: PoolShare, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
+    """Record what is wrong with a pool's concrete sharing on its GPU; `problems` stands at the root."""
+    sharing = share.pool.sharing
+    here = Problems(share.sharing_path, problems.found)
+    match sharing:
+        case Mig():
+            _check_mig(share, sharing, machine, gpu, here)
+        case Mps():
+            _check_mps(sharing, gpu, here)
+        case _:
+            pass
+
+
+def mps_clients(gpu: Gpu) -> int:
+    """Return the most MPS clients of one GPU, as the MPS control daemon counts: 48, but 16 below 7.5.
+
+    It takes Volta (7.0) for older than Volta. Source: k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps.
+    """
+    major, minor = (int(part) for part in gpu.compute_capability.split("."))
+    return 48 if (major, minor) >= (7, 5) else 16
+
+
+def _check_mps(sharing: Mps, gpu: Gpu, here: Problems) -> None:
+    most = mps_clients(gpu)
+    if sharing.replicas > most:
+        here.at("replicas").add(
+            f"{sharing.replicas} on {gpu.product}",
+            f"at most {most}: the MPS clients of a GPU with compute capability {gpu.compute_capability}",
+            f"write replicas: {most} or fewer",
+        )
+
+
+def _check_mig(share: PoolShare, sharing: Mig, machine: MachineType, gpu: Gpu, here: Problems) -> None:
+    if gpu.mig is None:
+        found = check_layout(gpu, {})
+        if found is not None:
+            here.at("mode").add(f"'mig' on {gpu.product} ({machine.name})", found.allowed, found.fix)
+        return
+    taken: dict[int, int] = {}
+    everywhere: int | None = None
+    for index, entry in zip(share.layout_places, layouts_of(sharing), strict=True):
+        at_entry = here if index is None else here.at("layouts").at(f"[{index}]")
+        illegal = check_layout(gpu, entry.layout)
+        if illegal is not None:
+            at_entry.at("layout").add(illegal.found, illegal.allowed, illegal.fix)
+        if index is None:
+            continue
+        where = at_entry.at("devices")
+        if everywhere is not None or (entry.devices is None and taken):
+            other = everywhere if everywhere is not None else next(iter(taken.values()))
+            (where if entry.devices else at_entry).add(
+                f"{gpu.product} again",
+                f"each GPU once (layouts[{other}] has {'all of them' if everywhere is not None else 'some'})",
+                "say devices in both, or write one of them",
+            )
+        if entry.devices is None:
+            everywhere = index
+        for device in entry.devices or ():
+            if device >= machine.gpu_count:
+                where.add(
+                    f"GPU {device}",
+                    f"0 to {machine.gpu_count - 1}: {machine.name} has {machine.gpu_count} GPUs",
+                    "take an index that the machine type has",
+                )
+            elif device in taken:
+                where.add(
+                    f"GPU {device} again",
+                    f"each GPU once (it is in layouts[{taken[device]}])",
+                    "name it once",
+                )
+            taken.setdefault(device, index)
+    _check_single(sharing, machine, here)
+
+
+def _check_single(sharing: Mig, machine: MachineType, here: Problems) -> None:
+    if sharing.strategy != "single":
+        return
+    entries = list(layouts_of(sharing))
+    layouts = [entry.layout for entry in entries]
+    covered = sum(machine.gpu_count if entry.devices is None else len(entry.devices) for entry in entries)
+    profiles = sorted({profile for layout in layouts for profile in layout})
+    if len(profiles) > 1 or any(layout != layouts[0] for layout in layouts) or covered < machine.gpu_count:
+        here.at("strategy").add(
+            f"'single' with {', '.join(profiles)} on {covered} of {machine.gpu_count} GPUs",
+            "single: one profile, the same number on every GPU of the node; mixed: anything",
+            "write strategy: mixed, or one uniform layout",
+        )

@@ -1,0 +1,46 @@
+"""What the pools of an environment have for teams, in the words of a quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.dra.claims import most_at_once, type_of
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.claims import DeviceClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """The pools, and the units of each extended resource or device class over the most nodes they may have."""
+
+    pools: Sequence[PoolPlan]
+    classes: Mapping[str, DeviceClass]
+    units: Mapping[str, int]
+    catalog: Catalog
+
+    @property
+    def of_dra(self) -> bool:
+        """Whether devices are claimed."""
+        return any(pool.devices for pool in self.pools)
+
+    @property
+    def limited(self) -> Sequence[str]:
+        """Everything that a quota must name, lest it be without limit."""
+        drivers = names.DRIVERS_DEVICE_CLASSES if self.of_dra else ()
+        return sorted({*self.units, *drivers})
+
+
+def available_resources(
+    pools: Sequence[PoolPlan], classes: Mapping[str, DeviceClass], catalog: Catalog
+) -> Available:
+    """Return what the pools have; `classes`: the device classes that the environment declares."""
+    units: dict[str, int] = {}
+    for pool in pools:
+        for name, count in pool.max_units.items():
+            units[name] = units.get(name, 0) + count
+    for name, declared in classes.items():
+        units[name] = most_at_once(type_of(declared), [declared], pools, catalog)
+    return Available(pools=pools, classes=classes, units=units, catalog=catalog)

@@ -1,0 +1,124 @@
+"""Teams' claims of devices, and the workloads that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpu_platform import names
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.dra.claims import check_demand, check_found, class_of, demands_of, meets, type_of
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.spec.claims import Claim, DeviceClass
+from gpu_platform.spec.team import Team, Workload
+
+
+def check_device_classes(classes: Mapping[str, DeviceClass], offers: Available, here: Problems) -> None:
+    """Record device classes of the environment that cannot be, or that no device is of."""
+    for name, declared in classes.items():
+        place = here.at(name)
+        if name in names.DRIVERS_DEVICE_CLASSES:
+            place.add(f"{name!r}", "a name of your own: this class comes with the DRA driver", "rename it")
+        if not offers.of_dra:
+            place.add("a device class without DRA", "device classes where pools say mode: dra", "remove it")
+            continue
+        check_demand(declared, offers.catalog, place)
+        devices = [device for pool in offers.pools for device in pool.devices]
+        check_found(type_of(declared), [declared], devices, 1, offers.catalog, place)
+
+
+def check_claims(team: Team, offers: Available, here: Problems) -> None:
+    """Record claims that no node can ever meet."""
+    first: dict[str, int] = {}
+    known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *offers.classes]
+    devices = [device for pool in offers.pools for device in pool.devices]
+    for index, claim in enumerate(team.claims):
+        place = here.at(f"[{index}]")
+        if claim.name in first:
+            place.at("name").add(
+                f"{claim.name!r} again", f"each name once (it is in claims[{first[claim.name]}])", "rename it"
+            )
+        first.setdefault(claim.name, index)
+        if not offers.of_dra:
+            place.add("a claim without DRA", "claims where pools say mode: dra", "remove it")
+            continue
+        check_demand(claim, offers.catalog, place)
+        if class_of(claim) not in known:
+            fix = did_you_mean(class_of(claim), known) or "add it to device_classes"
+            place.at("device_class").add(f"{class_of(claim)!r}", "one of " + ", ".join(known), fix)
+            continue
+        kind, demands = demands_of(claim, offers.classes)
+        check_found(kind, demands, devices, claim.count, offers.catalog, place)
+
+
+def claim_of(workload: Workload, team: Team) -> Claim | None:
+    """Return the claim that each pod of a workload has."""
+    return next((claim for claim in team.claims if claim.name == workload.claim), None)
+
+
+def device_units(claim: Claim, pool: PoolPlan, offers: Available) -> tuple[str, int]:
+    """Return what a claim takes of a pool's nodes: a class of the driver's, and units of it.
+
+    A unit of mig.nvidia.com is the smallest instance; a larger one takes as many as fit where it is, rounded down.
+    """
+    kind, demands = demands_of(claim, offers.classes)
+    if kind == "gpu":
+        return names.GPU_DEVICE_CLASS, claim.count
+    instances = [device for device in pool.devices if device.type == "mig"]
+    most = max(device.per_node for device in instances)
+    own = max(device.per_node for device in instances if meets(device, kind, demands, offers.catalog))
+    return names.MIG_DEVICE_CLASS, claim.count * (most // own)
+
+
+def check_claim_of_workload(
+    workload: Workload, team: Team, pool: PoolPlan, offers: Available, here: Problems
+) -> None:
+    """Record a workload that claims what its pool has not, or has no claim where there is no other way."""
+    if not pool.devices:
+        if workload.claim is not None:
+            here.at("claim").add(
+                f"{workload.claim!r} on pool {pool.name}", "claims on pools with mode: dra", "write gpus instead"
+            )
+        return
+    for field in ("gpus", "profile"):
+        if field in workload.model_fields_set:
+            here.at(field).add(
+                f"{field} on pool {pool.name}", "a claim: with mode dra it says what a pod gets", f"remove {field}"
+            )
+    known = [claim.name for claim in team.claims]
+    claim = claim_of(workload, team)
+    if claim is None:
+        here.at("claim").add(
+            "nothing" if workload.claim is None else f"{workload.claim!r}",
+            f"a claim of team {team.name}: " + (", ".join(known) or "it has none"),
+            did_you_mean(workload.claim or "", known) or "add it to the team's claims",
+        )
+        return
+    kind, demands = demands_of(claim, offers.classes)
+    most = max((d.per_node for d in pool.devices if meets(d, kind, demands, offers.catalog)), default=0)
+    if most < claim.count:
+        here.at("pool").add(
+            f"{pool.name!r} for claim {claim.name}",
+            "a pool whose nodes have such devices: " + (", ".join(_pools_for(claim, offers)) or "none has"),
+            "name another pool, or change the claim",
+        )
+        return
+    fixed = pool.nodes.ownership in {"created", "labelled"}
+    there = most // claim.count * pool.nodes.desired
+    if fixed and workload.replicas > there:
+        here.at("replicas").add(
+            f"{workload.replicas} with claim {claim.name} of {claim.count}",
+            f"at most {there} in all: what the {pool.nodes.desired} nodes of pool {pool.name} have, and no "
+            "autoscaler adds any",
+            "lower replicas, or raise the pool's count.desired",
+        )
+
+
+def _pools_for(claim: Claim, offers: Available) -> list[str]:
+    kind, demands = demands_of(claim, offers.classes)
+    return [
+        pool.name
+        for pool in offers.pools
+        if any(meets(d, kind, demands, offers.catalog) and d.per_node >= claim.count for d in pool.devices)
+    ]

@@ -1,0 +1,105 @@
+"""Whether the GPU memory that pods need is there: on a whole GPU, a MIG instance, an MPS share, or beside others.
+
+MPS gives each replica 1/replicas of the memory and no more. Time-slicing divides nothing: whoever lands on one GPU
+shares all its memory, so the pods that may meet there must fit together. Source: NVIDIA k8s-device-plugin README,
+"Shared Access to GPUs", read 2026-11-21. Memory is what NVML reports in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_memory_mib
+from gpu_platform.spec.team import Team
+from gpu_platform.spec.team import Workload as WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Pods of one workload that say what GPU memory they need, and the device that each takes (part of)."""
+
+    path: str
+    name: str
+    pods: int
+    memory_mib: int
+    device: str
+    device_mib: int
+
+
+def check_gpu_memory(
+    teams: Sequence[tuple[str, Team]], pools: Sequence[PoolPlan], catalog: Catalog, problems: Problems
+) -> None:
+    """Record workloads whose `gpu_memory` is not there. `teams`: place in the file, team."""
+    for pool in pools:
+        needs = [
+            need
+            for path, team in teams
+            for index, workload in enumerate(team.workloads)
+            if workload.pool == pool.name
+            and (need := _need(workload, f"{path}.workloads[{index}]", pool, catalog)) is not None
+        ]
+        for need in needs:
+            _check_alone(need, pool, problems)
+        if pool.sharing.replicas > 1 and pool.sharing.mode != "mps":
+            for device in dict.fromkeys(need.device for need in needs):
+                _check_together([need for need in needs if need.device == device], pool, problems)
+
+
+def _need(workload: WorkloadSpec, path: str, pool: PoolPlan, catalog: Catalog) -> _Need | None:
+    if workload.gpu_memory is None:
+        return None
+    device, memory = pool.gpu_product, pool.gpu_memory_mib
+    if pool.sharing.mode == "mig":
+        mig = catalog.gpus[pool.gpu_model].mig
+        offered = sorted({profile for entry in pool.sharing.mig_layouts for profile in entry.layout})
+        name = workload.profile or (offered[0] if len(offered) == 1 else "")
+        profile = mig.profile(name) if mig is not None else None
+        if profile is None:  # a wrong or missing profile is a problem of its own
+            return None
+        device, memory = f"{name} on {pool.gpu_product}", profile.memory_mib
+    return _Need(path, workload.name, workload.replicas, parse_memory_mib(workload.gpu_memory), device, memory)
+
+
+def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
+    replicas = pool.sharing.replicas if pool.sharing.mode == "mps" else 1
+    most = need.device_mib // replicas
+    if need.memory_mib <= most:
+        return
+    share = f", 1/{replicas} of {need.device_mib} MiB for each MPS replica" if replicas > 1 else ""
+    fits = need.device_mib // need.memory_mib
+    Problems(f"{need.path}.gpu_memory", problems.found).add(
+        f"{need.memory_mib} MiB a pod on pool {pool.name}",
+        f"at most {most} MiB: {need.device}{share}",
+        f"write replicas: {fits} or fewer in {pool.path}.sharing"
+        if replicas > 1 and fits > 1
+        else "take a pool with more memory a GPU or instance",
+    )
+
+
+def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) -> None:
+    """Judge the worst that may meet: as many of the largest pods as the device has replicas."""
+    replicas, left = pool.sharing.replicas, pool.sharing.replicas
+    meeting: list[tuple[_Need, int]] = []
+    for need in sorted(needs, key=lambda need: -need.memory_mib):
+        taken = min(left, need.pods)
+        if taken:
+            meeting.append((need, taken))
+        left -= taken
+    total = sum(need.memory_mib * pods for need, pods in meeting)
+    # Who does not fit alone has been told so.
+    if not meeting or total <= meeting[0][0].device_mib or meeting[0][0].memory_mib > meeting[0][0].device_mib:
+        return
+    largest = meeting[0][0]
+    fits = largest.device_mib // largest.memory_mib
+    told = " + ".join(f"{pods} x {need.memory_mib} MiB ({need.name})" for need, pods in meeting)
+    Problems(f"{largest.path}.gpu_memory", problems.found).add(
+        f"{told} = {total} MiB that may meet on one {largest.device} of {replicas} replicas",
+        f"at most {largest.device_mib} MiB in all: {largest.device}, and time-slicing divides no memory",
+        f"write replicas: {fits} in {pool.path}.sharing, or take a GPU with more memory"
+        if fits > 1
+        else "take whole GPUs, or a GPU with more memory",
+    )

@@ -1,0 +1,325 @@
+"""Teams: quotas for every GPU resource, priorities, limits, members and workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from gpu_platform import names
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.eks.efa import efa_requests
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.dra.claims import class_of, plan_claim
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.claims import (
+    check_claim_of_workload,
+    check_claims,
+    claim_of,
+    device_units,
+)
+from gpu_platform.planning.teams.section import PriorityClassPlan, Subject, TenantPlan, WorkloadPlan
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Quota, Team
+from gpu_platform.spec.team import Workload as WorkloadSpec
+
+DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
+RESERVED_NAMESPACES = {
+    "default",
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    names.OPERATOR_NAMESPACE,
+    names.VALIDATION_NAMESPACE,
+    names.SANDBOX_NAMESPACE,
+}
+
+
+def priority_values(said: Mapping[str, int]) -> dict[str, int]:
+    """Return every priority class by name: the field's defaults, and whatever the stack says."""
+    return {**DEFAULT_PRIORITIES, **said}
+
+
+def plan_priority_classes(said: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
+    """Return the PriorityClasses, lowest first; none is the cluster's default, which would inflate all pods."""
+    values = priority_values(said)
+    return tuple(
+        PriorityClassPlan(name=name, value=value, description=f"GPU workloads of class {name}")
+        for name, value in sorted(values.items(), key=lambda item: (item[1], item[0]))
+    )
+
+
+def check_priorities(said: Mapping[str, int], problems: Problems) -> None:
+    """Record names that Kubernetes keeps for itself."""
+    for name in said:
+        if name.startswith("system-"):
+            problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
+
+
+def granted(quota: Quota) -> dict[str, int]:
+    """Return a quota's GPU units by extended resource."""
+    units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
+    units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
+    units |= {
+        names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
+    }
+    units |= quota.devices
+    return {name: count for name, count in units.items() if count}
+
+
+def quota_place(resource: str) -> str:
+    """Return where in a quota a resource is written: `mig.1g.10gb`."""
+    if resource == names.GPU_RESOURCE:
+        return "gpus"
+    if resource == names.SHARED_GPU_RESOURCE:
+        return "shared"
+    if "/" not in resource:
+        return f"devices.{resource}"
+    profile = resource.removeprefix(names.MIG_RESOURCE_PREFIX)
+    shared = profile.endswith(names.SHARED_SUFFIX)
+    return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
+
+
+def check_team(team: Team, offers: Available, priorities: Mapping[str, int], problems: Problems) -> None:
+    """Record what is wrong with one team by itself, given what the pools have and the priority classes."""
+    if team.name in RESERVED_NAMESPACES:
+        problems.at("name").add(
+            f"{team.name!r}",
+            "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
+            "rename it",
+        )
+    if team.priority not in priorities:
+        fix = (
+            did_you_mean(team.priority, priorities)
+            or f"write priority: {next(iter(priorities))}, or add it to priorities"
+        )
+        problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
+    offered = offers.units
+    for resource, count in granted(team.quota).items():
+        if resource not in offered:
+            problems.at("quota").at(quota_place(resource)).add(
+                str(count),
+                f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
+                did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
+            )
+    seen: dict[str, int] = {}
+    for index, workload in enumerate(team.workloads):
+        here = problems.at("workloads").at(f"[{index}]")
+        if workload.name in seen:
+            here.at("name").add(
+                f"{workload.name!r} again",
+                f"each name once (it is in workloads[{seen[workload.name]}])",
+                "rename it",
+            )
+        seen.setdefault(workload.name, index)
+        _check_workload(workload, team, offers, here)
+    check_claims(team, offers, problems.at("claims"))
+    _check_workloads_fit_quota(team, offers.pools, problems)
+
+
+def _check_workload(workload: WorkloadSpec, team: Team, offers: Available, here: Problems) -> None:
+    by_name = {pool.name: pool for pool in offers.pools}
+    pool = by_name.get(workload.pool)
+    if pool is None:
+        fix = did_you_mean(workload.pool, by_name) or "name a pool of the environment"
+        here.at("pool").add(f"{workload.pool!r}", "one of " + ", ".join(by_name), fix)
+        return
+    check_claim_of_workload(workload, team, pool, offers, here)
+    if not pool.devices:
+        _check_units(workload, pool, here)
+    if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
+        here.at("cpu").add(
+            workload.cpu,
+            f"at most {pool.cpu_millicores}m: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+    if parse_quantity(workload.memory) > pool.memory_mib * 1024 * 1024:
+        here.at("memory").add(
+            workload.memory,
+            f"at most {pool.memory_mib}Mi: what one {pool.machine_type} can allocate",
+            "ask for less",
+        )
+
+
+def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
+    """Record a workload that asks a pool for extended resources that it has not, or not so many."""
+    if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
+        here.at("gpus").add(
+            str(workload.gpus),
+            f"1 on pool {pool.name}: a pod takes one share or instance ({pool.sharing.mode})",
+            "write gpus: 1 and more replicas, or use a pool of whole GPUs",
+        )
+    elif workload.gpus > pool.gpus_per_node:
+        here.at("gpus").add(
+            str(workload.gpus),
+            f"at most {pool.gpus_per_node}: what one {pool.machine_type} has",
+            "split the job over several pods",
+        )
+    profiles = sorted({profile for entry in pool.sharing.mig_layouts for profile in entry.layout})
+    if workload.profile is not None and workload.profile not in profiles:
+        here.at("profile").add(
+            f"{workload.profile!r}",
+            f"a profile of pool {pool.name}: " + (", ".join(profiles) or "none, it is no MIG pool"),
+            did_you_mean(workload.profile, profiles) or "change or remove it",
+        )
+    elif workload.profile is None and len(profiles) > 1 and pool.sharing.mig_strategy == "mixed":
+        here.at("profile").add(
+            "nothing",
+            f"one of {', '.join(profiles)}: pool {pool.name} offers several",
+            f"add profile: {profiles[0]}",
+        )
+    fixed = pool.nodes.ownership in {"created", "labelled"}
+    needed, there = workload.gpus * workload.replicas, sum(pool.units_desired.values())
+    if fixed and needed > there:
+        here.at("replicas").add(
+            f"{workload.replicas} x {workload.gpus}",
+            f"at most {there} in all: what the {pool.nodes.desired} nodes of pool {pool.name} offer, and no "
+            "autoscaler adds any",
+            "lower replicas, or raise the pool's count.desired",
+        )
+
+
+def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
+    allowed = granted(team.quota)
+    wanted: dict[str, int] = {}
+    for workload in team.workloads:
+        pool = next((pool for pool in pools if pool.name == workload.pool), None)
+        if pool is None or (pool.devices and claim_of(workload, team) is None):
+            continue
+        resource, units = _held(workload, team, pool)
+        wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
+    for resource, said in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
+        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in team.workloads), Decimal(0))
+        if said is not None and asked > parse_quantity(said):
+            problems.at("workloads").add(
+                f"{asked:f} of {resource} in all",
+                f"at most {said}: the team's quota.{resource}",
+                f"raise quota.{resource} or lower what the workloads ask for",
+            )
+    for resource, count in wanted.items():
+        if count > allowed.get(resource, 0):
+            problems.at("workloads").add(
+                f"{count} of {resource} in all",
+                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
+                "raise the quota or lower replicas",
+            )
+
+
+def check_quotas(
+    teams: Sequence[tuple[str, Team]], offers: Available, overcommit: float, problems: Problems
+) -> None:
+    """Record quotas that sum to more than the pools can ever offer. `teams`: place in the file, team."""
+    for resource, capacity in offers.units.items():
+        shares = [(path, team, granted(team.quota).get(resource, 0)) for path, team in teams]
+        total = sum(count for _, _, count in shares)
+        if total <= capacity * overcommit:
+            continue
+        told = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
+        path = max((count, path) for path, _, count in shares)[1]
+        Problems(f"{path}.quota.{quota_place(resource)}", problems.found).add(
+            f"{total} of {resource} granted in all ({told})",
+            f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
+            + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
+            "lower the quotas, raise a pool's count.max, or say overcommit",
+        )
+
+
+def plan_tenant(
+    team: Team,
+    stack: str,
+    offers: Available,
+    priorities: Mapping[str, int],
+    pause_image: str,
+    decisions: list[Decision],
+) -> TenantPlan:
+    """Return the plan of a team without problems; its workloads that name no image get `pause_image`."""
+    units = granted(team.quota)
+    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in offers.limited}
+    if team.quota.cpu is not None:
+        quota["requests.cpu"] = team.quota.cpu
+    if team.quota.memory is not None:
+        quota["requests.memory"] = team.quota.memory
+    own = priorities[team.priority]
+    allowed = tuple(sorted(name for name, value in priorities.items() if value <= own))
+    decisions.append(
+        Decision(
+            subject=f"team {team.name}",
+            what="priority classes allowed",
+            chosen=", ".join(allowed),
+            why=f"its own, {team.priority} ({own}), and lower ones of this stack",
+        )
+    )
+    return TenantPlan(
+        namespace=team.name,
+        labels={
+            names.TEAM_LABEL: team.name,
+            names.STACK_LABEL: stack,
+            "pod-security.kubernetes.io/enforce": "baseline",
+            "pod-security.kubernetes.io/audit": "restricted",
+        },
+        quota=quota,
+        priorities=allowed,
+        members=tuple(_subject(member) for member in team.members),
+        claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
+        workloads=tuple(_plan_workload(workload, team, offers, pause_image) for workload in team.workloads),
+    )
+
+
+def _subject(member: str) -> Subject:
+    kind, _, name = member.partition(":")
+    if kind == "serviceaccount":
+        namespace, _, account = name.partition("/")
+        return Subject(kind="ServiceAccount", name=account, namespace=namespace)
+    return Subject(kind="User" if kind == "user" else "Group", name=name, namespace=None)
+
+
+def _held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
+    """Return what one pod of a workload holds: an extended resource, or devices of a class, and how many."""
+    claim = claim_of(workload, team)
+    if pool.devices and claim is not None:
+        return class_of(claim), claim.count
+    return _resource(workload, pool), workload.gpus
+
+
+def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
+    if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
+        return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
+    # A pool with several resources and no profile named means its instances, or its only resource.
+    return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
+
+
+def _plan_workload(workload: WorkloadSpec, team: Team, offers: Available, pause_image: str) -> WorkloadPlan:
+    pool = next(pool for pool in offers.pools if pool.name == workload.pool)
+    claim = claim_of(workload, team)
+    if claim is None:
+        resource, units = _resource(workload, pool), workload.gpus
+    else:
+        resource, units = device_units(claim, pool, offers)
+    return WorkloadPlan(
+        name=workload.name,
+        pool=pool.name,
+        replicas=workload.replicas,
+        image=workload.image or pause_image,
+        command=workload.command,
+        resource=resource,
+        units=units,
+        cpu=workload.cpu,
+        memory=workload.memory,
+        priority_class=team.priority,
+        node_selector=pool.node_selector,
+        tolerations=pool.all_taints,
+        network=efa_requests(pool, workload.gpus),
+        claim=workload.claim,
+    )
+
+
+def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
+    """Record names used twice. `found`: place in the file, name; `field`: where below the place it stands."""
+    first: dict[str, str] = {}
+    for path, name in found:
+        if name in first:
+            Problems(f"{path}{field}", problems.found).add(
+                f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
+            )
+        first.setdefault(name, path)

@@ -1,0 +1,146 @@
+"""Runs rules over a stack: what is broken, what is exempt, what could not be seen."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from gpu_platform.errors import Problem
+from policies._inputs import NotVisible
+from policies._rule import Breach, Exemption, Level, Rule, Settings, Severity, Subject
+from policies._stack import Resource, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule broken in one place.
+
+    `resource` is the URN, `also` the URNs of others with the very same violation (the other nodes of a pool),
+    `subject` the name of the pool, workload, config or namespace that was judged. `exemption` is the reason of
+    the exemption that covers it, or that covered it until a day that is past.
+    """
+
+    rule: str
+    severity: Severity
+    level: Level
+    resource: str
+    type: str
+    name: str
+    subject: str
+    problem: Problem
+    also: tuple[str, ...] = ()
+    exemption: str = ""
+
+    def __str__(self) -> str:
+        others = f" (and {len(self.also)} more)" if self.also else ""
+        note = f" [{self.exemption}]" if self.exemption else ""
+        return f"{self.name}{others}: {self.problem}{note}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values: the fields, with the problem's among them."""
+        fields = asdict(self)
+        problem = fields.pop("problem")
+        return {**fields, "also": list(self.also), **problem}
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """One rule that could not tell about a subject: what it needed is not visible at `path` of `resource`."""
+
+    rule: str
+    resource: str
+    subject: str
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.resource.rpartition("::")[2], self.path) if part)
+        return f"{self.subject}: could not tell: {where}: {self.why}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What rules found. What is undecided was not checked: it is no violation, and it is no pass."""
+
+    violations: tuple[Violation, ...]
+    exempted: tuple[Violation, ...]
+    undecided: tuple[Undecided, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return {
+            "version": 1,
+            "violations": [violation.to_json() for violation in self.violations],
+            "exempted": [violation.to_json() for violation in self.exempted],
+            "undecided": [undecided.to_json() for undecided in self.undecided],
+        }
+
+
+def judge(rule: Rule[Any, Any], stack: Stack, settings: Settings, level: Level, today: datetime.date) -> Judgement:
+    """Return what one rule finds. Exemptions count up to and with their last day."""
+    violations: dict[tuple[str, Problem, str], Violation] = {}
+    exempted: dict[tuple[str, Problem, str], Violation] = {}
+    undecided: dict[tuple[str, str, str], Undecided] = {}
+    for subject in rule.subjects(stack):
+        try:
+            for breach in rule.check(stack, subject, settings):
+                owner = stack.find(breach.at.owner) or subject.resource
+                covering = _exemption(settings, {*_names(owner), *_names(subject.resource), subject.name})
+                counts = covering is not None and covering.until >= today
+                violation = _violation(rule, level, owner, subject, breach, _note(covering, today))
+                group = subject.group if owner is subject.resource else owner.urn
+                into = exempted if counts else violations
+                _merge(into, (group, violation.problem, violation.exemption), violation)
+        except NotVisible as gap:
+            found = Undecided(rule.id, gap.owner, subject.name, gap.place, gap.why)
+            undecided.setdefault((subject.group, gap.place, gap.why), found)
+    return Judgement(tuple(violations.values()), tuple(exempted.values()), tuple(undecided.values()))
+
+
+def _violation(
+    rule: Rule[Any, Any], level: Level, owner: Resource, subject: Subject, breach: Breach, exemption: str
+) -> Violation:
+    return Violation(
+        rule=rule.id,
+        severity=rule.severity,
+        level=level,
+        resource=owner.urn,
+        type=owner.type,
+        name=owner.name,
+        subject=subject.name,
+        problem=Problem(breach.at.path, breach.found, breach.allowed, breach.fix),
+        exemption=exemption,
+    )
+
+
+def _merge(into: dict[tuple[str, Problem, str], Violation], key: tuple[str, Problem, str], one: Violation) -> None:
+    first = into.setdefault(key, one)
+    if one.resource not in (first.resource, *first.also):
+        into[key] = replace(first, also=(*first.also, one.resource))
+
+
+def _exemption(settings: Settings, names: set[str]) -> Exemption | None:
+    """Return the exemption that covers one of `names` and lasts longest."""
+    covering = [exemption for exemption in settings.exempt if exemption.covers(names)]
+    return max(covering, key=lambda exemption: exemption.until, default=None)
+
+
+def _note(exemption: Exemption | None, today: datetime.date) -> str:
+    if exemption is None:
+        return ""
+    ended = "exempt until" if exemption.until >= today else "exemption ended"
+    return f"{ended} {exemption.until.isoformat()}: {exemption.reason}"
+
+
+def _names(resource: Resource) -> Iterator[str]:
+    yield resource.urn
+    yield resource.name
+    yield resource.object_name
+    if resource.namespace:
+        yield f"{resource.namespace}/{resource.object_name}"

@@ -1,0 +1,73 @@
+"""Judges and plans single EKS pools, as the whole stack's planning does; no cluster is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.user_data import write_user_data
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.pools import check_driver, check_pool, plan_pool
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster, Operator
+from gpu_platform.spec.pool import Pool
+
+RESERVATION = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+BLOCK = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+AMI = "ami-0a1b2c3d4e5f60718"
+
+
+def eks(**rest: Any) -> EksCluster:
+    return EksCluster.model_validate({"provider": "eks", "name": "ml", "region": "us-east-2", **rest})
+
+
+def pool(**rest: Any) -> Pool:
+    """Return a pool that differs by `rest` from one training node in one zone."""
+    said = {
+        "name": "train",
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 1},
+        "workload": "training",
+        **rest,
+    }
+    return Pool.model_validate(said, strict=False)
+
+
+def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
+    problems = Problems("pool")
+    check_pool(spec, cluster or eks(), Operator(), load_catalog(), problems)
+    check_driver(spec, cluster or eks(), Operator(), load_catalog(), problems)
+    return problems.found
+
+
+def planned(cluster: EksCluster | None = None, **rest: Any) -> PoolPlan:
+    return plan_and_decisions(cluster, **rest)[0]
+
+
+def plan_and_decisions(cluster: EksCluster | None = None, **rest: Any) -> tuple[PoolPlan, Mapping[str, Decision]]:
+    """Return the plan of a pool that must be free of problems, and its decisions by what they are about."""
+    spec, cluster = pool(**rest), cluster or eks()
+    assert problems_of(spec, cluster) == []
+    decisions: list[Decision] = []
+    plan = plan_pool(spec, "pools[0]", cluster, Operator(), load_catalog(), decisions)
+    return plan, {decision.what: decision for decision in decisions}
+
+
+def node_group(cluster: EksCluster | None = None, **rest: Any) -> EksPoolPlan:
+    plan = planned(cluster, **rest).cloud
+    assert isinstance(plan, EksPoolPlan)
+    return plan
+
+
+def user_data_text(plan: EksPoolPlan) -> str:
+    assert plan.user_data is not None
+    return write_user_data(plan.user_data)
+
+
+def shape(interfaces: tuple[NetworkInterface, ...]) -> list[tuple[int, int, str]]:
+    """Return interfaces as card, device, type."""
+    return [(one.network_card_index, one.device_index, one.interface_type) for one in interfaces]

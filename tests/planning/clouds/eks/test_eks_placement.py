@@ -1,0 +1,124 @@
+"""Lines 4 and 5 of the EKS checklist: where nodes stand, and what they are bought as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.clouds.eks.plan import PlacementGroup
+from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned
+
+OWN = PlacementGroup(name="ml-train", create=True)
+THERE = PlacementGroup(name="rack-7", create=False)
+TWO: dict[str, Any] = {"count": {"desired": 2}, "zones": ["us-east-2a"]}
+INFERENCE: dict[str, Any] = {**TWO, "machine_type": "g6.12xlarge", "workload": "inference"}
+
+PLACEMENTS: dict[str, tuple[dict[str, Any], PlacementGroup | None]] = {
+    "training of two nodes with EFA": (TWO, OWN),
+    "training that may grow to two nodes": ({**TWO, "count": {"desired": 1, "max": 2}}, OWN),
+    "training of one node": ({}, None),
+    "training without EFA": ({**TWO, "network": {"rdma": False}}, None),
+    "training on a type without EFA": ({**TWO, "machine_type": "g5.xlarge"}, None),
+    "training on spot": ({**TWO, "capacity": {"type": "spot"}}, None),
+    "spot, asked for": ({**TWO, "capacity": {"type": "spot"}, "placement": {"type": "cluster"}}, OWN),
+    "none, asked for": ({**TWO, "placement": {"type": "none"}}, None),
+    "inference": (INFERENCE, None),
+    "inference, asked for": ({**INFERENCE, "placement": {"type": "cluster"}}, OWN),
+    "a group that is there": ({**TWO, "placement": {"type": "cluster", "group": "rack-7"}}, THERE),
+    "a reservation": ({"count": {"desired": 2}, "capacity": RESERVATION}, None),
+    "a reservation in a group": (
+        {"count": {"desired": 2}, "capacity": RESERVATION | {"placement_group": "rack-7"}},
+        THERE,
+    ),
+    "the reservation's group named twice": (
+        {
+            "count": {"desired": 2},
+            "capacity": RESERVATION | {"placement_group": "rack-7"},
+            "placement": {"type": "cluster", "group": "rack-7"},
+        },
+        THERE,
+    ),
+    "a capacity block": ({"count": {"desired": 2}, "capacity": BLOCK}, None),
+}
+
+
+@pytest.mark.parametrize(("said", "group"), PLACEMENTS.values(), ids=PLACEMENTS)
+def test_eks_4_create_a_cluster_placement_group_only_without_a_reservation(
+    said: dict[str, Any], group: PlacementGroup | None
+) -> None:
+    assert node_group(**said).placement_group == group
+
+
+@pytest.mark.parametrize(("said", "group"), PLACEMENTS.values(), ids=PLACEMENTS)
+def test_the_pool_says_the_placement_that_it_gets(said: dict[str, Any], group: PlacementGroup | None) -> None:
+    assert planned(**said).placement == ("none" if group is None else "cluster")
+
+
+@pytest.mark.parametrize("capacity", [RESERVATION, BLOCK])
+def test_eks_4_one_zone_only_and_reserved_capacity_says_which(capacity: dict[str, Any]) -> None:
+    assert node_group(capacity=capacity).zones == ("us-east-2a",)
+    assert node_group(capacity=capacity, zones=["us-east-2a"]).zones == ("us-east-2a",)
+
+
+def test_a_pool_that_needs_no_one_zone_may_be_in_all_of_the_clusters_or_in_those_that_it_names() -> None:
+    assert node_group(machine_type="g6.xlarge", workload="inference").zones == ()
+    several = node_group(machine_type="g6.xlarge", workload="inference", zones=["us-east-2a", "us-east-2c"])
+    assert several.zones == ("us-east-2a", "us-east-2c")
+
+
+def test_eks_5_capacity_block_market_type_target_and_capacity_type() -> None:
+    plan = node_group(capacity=BLOCK)
+    assert (plan.capacity_type, plan.market_type) == ("CAPACITY_BLOCK", "capacity-block")
+    assert plan.capacity_reservation == "cr-0a1b2c3d4e5f60718"
+    assert plan.instance_type == "p5.48xlarge"
+
+
+def test_eks_5_on_demand_capacity_reservation_the_target_only() -> None:
+    plan = node_group(capacity=RESERVATION)
+    assert (plan.capacity_type, plan.market_type) == ("ON_DEMAND", None)
+    assert plan.capacity_reservation == "cr-0a1b2c3d4e5f60718"
+
+
+@pytest.mark.parametrize(("kind", "bought"), [("spot", "SPOT"), ("on-demand", "ON_DEMAND")])
+def test_eks_5_spot_never_with_a_reservation(kind: str, bought: str) -> None:
+    plan = node_group(capacity={"type": kind})
+    assert (plan.capacity_type, plan.market_type, plan.capacity_reservation) == (bought, None, None)
+
+
+def test_eks_5_scales_a_block_pool_to_0_some_40_minutes_before_its_end() -> None:
+    said = BLOCK | {"ends": "2026-12-14T11:30:00Z", "needed_until": "2026-12-14T10:50:00Z"}
+    _, decisions = plan_and_decisions(capacity=said)
+    assert "40 minutes before 2026-12-14T11:30:00" in decisions["capacity"].why
+
+
+@pytest.mark.parametrize(
+    ("capacity", "goes_first"), [(RESERVATION, True), (BLOCK, True), ({"type": "spot"}, False), ({}, False)]
+)
+def test_reserved_capacity_has_no_room_for_a_second_pool_or_an_extra_node(
+    capacity: dict[str, Any], goes_first: bool
+) -> None:
+    plan = node_group(capacity=capacity or {"type": "on-demand"})
+    assert plan.delete_before_replace == goes_first
+    assert plan.update_strategy == ("MINIMAL" if goes_first else "DEFAULT")
+
+
+@pytest.mark.parametrize(
+    ("said", "repaired"),
+    [
+        ({}, True),
+        ({"capacity": {"type": "spot"}}, True),
+        ({"capacity": RESERVATION}, True),
+        ({"capacity": BLOCK}, False),
+        ({"capacity": BLOCK, "repair": True}, True),
+        ({"repair": False}, False),
+    ],
+)
+def test_eks_8_node_repair_is_on_where_a_replacement_can_come(said: dict[str, Any], repaired: bool) -> None:
+    assert node_group(**said).node_repair == repaired
+
+
+def test_why_spot_training_is_not_placed_is_said() -> None:
+    _, decisions = plan_and_decisions(**TWO, capacity={"type": "spot"})
+    assert "spot" in decisions["placement"].why
+    assert "placement: {type: cluster}" in decisions["placement"].why

@@ -1,0 +1,520 @@
+"""What is decided about a GKE cluster, and what is refused for it."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
+from gpu_platform.planning.clouds.gke.existing_cluster import FoundCluster, found_kubeconfig, require_fit
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.versions import highest, minor, order
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool
+
+ZONE = "us-central1-a"
+
+
+def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+    made = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", **rest}
+    return made if create is None else {**made, "create": create}
+
+
+def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
+    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **rest})
+
+
+def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
+    made = plan_platform(environment(*pools, **{"cluster": cluster({}), **rest}), "test")
+    assert made.kind == "environment"
+    return made
+
+
+def cloud(*pools: dict[str, Any], **rest: Any) -> GkeClusterPlan:
+    made = plan(*pools, **rest).cluster.cloud
+    assert isinstance(made, GkeClusterPlan)
+    return made
+
+
+def created(*pools: dict[str, Any], **rest: Any) -> CreateGkePlan:
+    made = cloud(*pools, cluster=cluster(rest)).create
+    assert made is not None
+    return made
+
+
+def refused(*pools: dict[str, Any], **rest: Any) -> dict[str, str]:
+    """Return what is refused: place in the file to message."""
+    with pytest.raises(BadInput) as caught:
+        plan(*pools, **rest)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def installer(made: GkeClusterPlan, name: str) -> DaemonSetPlan:
+    return next(one for one in made.installers if one.name == name)
+
+
+def pools_of(daemon_set: DaemonSetPlan) -> list[str]:
+    affinity = daemon_set.pod_spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = affinity["nodeSelectorTerms"]
+    return next(each["values"] for each in term["matchExpressions"] if each["key"] == "gpu-platform.dev/pool")
+
+
+# -- where ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_cluster_in_a_zone_is_refused_and_its_region_named() -> None:
+    problem = refused(on("g2-standard-48"), cluster=cluster({}, location=ZONE))["cluster.location"]
+    assert "write location: us-central1" in problem
+
+
+def test_a_cluster_of_one_zone_that_is_there_is_taken_with_its_region() -> None:
+    made = cloud(on("g2-standard-48"), cluster=cluster(location=ZONE))
+    assert (made.location, made.region) == (ZONE, "us-central1")
+
+
+@pytest.mark.parametrize("name", ["1ml", "m" * 41])
+def test_a_name_that_gke_refuses_is_refused(name: str) -> None:
+    assert "cluster.name" in refused(on("g2-standard-48"), cluster=cluster({}, name=name))
+
+
+def test_the_id_of_the_node_account_fits_google_cloud_and_keeps_long_names_apart() -> None:
+    names = [f"{'m' * 38}-{letter}" for letter in "ab"]
+    accounts = {cloud(on("g2-standard-48"), cluster=cluster({}, name=name)).node_account for name in names}
+    assert len(accounts) == 2
+    assert all(6 <= len(account) <= 30 for account in accounts)
+    assert cloud(on("g2-standard-48")).node_account == "ml-us-central1-nodes"
+
+
+def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no_account() -> None:
+    places = [
+        cloud(on("a3-megagpu-8g", zones=[f"{region}-a"]), cluster=cluster({}, location=region, name=name))
+        for region in ("us-central1", "us-east4", "northamerica-northeast1")
+        for name in ("ml", "m" * 40)
+    ]
+    created = [place.create for place in places if place.create is not None]
+    vpcs = [network.vpc for place in places for network in place.networks] + [one.network for one in created]
+    assert len(created) == 6
+    assert len(set(vpcs)) == len(vpcs) == 6 * 8 + 6
+    assert len({place.node_account for place in places}) == 6
+    # The firewall of a VPC has the longest name of all that is named after it.
+    assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
+    assert all(len(place.node_account) <= 30 for place in places)
+
+
+def test_nodes_get_the_least_roles_that_they_work_with() -> None:
+    assert set(cloud(on("g2-standard-48")).node_roles) == {
+        "roles/container.defaultNodeServiceAccount",
+        "roles/artifactregistry.reader",
+    }
+
+
+# -- address ranges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pods_cidr", "10.0.0.0/14"),
+        ("services_cidr", "10.16.0.0/20"),
+        ("control_plane_cidr", "10.1.0.0/28"),
+    ],
+)
+def test_ranges_that_overlap_are_refused_at_the_later_field(field: str, value: str) -> None:
+    problem = refused(on("g2-standard-48"), cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    assert "overlaps" in problem
+
+
+def test_a_range_of_the_gpu_networks_is_refused_only_where_there_are_some() -> None:
+    taken = cluster({"nodes_cidr": "192.168.0.0/20"})
+    assert "the GPU networks" in refused(on("a3-megagpu-8g"), cluster=taken)["cluster.create.nodes_cidr"]
+    assert plan(on("g2-standard-48"), cluster=taken)
+
+
+def test_the_default_ranges_overlap_nothing_of_the_largest_gpu_networks() -> None:
+    made = cloud(on("a3-ultragpu-8g", network={"via": "networks"}))
+    assert made.create is not None
+    ranges = [ipaddress.IPv4Network(network.cidr) for network in made.networks]
+    ranges += [
+        ipaddress.IPv4Network(cidr)
+        for cidr in (
+            made.create.nodes_cidr,
+            made.create.pods_cidr,
+            made.create.services_cidr,
+            made.create.control_plane_cidr,
+        )
+    ]
+    assert not [(a, b) for index, a in enumerate(ranges) for b in ranges[:index] if a.overlaps(b)]
+
+
+def test_a_control_plane_range_of_another_size_is_refused() -> None:
+    problems = refused(on("g2-standard-48"), cluster=cluster({"control_plane_cidr": "172.16.0.0/27"}))
+    assert "write 172.16.0.0/28" in problems["cluster.create.control_plane_cidr"]
+
+
+@pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
+def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
+    """16 pools' nodes and 6 of the system need 22 addresses, and 22 ranges /24 for their pods."""
+    many = on("g2-standard-48", count={"desired": 16})
+    assert "room for 22" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    few = on("g2-standard-48", count={"desired": 6})
+    assert plan(few, cluster=cluster({field: value}))
+
+
+# -- who reaches it ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("access", "public"),
+    [
+        ([], False),
+        (["10.8.0.0/16", "100.64.0.0/24"], False),
+        (["203.0.113.0/24"], True),
+        (["10.8.0.0/16", "8.8.8.0/24"], True),
+        (["0.0.0.0/0"], True),
+    ],
+)
+def test_the_api_server_has_a_public_address_only_for_those_who_come_from_public_ones(
+    access: list[str], public: bool
+) -> None:
+    made = created(on("g2-standard-48"), api_access=access)
+    assert made.public_endpoint is public
+    assert list(made.api_access) == access
+
+
+def test_private_ranges_are_those_of_rfc_1918_and_rfc_6598() -> None:
+    assert {str(network) for network in PRIVATE_RANGES} == {
+        "10.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "100.64.0.0/10",
+    }
+
+
+# -- upgrades ---------------------------------------------------------------------------------------------
+
+
+def test_a3_and_newer_without_an_exclusion_get_one_until_the_end_of_support_and_it_is_said() -> None:
+    made = plan(on("a3-megagpu-8g"))
+    assert isinstance(made.cluster.cloud, GkeClusterPlan)
+    assert made.cluster.cloud.create is not None
+    (exclusion,) = made.cluster.cloud.create.exclusions
+    assert exclusion.end is None
+    assert exclusion.scope == "NO_MINOR_OR_NODE_UPGRADES"
+    assert exclusion.start == "2026-01-03T03:00:00Z"
+    assert [each.why for each in made.decisions if each.what == "maintenance exclusion"]
+
+
+def test_older_machine_types_are_upgraded_as_the_channel_says() -> None:
+    assert created(on("a2-highgpu-8g"), on("g2-standard-48", name="serve")).exclusions == ()
+
+
+def test_exclusions_of_the_stack_stand_alone_and_in_utc() -> None:
+    written = {"name": "launch", "start": "2026-12-01T01:00:00+01:00", "end": "2027-01-10T00:00:00Z"}
+    (exclusion,) = created(on("a3-megagpu-8g"), maintenance={"exclusions": [written]}).exclusions
+    assert (exclusion.name, exclusion.start, exclusion.end) == (
+        "launch",
+        "2026-12-01T00:00:00Z",
+        "2027-01-10T00:00:00Z",
+    )
+    assert exclusion.scope == "NO_MINOR_OR_NODE_UPGRADES"
+
+
+def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
+    made = created(on("g2-standard-48"), maintenance={"start": "2026-02-01T22:00:00Z", "hours": 8})
+    assert (made.maintenance_start, made.maintenance_end) == ("2026-02-01T22:00:00Z", "2026-02-02T06:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "hours", "allowed"),
+    [
+        ("FREQ=WEEKLY;BYDAY=SA", 4, True),
+        ("FREQ=WEEKLY;BYDAY=SA,SU", 6, True),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=SA", 7, False),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=SA", 8, True),
+        ("FREQ=WEEKLY;INTERVAL=4;BYDAY=SA,SU", 7, False),
+        ("FREQ=DAILY", 4, True),
+        ("FREQ=DAILY;INTERVAL=8", 4, False),
+        ("FREQ=WEEKLY;BYDAY=SA;BYMONTH=1", 4, True),  # beyond what is judged here
+    ],
+)
+def test_windows_with_too_few_hours_in_92_days_are_refused(recurrence: str, hours: int, allowed: bool) -> None:
+    window = {"maintenance": {"recurrence": recurrence, "hours": hours}}
+    if allowed:
+        assert plan(on("g2-standard-48"), cluster=cluster(window))
+    else:
+        problems = refused(on("g2-standard-48"), cluster=cluster(window))
+        assert "48 hours" in problems["cluster.create.maintenance.recurrence"]
+
+
+def exclusion(name: str, start: str, end: str, scope: str = "no-upgrades") -> dict[str, str]:
+    return {"name": name, "start": f"2026-{start}T00:00:00Z", "end": f"2026-{end}T00:00:00Z", "scope": scope}
+
+
+@pytest.mark.parametrize(
+    ("exclusions", "place", "words"),
+    [
+        ([exclusion("a", "02-01", "02-01")], "[0].end", "a time after"),
+        ([exclusion("a", "02-01", "03-04")], "[0].end", "at most 30 days"),
+        (
+            [exclusion("a", "02-01", "02-02"), exclusion("a", "03-01", "03-02")],
+            "[1].name",
+            "a name of its own",
+        ),
+        ([exclusion(each, "02-01", "02-02") for each in "abcd"], "", "at most 3 at a time"),
+    ],
+)
+def test_exclusions_that_gke_refuses_are_refused(exclusions: list[Any], place: str, words: str) -> None:
+    problems = refused(on("g2-standard-48"), cluster=cluster({"maintenance": {"exclusions": exclusions}}))
+    assert words in problems[f"cluster.create.maintenance.exclusions{place}"]
+
+
+def test_a_long_exclusion_of_node_upgrades_alone_is_allowed() -> None:
+    long = exclusion("a", "02-01", "11-01", "no-minor-or-node-upgrades")
+    assert created(on("g2-standard-48"), maintenance={"exclusions": [long]}).exclusions
+
+
+# -- versions ---------------------------------------------------------------------------------------------
+
+
+def test_versions_are_ordered_by_numbers_not_by_text() -> None:
+    assert order("1.34.10-gke.1") > order("1.34.9-gke.2000000") > order("1.34") > order("1.9.9-gke.9")
+    assert highest(["1.33.4-gke.1036000", None, "1.34.1-gke.1829001", "1.34.1-gke.999"]) == "1.34.1-gke.1829001"
+    assert highest([None]) is None
+    assert minor("1.34.1-gke.1829001") == 34
+    with pytest.raises(ValueError, match="latest"):
+        order("latest")
+
+
+def test_a_kubernetes_version_that_a_machine_type_is_too_new_for_is_refused() -> None:
+    old = cluster({}, kubernetes="1.32")
+    problems = refused(on("a4x-highgpu-4g"), cluster=old, operator={"release": "v26.3.3"})
+    assert "1.33.4-gke.1036000" in problems["cluster.kubernetes"]
+
+
+def test_the_minimum_version_is_the_highest_that_some_pool_needs() -> None:
+    profile = on("a3-ultragpu-8g")
+    networks = on("a3-ultragpu-8g", network={"via": "networks"})
+    assert cloud(profile).minimum_version == "1.34.1-gke.1829001"
+    assert cloud(networks).minimum_version == "1.31.4-gke.1183000"
+    assert cloud(on("g2-standard-48")).minimum_version is None
+    flexible = on(
+        "a2-highgpu-8g", "batch", capacity={"type": "flex-start"}, count={"min": 0, "desired": 0, "max": 4}
+    )
+    assert cloud(flexible, networks).minimum_version == "1.32.2-gke.1652000"
+
+
+# -- GPU networks -----------------------------------------------------------------------------------------
+
+
+def test_a_cluster_has_gpu_networks_for_the_largest_need_of_its_pools() -> None:
+    high, mega = on("a3-highgpu-8g", "high"), on("a3-megagpu-8g", "mega")
+    assert len(cloud(high).networks) == 4
+    assert len(cloud(high, mega).networks) == 8
+    assert cloud(on("a3-megagpu-8g", workload="inference")).networks == ()
+    assert cloud(on("a3-megagpu-8g", network={"via": "profile"})).networks == ()
+
+
+def test_each_tcpx_network_is_a_vpc_of_its_own() -> None:
+    networks = cloud(on("a3-megagpu-8g")).networks
+    assert len({network.vpc for network in networks}) == 8
+    assert len({network.cidr for network in networks}) == 8
+    assert [network.kubernetes_network for network in networks] == [f"vpc{index}" for index in range(1, 9)]
+
+
+def test_rdma_networks_are_one_vpc_of_the_zones_profile_beside_one_for_gvnic() -> None:
+    gvnic, *rdma = cloud(on("a3-ultragpu-8g", network={"via": "networks"})).networks
+    assert (gvnic.device_mode, gvnic.network_profile) == ("NetDevice", None)
+    assert len(rdma) == 8
+    assert {(each.vpc, each.device_mode, each.network_profile) for each in rdma} == {
+        ("ml-us-central1-rdma", "RDMA", f"{ZONE}-vpc-roce")
+    }
+    assert len({each.subnet for each in rdma}) == len({each.cidr for each in rdma}) == 8
+
+
+def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
+    ultra = on("a3-ultragpu-8g", "ultra", network={"via": "networks"})
+    assert "via: profile" in refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
+    assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega"))
+
+
+@pytest.mark.parametrize("zones", [["us-central1-b"], ["us-central1-a", "us-central1-b"]])
+def test_rdma_networks_in_several_zones_are_refused(zones: list[str]) -> None:
+    pools = [
+        on("a3-ultragpu-8g", name, zones=where, count={"desired": 2}, network={"via": "networks"})
+        for name, where in (("here", [ZONE]), ("there", zones))
+    ]
+    assert "one zone for all of them" in refused(*pools)["cluster"]
+
+
+def test_rdma_networks_are_in_the_zone_of_a_cluster_of_one_zone() -> None:
+    ultra = on("a3-ultragpu-8g", zones=None, network={"via": "networks"})
+    profiles = {network.network_profile for network in cloud(ultra, cluster=cluster(location=ZONE)).networks}
+    assert profiles == {None, f"{ZONE}-vpc-roce"}
+    assert "zones not said" in refused(ultra)["cluster"]
+
+
+@pytest.mark.parametrize("machine", ["a3-highgpu-1g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g"])
+def test_a3_and_newer_make_the_cluster_multi_networked_whether_pools_use_it_or_not(machine: str) -> None:
+    assert cloud(on(machine, workload="inference")).multi_networking
+    assert not cloud(on("a2-ultragpu-8g")).multi_networking
+
+
+# -- what prepares nodes ----------------------------------------------------------------------------------
+
+
+def test_the_driver_installer_runs_where_the_operator_has_the_device_plugin_and_nowhere_else() -> None:
+    made = cloud(
+        on("g2-standard-48", "ours"),
+        on("g2-standard-48", "gkes", device_plugin="provider"),
+    )
+    assert pools_of(installer(made, "gpu-driver-installer")) == ["ours"]
+    assert cloud(on("g2-standard-48", device_plugin="provider")).installers == ()
+    assert cloud(on("g2-standard-48", image={"family": "ubuntu"})).installers == (), "it has driver containers"
+
+
+def test_gpus_that_need_a_newer_branch_than_the_oldest_default_get_the_newest_driver() -> None:
+    made = cloud(on("g2-standard-48", "old"), on("a4-highgpu-8g", "new", network={"rdma": False}))
+    assert pools_of(installer(made, "gpu-driver-installer")) == ["old"]
+    latest = installer(made, "gpu-driver-installer-latest")
+    assert pools_of(latest) == ["new"]
+    assert "--version=latest" in latest.pod_spec["initContainers"][0]["args"][0]
+
+
+@pytest.mark.parametrize(
+    ("machine", "names"),
+    [
+        ("a3-highgpu-8g", {"gpudirect-tcpx-installer", "gpu-device-injector"}),
+        ("a3-megagpu-8g", {"gpudirect-tcpxo-installer", "gpu-device-injector"}),
+        ("a3-ultragpu-8g", {"gpudirect-rdma-installer"}),
+        ("a4-highgpu-8g", {"gpudirect-rdma-installer"}),
+        ("a4x-highgpu-4g", {"gpudirect-rdma-installer-arm64"}),
+        ("a2-highgpu-8g", set()),
+    ],
+)
+def test_each_fabric_has_its_own_plugin_installer(machine: str, names: set[str]) -> None:
+    made = cloud(on(machine, device_plugin="provider"))
+    assert {one.name for one in made.installers} == names
+    without = cloud(on(machine, device_plugin="provider", network={"rdma": False}))
+    assert without.installers == ()
+
+
+def test_every_image_of_an_installer_is_pinned_and_comes_from_the_catalogue() -> None:
+    made = cloud(
+        *(
+            on(machine, machine.partition("-8g")[0])
+            for machine in ("a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4x-highgpu-4g", "g2-standard-48")
+        )
+    )
+    assert len(made.installers) >= 6
+    known = {image.reference for image in load_catalog().images.values()}
+    for one in made.installers:
+        for container in (*one.pod_spec.get("initContainers", ()), *one.pod_spec["containers"]):
+            assert container["image"] in known
+            assert not container["image"].endswith(":latest")
+
+
+def test_only_steps_that_touch_the_host_are_privileged() -> None:
+    made = cloud(on("a3-megagpu-8g"))
+    for one in made.installers:
+        steady = one.pod_spec["containers"][0]
+        assert steady["securityContext"].get("privileged", False) == (one.name == "gpu-device-injector")
+
+
+# -- metrics, protection, labels --------------------------------------------------------------------------
+
+
+def test_gkes_own_gpu_metrics_are_on_only_where_gke_runs_the_device_plugin() -> None:
+    assert "DCGM" not in created(on("g2-standard-48")).metrics
+    assert "DCGM" in created(on("g2-standard-48", device_plugin="provider")).metrics
+
+
+def test_only_a_production_cluster_that_the_program_makes_is_protected() -> None:
+    assert cloud(on("g2-standard-48")).protect
+    assert not cloud(on("g2-standard-48"), cluster=cluster({}, production=False)).protect
+    assert not cloud(on("g2-standard-48"), cluster=cluster()).protect
+    assert "which was there before" in cloud(on("g2-standard-48"), cluster=cluster()).retained[0]
+
+
+def test_the_stacks_name_is_a_label_that_google_cloud_takes() -> None:
+    made = plan_platform(environment(on("g2-standard-48"), cluster=cluster({})), "My.Stack")
+    assert isinstance(made.cluster.cloud, GkeClusterPlan)
+    assert made.cluster.cloud.resource_labels["stack"] == "my-stack"
+
+
+# -- a cluster as it turned out ---------------------------------------------------------------------------
+
+
+def found(**rest: Any) -> FoundCluster:
+    facts: dict[str, Any] = {
+        "version": "1.35.2-gke.1269001",
+        "autopilot": False,
+        "datapath": "ADVANCED_DATAPATH",
+        "multi_networking": True,
+        "workload_pool": "my-project.svc.id.goog",
+        "dns_endpoint": "gke-abc.us-central1.gke.goog",
+        "endpoint": "34.1.2.3",
+        "certificate_authority": "Q0E=",
+        "ranges": {"pods": "10.4.0.0/14", "services": "34.118.224.0/20"},
+        **rest,
+    }
+    return FoundCluster(**facts)
+
+
+def test_ranges_of_a_cluster_are_free_where_no_pool_joins_gpu_networks() -> None:
+    without = cloud(on("a3-ultragpu-8g"), cluster=cluster(kubernetes="1.35"))
+    require_fit(without, found(ranges={"pods": "192.168.0.0/16"}))
+
+
+def test_a_cluster_that_has_all_fits() -> None:
+    require_fit(cloud(on("a3-megagpu-8g"), cluster=cluster(kubernetes="1.35")), found())
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"version": "1.34.1-gke.1829000"}, "1.34.1-gke.1829001 or newer"),
+        ({"autopilot": True}, "Autopilot"),
+        ({"datapath": "LEGACY_DATAPATH"}, "dataplane v2"),
+        ({"datapath": ""}, "dataplane v2"),
+        ({"multi_networking": False}, "multi-networking"),
+        ({"workload_pool": None}, "workload identity"),
+        ({"version": "1.34.9-gke.1"}, "'1.35' on GKE 1.34.9-gke.1"),
+        ({"ranges": {"pods": "192.168.64.0/18"}}, "192.168.64.0/18 for pods, which overlaps 192.168.64.0/20"),
+        ({"ranges": {"services": "192.168.16.0/24"}}, "which overlaps 192.168.16.0/20 of the GPU networks"),
+    ],
+)
+def test_a_cluster_that_lacks_something_is_refused_with_it(facts: dict[str, Any], words: str) -> None:
+    both = (on("a3-megagpu-8g", "mega"), on("a3-ultragpu-8g", "ultra"))
+    needy = cloud(*both, cluster=cluster(kubernetes="1.35"))
+    with pytest.raises(BadInput, match="GKE cluster ml") as caught:
+        require_fit(needy, found(**facts))
+    assert words in str(caught.value)
+
+
+def test_everything_that_is_missing_is_said_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        require_fit(
+            cloud(on("a3-megagpu-8g"), cluster=cluster()),
+            found(datapath="", multi_networking=False, workload_pool=None, autopilot=True),
+        )
+    assert len(caught.value.problems) == 4
+
+
+@pytest.mark.parametrize("machine", ["g2-standard-48", "a3-highgpu-8g"])
+def test_pools_that_use_no_gpu_nics_ask_nothing_of_the_network(machine: str) -> None:
+    serving = cloud(on(machine, workload="inference"), cluster=cluster())
+    require_fit(serving, found(datapath="", multi_networking=False))
+
+
+def test_a_cluster_is_reached_by_its_dns_endpoint_where_it_is_open_else_by_its_address() -> None:
+    by_name = found_kubeconfig("ml", found())
+    assert "https://gke-abc.us-central1.gke.goog" in by_name
+    assert "certificate-authority-data" not in by_name
+    by_address = found_kubeconfig("ml", found(dns_endpoint=None))
+    assert "https://34.1.2.3" in by_address
+    assert "Q0E=" in by_address

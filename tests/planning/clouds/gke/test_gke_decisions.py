@@ -1,0 +1,370 @@
+"""What is decided for a GKE pool, by tables; and that no combination of what a stack can say gives a torn pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.catalog import MachineType, load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan, UpgradeSettings
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.stacks import plan_platform
+
+A, B, C = (f"us-central1-{letter}" for letter in "abc")
+CATALOG = load_catalog()
+GCP = {name: machine for name, machine in CATALOG.machine_types.items() if machine.provider == "gcp"}
+RESERVED = {"type": "reservation", "reservation": "h100", "zone": A}
+FLEX = {"type": "flex-start"}
+GROW = {"desired": 0, "max": 8}
+COMPACT = {"type": "compact"}
+
+
+def platform(pool: dict[str, Any], **cluster: Any) -> dict[str, Any]:
+    filled = {"name": "train", "machine_type": "a3-megagpu-8g", "count": {"desired": 2}, "zones": [A]}
+    said = {"workload": "training", **filled, **pool}
+    base = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    return {
+        "kind": "environment",
+        "cluster": {**base, **cluster},
+        "pools": [{key: value for key, value in said.items() if value is not None}],
+    }
+
+
+def planned(pool: dict[str, Any], **cluster: Any) -> PoolPlan:
+    plan = plan_platform(platform(pool, **cluster), "test")
+    assert isinstance(plan, EnvironmentPlan)
+    return plan.pools[0]
+
+
+def decided(**pool: Any) -> GkePoolPlan:
+    cloud = planned(pool).cloud
+    assert isinstance(cloud, GkePoolPlan)
+    return cloud
+
+
+@pytest.mark.parametrize(
+    ("said", "policy"),
+    [
+        ({}, "train-compact"),
+        ({"machine_type": "a3-highgpu-8g"}, "train-compact"),
+        ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
+        ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
+        # not by default
+        ({"count": {"desired": 1}}, None),
+        ({"workload": "inference"}, None),
+        ({"workload": "development"}, None),
+        ({"zones": [A, B]}, None),
+        ({"capacity": RESERVED}, None),
+        ({"network": {"rdma": False}}, None),
+        ({"machine_type": "a2-highgpu-8g"}, None),
+        ({"machine_type": "a3-highgpu-4g"}, None),
+        ({"machine_type": "a4x-highgpu-4g"}, None),
+        ({"capacity": FLEX, "count": GROW}, None),
+        ({"machine_type": "a4-highgpu-8g", "capacity": {**FLEX, "queued": True}, "count": GROW}, None),
+        # as the stack says
+        ({"placement": {"type": "none"}}, None),
+        ({"machine_type": "a2-highgpu-8g", "placement": {"type": "compact"}}, "train-compact"),
+        ({"capacity": RESERVED, "placement": {"type": "compact"}}, "train-compact"),
+        ({"count": {"desired": 1, "max": 2}}, "train-compact"),
+    ],
+)
+def test_compact_placement_is_decided_by_work_machine_capacity_and_zones(
+    said: dict[str, Any], policy: str | None
+) -> None:
+    expected = None if policy is None else CompactPlacement(policy=policy, create=True)
+    assert decided(**said).placement == expected
+
+
+@pytest.mark.parametrize("machine", ["a3-megagpu-8g", "a4x-highgpu-4g"])
+def test_a_policy_that_is_there_is_taken_by_its_name_and_not_made(machine: str) -> None:
+    said = {"machine_type": machine, "placement": {"type": "compact", "group": "rack-7"}}
+    assert decided(**said).placement == CompactPlacement(policy="rack-7", create=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "upgrade"),
+    [
+        ({"workload": "inference"}, ("SURGE", 1, 0)),
+        ({}, ("SURGE", 0, 1)),
+        ({"capacity": RESERVED}, ("SURGE", 0, 1)),
+        ({"capacity": FLEX, "count": GROW}, ("SURGE", 0, 1)),
+        ({"workload": "inference", "capacity": {"type": "spot"}}, ("SURGE", 1, 0)),
+        ({"workload": "inference", "upgrade": {"max_surge": 3}}, ("SURGE", 3, 0)),
+        ({"workload": "inference", "upgrade": {"max_surge": 0}}, ("SURGE", 0, 1)),
+        ({"workload": "inference", "upgrade": {"max_unavailable": 2}}, ("SURGE", 1, 2)),
+        ({"upgrade": {"max_unavailable": 2}}, ("SURGE", 0, 2)),
+        ({"capacity": RESERVED, "upgrade": {"max_surge": 1}}, ("SURGE", 1, 0)),
+        ({"workload": "inference", "upgrade": {"strategy": "blue-green"}}, ("BLUE_GREEN", None, None)),
+    ],
+)
+def test_upgrades_have_no_node_to_spare_where_capacity_is_reserved_placed_or_lent(
+    said: dict[str, Any], upgrade: tuple[Any, int | None, int | None]
+) -> None:
+    strategy, surge, unavailable = upgrade
+    assert decided(**said).upgrade == UpgradeSettings(
+        strategy=strategy, max_surge=surge, max_unavailable=unavailable
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"count": {"desired": 4}}, (False, 4, (A,))),
+        ({"count": {"desired": 4}, "zones": [A, B]}, (False, 2, (A, B))),
+        ({"count": {"min": 4, "desired": 4, "max": 4}}, (False, 4, (A,))),
+        ({"count": {"desired": 4, "max": 4}}, (True, 4, (A,))),
+        ({"count": {"min": 1, "desired": 3}, "zones": [A, B, C]}, (True, 1, (A, B, C))),
+        ({"count": {"desired": 0, "max": 4}, "zones": None}, (True, 0, ())),
+        ({"count": {"desired": 2}, "capacity": RESERVED, "zones": None}, (False, 2, (A,))),
+        ({"count": GROW, "capacity": FLEX}, (True, None, (A,))),
+    ],
+)
+def test_a_count_that_says_only_desired_is_kept_and_nodes_are_counted_by_zone(
+    said: dict[str, Any], expected: tuple[bool, int | None, tuple[str, ...]]
+) -> None:
+    plan = decided(**said)
+    assert (plan.autoscaled, plan.nodes_per_location, plan.node_locations) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "network", "fabric", "joined"),
+    [
+        ({}, "networks", "tcpxo", 8),
+        ({"machine_type": "a3-highgpu-8g"}, "networks", "tcpx", 4),
+        ({"machine_type": "a3-ultragpu-8g"}, "profile", "rdma", 0),
+        ({"machine_type": "a4-highgpu-8g"}, "profile", "rdma", 0),
+        ({"machine_type": "a4-highgpu-8g", "network": {"via": "networks"}}, "networks", "rdma", 9),
+        ({"network": {"via": "profile"}}, "profile", "tcpxo", 0),
+        ({"workload": "inference"}, "none", "none", 0),
+        ({"workload": "inference", "network": {"rdma": True}}, "networks", "tcpxo", 8),
+        ({"network": {"rdma": False}}, "none", "none", 0),
+        ({"machine_type": "a2-highgpu-8g"}, "none", "none", 0),
+        ({"machine_type": "g2-standard-4"}, "none", "none", 0),
+    ],
+)
+def test_gpu_nics_are_joined_by_networks_or_by_the_profile_where_training_has_them(
+    said: dict[str, Any], network: str, fabric: str, joined: int
+) -> None:
+    plan = decided(**said)
+    assert (plan.network, plan.fabric, plan.gpu_networks) == (network, fabric, joined)
+
+
+@pytest.mark.parametrize(
+    ("said", "policy"),
+    [
+        ({"workload": "inference"}, "BALANCED"),
+        ({"capacity": {"type": "spot"}}, "ANY"),
+        ({"capacity": RESERVED}, "ANY"),
+        ({"capacity": FLEX, "count": GROW}, "ANY"),
+    ],
+)
+def test_the_autoscaler_takes_scarce_or_paid_capacity_wherever_there_is_some(
+    said: dict[str, Any], policy: str
+) -> None:
+    assert decided(**said).location_policy == policy
+
+
+@pytest.mark.parametrize(
+    ("seconds", "duration"), [(7 * 86400, None), (7 * 86400, "168h"), (3600, "1h"), (5400, "1h30m")]
+)
+def test_flex_start_nodes_live_as_long_as_the_stack_says_or_seven_days(seconds: int, duration: str | None) -> None:
+    capacity = FLEX if duration is None else {**FLEX, "max_run_duration": duration}
+    assert decided(capacity=capacity, count=GROW).max_run_duration_seconds == seconds
+
+
+def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
+    said = platform({"capacity": {**FLEX, "queued": True}, "count": GROW, "machine_type": "a4-highgpu-8g"})
+    team = {
+        "name": "vision",
+        "quota": {"gpus": 8},
+        "priority": "training",
+        "members": ["group:vision"],
+        "workloads": [{"name": "job", "pool": "train"}],
+    }
+    plan = plan_platform({**said, "teams": [team]}, "test")
+    (workload,) = plan.tenants[0].workloads
+    assert [(taint.key, taint.value) for taint in workload.tolerations] == [
+        ("nvidia.com/gpu", "present"),
+        ("cloud.google.com/gke-queued", "true"),
+    ]
+
+
+def test_every_machine_type_of_google_cloud_has_an_accelerator_label_and_a_family() -> None:
+    assert GCP
+    for machine in GCP.values():
+        assert machine.accelerator_label
+        assert CATALOG.gcp_family(machine).boot_disk_types
+        assert machine.local_nvme_gb % 375 == 0
+
+
+def test_every_choice_is_said_with_its_reason() -> None:
+    plan = plan_platform(platform({"count": {"desired": 2, "max": 4}}), "test")
+    said = {d.what: (d.chosen, d.why) for d in plan.decisions if d.subject == "pool train"}
+    assert said["placement"][0] == "compact, train-compact"
+    assert said["GPU NICs"][0] == "8 networks (tcpxo)"
+    assert said["upgrade"] == ("surge 0, unavailable 1", "no capacity for a node more")
+    assert said["autoscaler"][0] == "0 to 4 nodes, BALANCED"
+    assert all(why for _, why in said.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "warned"),
+    [
+        ({"capacity": RESERVED, "zones": None, "placement": COMPACT}, True),
+        ({"capacity": RESERVED, "zones": None, "placement": {**COMPACT, "group": "its-own"}}, False),
+        ({"placement": COMPACT}, False),
+    ],
+)
+def test_a_policy_of_the_programs_own_on_a_reservation_is_told_to_need_a_dense_one(
+    said: dict[str, Any], warned: bool
+) -> None:
+    plan = plan_platform(platform(said), "test")
+    (why,) = [d.why for d in plan.decisions if (d.subject, d.what) == ("pool train", "placement")]
+    assert ("only the policy that it was made with" in why) is warned
+
+
+CAPACITIES = st.sampled_from(
+    [
+        *[{"type": "on-demand"}] * 3,
+        {"type": "spot"},
+        RESERVED,
+        {**RESERVED, "project": "other-project", "block": "b-1"},
+        FLEX,
+        {**FLEX, "queued": True},
+        {"type": "capacity-block", "reservation": "cr-0a1b", "zone": A},
+    ]
+)
+
+
+def seldom(*values: Any) -> st.SearchStrategy[Any]:
+    """Draw nothing said most of the time: each thing said is one more reason to refuse the pool."""
+    return st.sampled_from([None] * (8 * len(values)) + list(values))
+
+
+def sharings(machine: MachineType) -> st.SearchStrategy[Any]:
+    """Draw how the GPUs of a machine type are shared, MIG layouts of its own GPU model and of others among it."""
+    mig = CATALOG.gpu_of(machine).mig
+    cut = [{"mode": "mig", "layout": {p.name: p.max_instances}} for p in (mig.profiles if mig else ())]
+    legal = [{"mode": "time-slicing", "replicas": 4}, {"mode": "mps", "replicas": 2}, *cut]
+    odd = [
+        {"mode": "mig", "layout": {"1g.10gb": 7}, "strategy": "single"},
+        {"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 3}},
+        {"mode": "mig", "layouts": [{"devices": [0], "layout": {"1g.18gb": 7}}]},
+    ]
+    return st.sampled_from([*[None] * 12, *legal, *odd])
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a pool; enough of them are possible that both sides of every rule are seen."""
+    with_nics = [name for name, machine in GCP.items() if machine.rdma_interfaces]
+    machine = draw(st.sampled_from([*sorted(GCP), *with_nics * 4]))
+    capacity = draw(CAPACITIES)
+    counts = [{"desired": 1}, {"desired": 2}, {"desired": 6}, {"min": 0, "desired": 2, "max": 8}]
+    flex = capacity["type"] == "flex-start"
+    return {
+        "machine_type": machine,
+        "workload": draw(st.sampled_from(["training", "inference", "development"])),
+        "capacity": capacity,
+        "count": draw(st.sampled_from([*[GROW] * 6, *counts] if flex else [*counts * 2, GROW])),
+        "zones": draw(st.sampled_from([*[[A]] * 8, None, [B], [A, B], [A, B, C], [A, A], ["us-east1-b"]])),
+        "placement": draw(
+            seldom({"type": "none"}, COMPACT, COMPACT, {**COMPACT, "group": "g"}, {"type": "cluster"})
+        ),
+        "upgrade": draw(
+            seldom({"strategy": "blue-green"}, {"max_surge": 2}, {"max_surge": 0, "max_unavailable": 0})
+        ),
+        "network": draw(seldom({"rdma": True}, {"rdma": False}, {"via": "networks"}, {"via": "profile"})),
+        "sharing": draw(sharings(GCP[machine])),
+        "device_plugin": draw(st.sampled_from([None, "operator", "provider"])),
+        "image": draw(seldom({"family": "cos"}, {"family": "ubuntu"})),
+        "repair": draw(seldom(True, False)),
+        "local_nvme": draw(seldom(False)),
+    }
+
+
+@settings(max_examples=400)
+@given(pool=pools(), location=st.sampled_from(["us-central1", A]))
+def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], location: str) -> None:
+    try:
+        plan = planned(pool, location=location)
+    except BadInput as error:
+        unexplained = [p for p in error.problems if not (p.path and p.found and p.allowed and p.fix)]
+        assert unexplained == []
+        return
+    cloud = plan.cloud
+    assert isinstance(cloud, GkePoolPlan)
+    machine = GCP[pool["machine_type"]]
+    family = CATALOG.gcp_family(machine)
+    one_zone = len(cloud.node_locations) == 1
+    # capacity
+    reserved = cloud.reservation.type == "SPECIFIC_RESERVATION"
+    assert reserved == (pool["capacity"]["type"] == "reservation") == bool(cloud.reservation.values)
+    assert sum((cloud.spot, cloud.flex_start, reserved)) <= 1
+    assert not reserved or one_zone
+    assert len(set(cloud.node_locations)) == len(cloud.node_locations)
+    assert all(zone.startswith("us-central1-") for zone in cloud.node_locations)
+    # counts
+    assert (cloud.nodes_per_location is None) == cloud.flex_start
+    assert cloud.autoscaled or cloud.nodes_per_location is not None
+    if cloud.nodes_per_location:
+        assert cloud.nodes_per_location * len(cloud.node_locations) == plan.nodes.desired
+    assert cloud.min_nodes <= plan.nodes.desired <= cloud.max_nodes
+    # flex-start
+    if cloud.flex_start:
+        assert cloud.autoscaled
+        assert not cloud.auto_repair
+        assert (cloud.min_nodes, plan.nodes.desired) == (0, 0)
+        assert 0 < (cloud.max_run_duration_seconds or 0) <= 7 * 86400
+    else:
+        assert not cloud.queued_provisioning
+        assert cloud.max_run_duration_seconds is None
+    # placement
+    if cloud.placement is not None:
+        assert one_zone
+        assert cloud.upgrade.strategy == "SURGE"
+        assert cloud.upgrade.max_surge == 0
+        assert not cloud.queued_provisioning
+        assert not cloud.flex_start or family.compact_with_flex_start
+        assert family.compact_placement or not cloud.placement.create
+        assert cloud.delete_before_replace
+    # upgrades
+    surge, unavailable = cloud.upgrade.max_surge, cloud.upgrade.max_unavailable
+    if cloud.upgrade.strategy == "SURGE":
+        assert surge is not None
+        assert unavailable is not None
+        assert 0 < surge + unavailable <= 20
+    else:
+        assert (surge, unavailable) == (None, None)
+        assert not reserved
+        assert not cloud.flex_start
+    # accelerator and its software
+    gpus = cloud.accelerator
+    assert (gpus.type, gpus.count) == (machine.accelerator_label, machine.gpu_count)
+    theirs = gpus.driver_version == "DEFAULT"
+    assert theirs == (pool["device_plugin"] == "provider")
+    assert theirs != (cloud.labels.get("gke-no-default-nvidia-gpu-device-plugin") == "true")
+    assert theirs or (gpus.sharing_strategy, gpus.partition_size) == (None, None)
+    assert (gpus.sharing_strategy is None) == (gpus.max_shared_clients is None)
+    assert gpus.sharing_strategy is None or gpus.partition_size is None
+    if theirs:
+        assert {offer.name for offer in plan.resources} == {"nvidia.com/gpu"}
+        assert not {"nvidia.com/device-plugin.config", "nvidia.com/mig.config"} & cloud.labels.keys()
+    # network
+    nics = machine.rdma_interfaces
+    assert cloud.network == "none" or nics > 0
+    assert (cloud.gpu_networks > 0) == (cloud.network == "networks")
+    assert cloud.network == "none" or cloud.image_type == "COS_CONTAINERD"
+    assert (cloud.fabric == "none") == (cloud.network == "none")
+    dra = cloud.labels.get("cloud.google.com/gke-networking-dra-driver") == "true"
+    assert dra == (cloud.network == "profile")
+    # node
+    assert cloud.local_ssd_count * 375 == machine.local_nvme_gb
+    assert cloud.disk_type in family.boot_disk_types
+    assert cloud.taints[0].effect == "NO_SCHEDULE"
+    assert not cloud.secure_boot or cloud.image_type == "COS_CONTAINERD"
