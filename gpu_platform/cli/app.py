@@ -79,9 +79,12 @@ NameOption = Annotated[str, typer.Option("--name", help="Sandboxes of different 
 def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
     """Write what a stack registers: resources.json, manifests, state.json, plan.json."""
     gc.disable()  # what a render makes lives until it ends; collecting takes a fifteenth of its time
-    from gpu_platform.cli.render import render_to
+    try:
+        from gpu_platform.cli.render import render_to
 
-    render_to(stack, out)
+        render_to(stack, out)
+    finally:
+        gc.enable()
 
 
 @app.command()

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import Refused
-from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, Platform, eventually
+from tests.e2e.conftest import SANDBOX, Platform
+from tests.support.command_line import COMMAND
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 
@@ -200,11 +202,11 @@ def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
 
 def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
     platform.run("destroy", str(platform.write(base)), "--engine", "embedded")
-    command = [*GPU_PLATFORM, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
+    command = [*COMMAND, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     eventually(lambda: platform.client.get("v1", "Node", "train-0"))
     os.kill(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate()
     assert process.returncode == 130
     assert "run the same command again" in told
     assert "Traceback" not in told

@@ -19,7 +19,9 @@ from gpu_platform.engine.client import Refused
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
 from sandbox.simulator.kube import Api, query
-from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.command_line import COMMAND
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-mig")]
 
@@ -39,7 +41,7 @@ LAB: dict[str, Any] = {
         }
     ],
     "teams": [],
-    "validation": {"timeout": "60s"},
+    "validation": {"timeout": VALIDATION_TIMEOUT},
 }
 
 
@@ -301,11 +303,11 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     lab.fault("lab-0", '{"kind": "mig-change-slow", "seconds": 15}')
     file = lab.platform.write(lab.stack())
     lab.platform.state.clear()
-    command = [*GPU_PLATFORM, "up", str(file), "--engine", "embedded", "--format", "json"]
+    command = [*COMMAND, "up", str(file), "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     eventually(lambda: lab.mark("lab-0") and _state(lab.node("lab-0")) == "pending")
     os.kill(process.pid, how)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate()
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     assert "Traceback" not in told
     assert lab.is_cordoned("lab-0")

@@ -16,7 +16,8 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from sandbox import control_plane
-from tests.e2e.conftest import Platform, eventually
+from tests.e2e.conftest import Platform
+from tests.support.eventually import eventually
 
 MISSING = [name for name in ("pulumi", "pulumi-resource-kubernetes") if shutil.which(name) is None]
 SANDBOX = "e2e-pulumi"
