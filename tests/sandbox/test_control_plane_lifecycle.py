@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status
+from tests.support.eventually import eventually
 
 # One after the other, and next to the other sandbox tests: each of these sandboxes takes 0.6 GiB.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
@@ -66,16 +67,7 @@ def run_a_pod(status: Status, pod: str) -> None:
         api.patch_node_status("simulated", {"status": {"allocatable": {"cpu": "8", "pods": "20"}}})
     spec = {"containers": [{"name": "main", "image": "busybox"}]}
     api.create_namespaced_pod("default", {"metadata": {"name": pod}, "spec": spec})
-    assert eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+    eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
 
 
 def is_alive(pid: int) -> bool:
@@ -118,7 +110,7 @@ def test_up_repairs_whatever_was_killed_and_nodes_go_on_at_once() -> None:
     for component, pid in first.pids.items():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert eventually(lambda component=component: control_plane.status(NAME).pids[component] is None)
+        eventually(lambda component=component: control_plane.status(NAME).pids[component] is None)
     assert control_plane.status(NAME).state == "stopped"
     second = up()
     assert second.server == first.server
@@ -131,7 +123,7 @@ def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again(
     victim = first.pids["kube-scheduler"]
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
-    assert eventually(lambda: control_plane.status(NAME).state == "degraded")
+    eventually(lambda: control_plane.status(NAME).state == "degraded")
     second = up()
     assert second.state == "running"
     changed = {component for component in first.pids if first.pids[component] != second.pids[component]}
@@ -155,7 +147,7 @@ def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be
 def test_an_interrupted_up_can_be_repeated() -> None:
     script = f"from sandbox import control_plane; control_plane.up({NAME!r})"
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as interrupted:
-        assert eventually(lambda: control_plane.status(NAME).pids["kube-apiserver"] is not None)
+        eventually(lambda: control_plane.status(NAME).pids["kube-apiserver"] is not None)
         interrupted.kill()
     assert up().state == "running"
 
@@ -263,7 +255,7 @@ def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_sta
         api.delete_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", "wrong")
         return False
 
-    assert eventually(is_refused)
+    eventually(is_refused)
     create("right", {"mig": {"strategy": "single"}})
 
     strict["spec"]["scope"] = "Nowhere"

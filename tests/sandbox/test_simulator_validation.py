@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from simulated_cluster import Cluster, eventually
+from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
@@ -22,6 +22,7 @@ from sandbox.simulator.validation import (
     read_result,
     shown_result,
 )
+from tests.support.eventually import eventually
 from validators.expectations import expectations_for_machine
 from validators.zipapp import build_agent
 

@@ -11,6 +11,9 @@ PATIENCE_VARIABLE: Final = "GPU_PLATFORM_TEST_PATIENCE"
 PATIENCE_SECONDS: Final = float(os.environ.get(PATIENCE_VARIABLE) or 120)
 """How long a test waits for a condition: so long that only a broken program or test takes it."""
 
+DEADLINES_SECONDS: Final = (2.0, 8.0, 32.0, PATIENCE_SECONDS)
+"""Where a test lets a deadline of the program pass: tried in turn until what comes before it was quick enough."""
+
 _Answer = TypeVar("_Answer")
 _TRUE: Final = object()
 
@@ -30,4 +33,4 @@ def eventually(ask: Callable[[], _Answer], expected: object = _TRUE) -> _Answer:
         wanted = "a true answer" if expected is _TRUE else repr(expected)
         assert not late, f"after {PATIENCE_SECONDS:g} s: {answer!r}, not {wanted}"
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.2)
+        pause = min(pause * 1.5, 0.05)
