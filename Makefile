@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install up down test lint fmt clean help
+.PHONY: install up down test suite lint fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -34,7 +34,10 @@ fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint ## lint, types and the whole suite
+test: $(STAMP) ## lint, types and the whole suite, side by side
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: $(STAMP)
 	$(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 clean: ## remove the virtual environment

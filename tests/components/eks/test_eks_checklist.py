@@ -1,4 +1,4 @@
-"""What is rendered of EKS pools, line by line of the checklist of a correct one; each name quotes its line."""
+"""What is rendered of EKS pools, line by line of checklist.md beside this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each line of the checklist for GKE node pools, on the resources that the program registers."""
+"""Each line of checklist.md beside this file, on the resources that the program registers."""
 
 from __future__ import annotations
 
