@@ -27,8 +27,8 @@ from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually
 
-# One after the other, and next to the other sandbox tests: each of these sandboxes takes 0.6 GiB.
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
+# One after the other: each test may find the sandbox that the one before left.
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox-life")]
 
 NAME = "own"
 
@@ -158,7 +158,7 @@ def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: 
     assert is_remembered(mine, "mine")
     assert not is_remembered(sandbox, "mine")
     control_plane.down(NAME)
-    assert control_plane.status("shared").state == "running"
+    assert control_plane.status(sandbox.name).state == "running"
 
 
 def test_an_interrupted_up_can_be_repeated(absent: None) -> None:
