@@ -14,7 +14,7 @@ from tests.planning.capacity_cases import CASES, assert_placed_within, fits_by_t
 Case = tuple[list[NodeCapacity], list[PodGroup]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75)
 @given(CASES)
 def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(case: Case) -> None:
     rooms, groups = case
@@ -24,7 +24,7 @@ def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(c
         assert_placed_within(rooms, groups, found.pods)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(CASES)
 def test_a_conflict_really_conflicts_every_proper_part_of_it_fits_and_none_is_smaller(case: Case) -> None:
     rooms, groups = case
