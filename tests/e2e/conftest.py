@@ -149,8 +149,13 @@ class Platform:
             live = self.client.get("v1", "Pod", metadata["name"], metadata["namespace"])
             if live is not None:
                 self.client.delete(live)
-                eventually(lambda m=metadata: self.client.get("v1", "Pod", m["name"], m["namespace"]) is None)
+        for namespace in {pod["metadata"]["namespace"] for pod in self.created}:
+            ours = {pod["metadata"]["name"] for pod in self.created if pod["metadata"]["namespace"] == namespace}
+            eventually(lambda place=namespace, ours=ours: ours.isdisjoint(self._pods(place)))
         self.created.clear()
+
+    def _pods(self, namespace: str) -> set[str]:
+        return {pod["metadata"]["name"] for pod in self.client.objects("v1", "Pod", namespace=namespace)}
 
 
 @pytest.fixture(scope="session")

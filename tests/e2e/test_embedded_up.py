@@ -212,7 +212,7 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
     platform.run("destroy", str(platform.write(base)), "--engine", "embedded")
     command = [*COMMAND, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    eventually(lambda: platform.client.get("v1", "Node", "train-0"))
+    eventually(lambda: platform.client.get("v1", "Node", "train-0") or process.poll() is not None)
     os.kill(process.pid, signal.SIGINT)
     _, told = process.communicate()
     assert process.returncode == 130

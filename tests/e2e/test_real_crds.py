@@ -29,7 +29,6 @@ NAME = "e2e-crds"
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.xdist_group("e2e-crds"),
-    pytest.mark.timeout(600),  # thirty large definitions, before the first test
     pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs"),
 ]
 

@@ -116,7 +116,7 @@ def cluster(client: ApiClient) -> Iterator[Cluster]:
 
 
 def test_status_says_that_every_component_runs(sandbox: Status) -> None:
-    status = control_plane.status("shared")
+    status = control_plane.status(sandbox.name)
     assert status.state == "running"
     assert list(status.pids) == [
         "etcd",

@@ -23,6 +23,9 @@ COMMAND: Final = (sys.executable, "-c", "from gpu_platform.cli import main; main
 """The command line as a process of its own: where a signal, or a program that it starts, is what is tested."""
 
 
+_INTERRUPTED: Final = 130  # 128 + SIGINT
+
+
 class Ran(NamedTuple):
     """One run of the command line: its exit code, what it printed, and its errors."""
 
@@ -49,6 +52,8 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
             except SystemExit as stop:
                 code = int(stop.code or 0)
         changed = {name: (old, new) for name, old, new in _differences(before, _global_state())}
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt  # of the test run: a test interrupts a process of its own, never this one
     assert not changed, f"`gpu-platform {' '.join(arguments)}` changed its process: {changed}"
     assert "Traceback" not in err.getvalue(), err.getvalue()
     return Ran(code, out.getvalue(), err.getvalue())
