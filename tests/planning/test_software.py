@@ -64,8 +64,8 @@ def problems(*pools: dict[str, Any], **rest: Any) -> list[Problem]:
         (aws(provisioner="karpenter", count={"desired": 0, "max": 1}), EKS, ("image", "image", "operator")),
         (gcp(), GKE, ("image", "operator", "operator")),
         (gcp(image=UBUNTU), GKE, ("operator", "operator", "operator")),
-        (gcp(device_plugin="provider"), GKE, ("gke", "gke", "gke")),
-        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("gke", "gke", "gke")),
+        (gcp(device_plugin="provider"), GKE, ("provider", "provider", "provider")),
+        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("provider", "provider", "provider")),
         (aws(), {"provider": "sandbox"}, ("operator", "operator", "operator")),
     ],
 )
