@@ -150,7 +150,7 @@ def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
         plan = plan_platform(platform, "test")
         assert plan.kind == "environment"
         assert isinstance(plan.cluster.cloud, GkeClusterPlan)
-        made, make_pools = build(plan.cluster.cloud, plan.pools)
+        made, make_pools = build(plan.cluster.cloud, plan.pools, pulumi.ResourceOptions())
         make_pools(pulumi.ResourceOptions(providers=[made.provider]))
         return pulumi.Output.all(
             kubeconfig=made.kubeconfig,
