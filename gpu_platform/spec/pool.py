@@ -18,6 +18,7 @@ from gpu_platform.spec._types import (
     Zone,
     wrong,
 )
+from gpu_platform.spec.declared import ON_CLOUDS, On
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import Dra as Dra
 from gpu_platform.spec.sharing import Mig as Mig
@@ -34,7 +35,10 @@ MAX_NODES = 1000
 class Count(SpecModel):
     """How many nodes a pool has."""
 
-    min: int = Field(default=0, ge=0, le=MAX_NODES)
+    min: Annotated[
+        int,
+        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
+    ] = Field(default=0, ge=0, le=MAX_NODES)
     desired: int = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
@@ -116,12 +120,15 @@ class Placement(SpecModel):
     reservation that is not dense takes only the policy that it was made with: name it here."""
 
 
+_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
+
+
 class Topology(SpecModel):
     """Kubelet topology policy."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
-    scope: Literal["container", "pod"] = "container"
-    memory: Literal["none", "static"] = "none"
+    scope: Annotated[Literal["container", "pod"], _KUBELET] = "container"
+    memory: Annotated[Literal["none", "static"], _KUBELET] = "none"
     """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
 
 
@@ -164,7 +171,7 @@ class Pool(SpecModel):
     """A machine type of the catalogue; it says GPU, count, memory, links and price."""
     count: Count
     capacity: Capacity = OnDemand()
-    placement: Placement | None = None
+    placement: Annotated[Placement | None, ON_CLOUDS] = None
     """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
     reservation."""
     zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
