@@ -25,7 +25,6 @@ from gpu_platform.planning.operator.operator import (
 )
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
 from gpu_platform.planning.policy.section import PolicyPlan
-from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.pools import check_driver, check_pool, plan_pool
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -100,9 +99,6 @@ def _check_shares(
     check_unique("node", named, problems, field="")
     kubernetes = cluster_version(cluster) if cluster is not None else None
     check_dra(shares, cluster, kubernetes, operator, catalog, problems)
-    if cluster is not None:
-        for index, pool in declared:
-            check_declared_fields(pool, cluster.provider, problems.at(f"pools[{index}]"))
     for share in shares:
         here = problems.at(share.path)
         check_pool(share.pool, cluster, operator, catalog, here, share)

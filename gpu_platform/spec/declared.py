@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 Provider = Literal["sandbox", "existing", "eks", "gke"]
@@ -42,7 +43,7 @@ ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
 
 
 def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:
-    """Return words as a list in a sentence: `a, b and c`."""
+    """Return words, one at least, as a list in a sentence: `a, b and c`."""
     *rest, end = words
     return f"{', '.join(rest)} {last} {end}" if rest else end
 
@@ -50,6 +51,16 @@ def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:
 def declarations(field: FieldInfo) -> Iterator[On]:
     """Yield what is declared beside a field about providers."""
     return (one for one in field.metadata if isinstance(one, On))
+
+
+def refuses(declaration: On, value: object, provider: Provider) -> bool:
+    """Return whether a declaration keeps a value from a provider."""
+    return provider not in declaration.providers and (not declaration.values or value in declaration.values)
+
+
+def takes(model: type[BaseModel], name: str, value: object, provider: Provider) -> bool:
+    """Return whether a provider takes a value of a model's field."""
+    return not any(refuses(one, value, provider) for one in declarations(model.model_fields[name]))
 
 
 def described(field: FieldInfo) -> str:

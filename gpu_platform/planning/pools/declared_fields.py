@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.declared import On, Provider, declarations, joined
+from gpu_platform.spec.declared import On, Provider, declarations, joined, refuses
 from gpu_platform.spec.pool import Pool
 
 
@@ -31,11 +31,11 @@ def _check_model(
         if name not in model.model_fields_set or value is None:
             continue
         here = problems.at(field.alias or name)
-        alike = [one.model_fields[name] for one in variants if name in one.model_fields] or [field]
-        refusals = [one for one in declarations(field) if _refuses(one, value, provider)]
-        for one in refusals:
-            here.add(*_refusal(one, field.alias or name, value, _options(alike, provider), provider))
-        if not refusals:
+        refusal = next((one for one in declarations(field) if refuses(one, value, provider)), None)
+        if refusal is not None:
+            alike = [one.model_fields[name] for one in variants if name in one.model_fields] or [field]
+            here.add(*_refusal(refusal, field, field.alias or name, value, _options(alike, provider), provider))
+        else:
             _check_value(value, provider, here, [one for one in _types(field.annotation) if _is_model(one)])
 
 
@@ -49,19 +49,23 @@ def _check_value(
             _check_value(item, provider, problems.at(f"[{index}]"), ())
 
 
-def _refuses(one: On, value: object, provider: Provider) -> bool:
-    return provider not in one.providers and (not one.values or value in one.values)
-
-
 def _refusal(
-    one: On, name: str, value: object, options: Sequence[str], provider: Provider
+    one: On, field: FieldInfo, name: str, value: object, options: Sequence[str], provider: Provider
 ) -> tuple[str, str, str]:
-    """Return what was found, what is allowed, and the fix."""
-    found, subject, allowed = f"{name} on provider {provider}", name, ""
-    if one.values:
-        found, subject = f"{value!r} on provider {provider}", str(value)
-        allowed = f"{joined(options, 'or')}: " if options else ""
-    return found, f"{allowed}{subject} only on {one}: {one.because}", one.fix or f"remove {name}"
+    """Return what was found, what is allowed, and the fix; `options`: what the field may be on the provider."""
+    tells_variant = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+    if not one.values and not tells_variant:
+        return (
+            f"{name} on provider {provider}",
+            f"{name} only on {one}: {one.because}",
+            one.fix or f"remove {name}",
+        )
+    fix = f"write {name}: {options[0]}" if tells_variant else f"remove {name}"
+    return (
+        f"{value!r} on provider {provider}",
+        f"{joined(options, 'or')}; {value} only on {one}: {one.because}",
+        one.fix or fix,
+    )
 
 
 def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
@@ -72,7 +76,7 @@ def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
         for annotation in _types(field.annotation)
         if get_origin(annotation) is Literal
         for option in get_args(annotation)
-        if not any(_refuses(one, option, provider) for one in declarations(field))
+        if not any(refuses(one, option, provider) for one in declarations(field))
     ]
 
 

@@ -18,6 +18,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.expectations.nodes import hardware_expectations, node_expectation
 from gpu_platform.planning.nodes.allocatable import allocatable
+from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.requirements import NodeRequirements
 from gpu_platform.planning.pools.section import Kubelet, NodesPlan, PoolPlan, Taint
 from gpu_platform.planning.pools.software import (
@@ -42,18 +43,6 @@ from gpu_platform.spec.pool import Pool
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
-CLOUD_FIELDS = (
-    "zones",
-    "provisioner",
-    "karpenter",
-    "device_plugin",
-    "image",
-    "network",
-    "disk",
-    "local_nvme",
-    "upgrade",
-    "repair",
-)
 _CLOUDS: Mapping[str, str] = {"eks": "aws", "gke": "gcp"}
 
 
@@ -108,6 +97,7 @@ def check_pool(
         taken.add((taint.key, taint.effect))
     if cluster is None:
         return
+    check_declared_fields(pool, cluster.provider, problems)
     _check_cluster(pool, machine, cluster, problems)
     if machine is None or machine.provider != _CLOUDS.get(cluster.provider, machine.provider):
         return
@@ -155,26 +145,6 @@ def _check_cluster(pool: Pool, machine: MachineType | None, cluster: Cluster, pr
                 f"{len(pool.nodes.names)}: the number of nodes.names",
                 f"write desired: {len(pool.nodes.names)}",
             )
-    elif pool.nodes is not None:
-        problems.at("nodes").add(
-            f"nodes on provider {cluster.provider}",
-            "nodes only on provider existing; elsewhere the program makes them",
-            "remove nodes",
-        )
-    if cloud is None:
-        for field in CLOUD_FIELDS:
-            if field in pool.model_fields_set:
-                problems.at(field).add(
-                    f"{field} on provider {cluster.provider}",
-                    f"{field} only where the program makes cloud nodes: eks or gke",
-                    f"remove {field}",
-                )
-    if cloud is None and pool.capacity.type != "on-demand":
-        problems.at("capacity").at("type").add(
-            f"{pool.capacity.type!r} on provider {cluster.provider}",
-            "on-demand: capacity is bought only where the program makes cloud nodes",
-            "remove capacity",
-        )
 
 
 def check_driver(
