@@ -100,12 +100,18 @@ def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:
     for check, nodes in rows.items():
         table.add_row(
             Text(_names(nodes)),
-            Text(check.name if check.severity == "critical" else f"{check.name} ({check.severity})"),
+            Text(_name(check)),
             _with_source(check),
             Text(check.observed),
             Text(check.remediation),
         )
     return table
+
+
+def _name(check: CheckResult) -> str:
+    """Return the check's name, with its severity where that decides something: a failure fails the node anyway."""
+    softer = check.verdict == UNKNOWN and check.severity != "critical"
+    return f"{check.name} ({check.severity}: does not fail the node)" if softer else check.name
 
 
 def _with_source(check: CheckResult) -> RenderableType:

@@ -171,11 +171,10 @@ def _placed(pods: PodsOnNode) -> dict[str, Any]:
 
 def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
     cost = plan.cost
-    known = len(cost.unknown) < len(cost.pools)
     return {
-        "usd_per_hour": _hour(cost.usd_per_hour if known else None),
-        "usd_per_month": _month(cost.usd_per_hour if known else None),
-        "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour if known else None),
+        "usd_per_hour": _hour(cost.usd_per_hour),
+        "usd_per_month": _month(cost.usd_per_hour),
+        "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour),
         "unknown_price": list(cost.unknown),
         "how": f"desired nodes x price of a node, over pools of known price; a month has {HOURS_PER_MONTH} h",
     }

@@ -12,7 +12,7 @@ from rich.markup import escape
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.cost.cost import held_shares
+from gpu_platform.planning.cost.cost import idle_cost
 from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
 from validators.render import print_report
@@ -56,14 +56,17 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    shares = held_shares(plan.pools, usage.units if usage else {})
-    idle = sum((line.usd_per_hour or 0.0) * (1 - shares[line.pool]) for line in plan.cost.pools)
+    idle = idle_cost(plan.pools, plan.cost, usage.units if usage else {})
     return {
-        "usd_per_hour": round(plan.cost.usd_per_hour, 4),
-        "wasted_usd_per_hour": round(idle, 4),
-        "unallocated_usd_per_hour": round(plan.cost.unallocated_usd_per_hour, 4),
+        "usd_per_hour": _rounded(plan.cost.usd_per_hour),
+        "wasted_usd_per_hour": _rounded(idle),
+        "unallocated_usd_per_hour": _rounded(plan.cost.unallocated_usd_per_hour),
         "unknown_price": list(plan.cost.unknown),
     }
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 4)
 
 
 def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
@@ -112,17 +115,27 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     if summary.report is not None:
         counts = summary.report.to_json()["summary"]
         out.print(f"nodes       {counts['pass']} of {sum(counts.values())} validated")
-    cost = _cost(plan, summary.usage)
-    share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
-    out.print(f"cost        {cost['usd_per_hour']:.2f} USD/h")
-    out.print(
-        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
-        f"{cost['unallocated_usd_per_hour']:.2f} USD/h granted to no team"
-    )
-    if cost["unknown_price"]:
-        out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")
+    for line in cost_lines(_cost(plan, summary.usage)):
+        out.print(escape(line))
     if plan.cluster.access == "sandbox":
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
+
+
+def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the lines on cost and waste; a pool of unknown price is named, and never counted as zero."""
+    unknown: Sequence[str] = cost["unknown_price"]
+    pools = f"pool{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
+    if cost["usd_per_hour"] is None:
+        fix = "write usd_per_hour in the pool"
+        return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown"
+    beside = f" and the unknown price of {pools}" if unknown else ""
+    without = f"; without {pools}" if unknown else ""
+    share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
+    return (
+        f"cost        {cost['usd_per_hour']:.2f} USD/h{beside}",
+        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
+        f"{cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
+    )
 
 
 def _by_kind(changes: Mapping[str, Any]) -> str:

@@ -6,11 +6,13 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from gpu_platform.quantity import parse_duration, parse_memory_mib, parse_quantity
+from gpu_platform.spec.declared import described
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -26,6 +28,19 @@ class SpecModel(_PydanticModel):
     """Base of all stack-file models: immutable, strict, and no key that is not declared."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema; each field's description says what is declared about providers."""
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, field in cls.model_fields.items():
+            if text := described(field):
+                shown = properties[field.alias or name]
+                shown["description"] = " ".join(filter(None, [shown.get("description"), text]))
+        return schema
 
 
 def wrong(allowed: str, fix: str = "") -> PydanticCustomError:

@@ -7,18 +7,30 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
+from gpu_platform.spec.declared import On
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
+
+
+_OWN_IMAGE = On(("eks",), "GKE nodes run Google's images, and the driver is installed on them afterwards")
 
 
 class Image(SpecModel):
     """The node image."""
 
-    family: ImageFamily | None = None
+    family: Annotated[
+        ImageFamily | None,
+        On(("eks",), "GKE has images of its own", values=("al2023", "bottlerocket")),
+        On(("gke",), "EKS has images of its own", values=("cos", "ubuntu")),
+    ] = None
     """Unset: al2023 on EKS, cos on GKE. EKS has al2023 and bottlerocket; GKE has cos and ubuntu."""
-    ami: str | None = Field(default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"])
+    ami: Annotated[str | None, _OWN_IMAGE] = Field(
+        default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"]
+    )
     """EKS: an image of your own, built on that family."""
-    driver: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"])
+    driver: Annotated[str | None, _OWN_IMAGE] = Field(
+        default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
+    )
     """EKS, with `ami`: the NVIDIA driver that the image brings; unset: that of the family's own image."""
 
 
@@ -27,10 +39,14 @@ class Network(SpecModel):
 
     rdma: bool | None = None
     """EFA or GPUDirect interfaces; unset: for training pools of machine types that have them."""
-    layout: Literal["ena-and-efa", "efa-primary"] | None = None
+    layout: Annotated[
+        Literal["ena-and-efa", "efa-primary"] | None, On(("eks",), "it orders EFA interfaces, which EC2 has")
+    ] = None
     """EKS: `ena-and-efa` has a plain primary interface; `efa-primary` saves one interface; Karpenter
     has none. Unset: ena-and-efa where the machine type allows it."""
-    via: Literal["networks", "profile"] | None = None
+    via: Annotated[
+        Literal["networks", "profile"] | None, On(("gke",), "EC2 instances have EFA interfaces instead")
+    ] = None
     """GKE: extra VPCs that pods join by `networks`, or the accelerator network profile. Unset: networks for A3
     High and Mega, profile for newer types."""
 
@@ -39,7 +55,15 @@ class Disk(SpecModel):
     """The boot disk; always encrypted."""
 
     size_gb: int = Field(default=200, ge=20, le=16384)
-    type: Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None = None
+    type: Annotated[
+        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None,
+        On(("eks",), "it is a type of EBS volumes", values=("gp3", "io2")),
+        On(
+            ("gke",),
+            "it is a type of Google Cloud's disks",
+            values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
+        ),
+    ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, hyperdisk-balanced where the machine type takes no other."""
     kms_key: str | None = None
     """A key of your own (ARN, or a Cloud KMS key's name); unset: the cloud's default key."""
@@ -48,8 +72,18 @@ class Disk(SpecModel):
 class Upgrade(SpecModel):
     """How nodes are replaced by newer ones."""
 
-    strategy: Literal["surge", "blue-green"] = "surge"
-    max_surge: int | None = Field(default=None, ge=0, le=100)
+    strategy: Annotated[
+        Literal["surge", "blue-green"],
+        On(("gke",), "EKS replaces the nodes of a node group some at a time", values=("blue-green",)),
+    ] = "surge"
+    max_surge: Annotated[
+        int | None,
+        On(
+            ("gke",),
+            "EKS starts as many extra nodes as may be unavailable at once, and none for reserved capacity",
+            fix="write max_unavailable instead",
+        ),
+    ] = Field(default=None, ge=0, le=100)
     """Extra nodes meanwhile; unset: 0 where capacity is reserved or placed, else 1. EKS decides this by itself."""
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
     """Nodes that may be away at once; unset: 1 where there is no surge."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from gpu_platform.spec._types import (
     Zone,
     wrong,
 )
+from gpu_platform.spec.declared import ON_CLOUDS, On
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import Dra as Dra
 from gpu_platform.spec.sharing import Mig as Mig
@@ -34,7 +36,10 @@ MAX_NODES = 1000
 class Count(SpecModel):
     """How many nodes a pool has."""
 
-    min: int = Field(default=0, ge=0, le=MAX_NODES)
+    min: Annotated[
+        int,
+        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
+    ] = Field(default=0, ge=0, le=MAX_NODES)
     desired: int = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
@@ -54,6 +59,9 @@ class Count(SpecModel):
         return self
 
 
+_BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
+
+
 class OnDemand(SpecModel):
     """Capacity bought by the hour."""
 
@@ -63,28 +71,38 @@ class OnDemand(SpecModel):
 class Spot(SpecModel):
     """Spare capacity that can be taken back."""
 
-    type: Literal["spot"]
+    type: Annotated[Literal["spot"], _BOUGHT]
+
+
+_COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
 
 
 class Reservation(SpecModel):
     """A capacity reservation of the cloud; its terms, its zone among them, were agreed when it was made."""
 
-    type: Literal["reservation"]
+    type: Annotated[Literal["reservation"], _BOUGHT]
     reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
     zone: Zone
-    placement_group: str | None = None
+    placement_group: Annotated[
+        str | None,
+        On(
+            ("eks",),
+            "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
+            fix="write placement: {type: compact, group: <the reservation's resource policy>}",
+        ),
+    ] = None
     """EKS: name of the cluster placement group that the reservation was made in, if any."""
-    project: str | None = None
+    project: Annotated[str | None, _COMPUTE_ENGINE] = None
     """GKE: the project that shares the reservation; unset: the cluster's."""
-    block: str | None = None
+    block: Annotated[str | None, _COMPUTE_ENGINE] = None
     """GKE: one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
     """An EC2 Capacity Block for ML: reserved for a fixed time."""
 
-    type: Literal["capacity-block"]
+    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2")]
     reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
     zone: Zone
     ends: Instant | None = None
@@ -96,7 +114,7 @@ class CapacityBlock(SpecModel):
 class FlexStart(SpecModel):
     """GKE flex-start: nodes come when there is capacity, for at most seven days."""
 
-    type: Literal["flex-start"]
+    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud")]
     max_run_duration: Duration | None = None
     """At most 7 days; unset: 7 days."""
     queued: bool = False
@@ -109,19 +127,26 @@ Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, 
 class Placement(SpecModel):
     """How the pool's nodes are placed to each other."""
 
-    type: Literal["none", "cluster", "compact"] = "none"
+    type: Annotated[
+        Literal["none", "cluster", "compact"],
+        On(("eks",), "EC2 has cluster placement groups", values=("cluster",)),
+        On(("gke",), "Compute Engine has compact placement policies", values=("compact",)),
+    ] = "none"
     """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
     group: str | None = None
     """Name of a placement group or resource policy that is there; unset: the program makes one. On GKE a
     reservation that is not dense takes only the policy that it was made with: name it here."""
 
 
+_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
+
+
 class Topology(SpecModel):
     """Kubelet topology policy."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
-    scope: Literal["container", "pod"] = "container"
-    memory: Literal["none", "static"] = "none"
+    scope: Annotated[Literal["container", "pod"], _KUBELET] = "container"
+    memory: Annotated[Literal["none", "static"], _KUBELET] = "none"
     """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
 
 
@@ -156,6 +181,9 @@ class NodeSharing(SpecModel):
     """A name of the environment's `sharing`; the nodes are planned as a pool of their own, `<pool>-<sharing>`."""
 
 
+_KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count says how far it goes")
+
+
 class Pool(SpecModel):
     """A GPU node pool."""
 
@@ -164,10 +192,10 @@ class Pool(SpecModel):
     """A machine type of the catalogue; it says GPU, count, memory, links and price."""
     count: Count
     capacity: Capacity = OnDemand()
-    placement: Placement | None = None
+    placement: Annotated[Placement | None, ON_CLOUDS] = None
     """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
     reservation."""
-    zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS] = None
     """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes
     in each, so a pool with nodes from the start must name them in a regional cluster."""
     workload: Workload
@@ -180,22 +208,24 @@ class Pool(SpecModel):
     labels: dict[LabelKey, LabelValue] = {}
     taints: tuple[Taint, ...] = ()
     """Taints beside `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
-    nodes: ExistingNodes | None = None
+    nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: which nodes are the pool."""
-    provisioner: Literal["managed", "karpenter"] = "managed"
+    provisioner: Annotated[
+        Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
+    ] = "managed"
     """EKS: a managed node group, or Karpenter, which makes nodes for pods that wait."""
-    karpenter: Karpenter | None = None
+    karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
-    device_plugin: Literal["operator", "provider"] | None = None
+    device_plugin: Annotated[Literal["operator", "provider"] | None, ON_CLOUDS] = None
     """Who runs the device plugin: the GPU Operator, or the node image (Bottlerocket) or GKE, which then shares
     GPUs in its own way. Unset: operator, but provider on Bottlerocket."""
-    image: Image = Image()
-    network: Network = Network()
-    disk: Disk = Disk()
-    local_nvme: bool = True
+    image: Annotated[Image, ON_CLOUDS] = Image()
+    network: Annotated[Network, ON_CLOUDS] = Network()
+    disk: Annotated[Disk, ON_CLOUDS] = Disk()
+    local_nvme: Annotated[bool, ON_CLOUDS] = True
     """Use the machine's local NVMe disks for pods' ephemeral storage, where it has any."""
-    upgrade: Upgrade = Upgrade()
-    repair: bool | None = None
+    upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
+    repair: Annotated[bool | None, ON_CLOUDS] = None
     """Let the cloud replace nodes that it finds broken; unset: yes, where the capacity allows it."""
     usd_per_hour: UsdPerHour | None = None
     """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""

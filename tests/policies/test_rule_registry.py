@@ -8,7 +8,7 @@ import sys
 
 from policies import Level, Severity, rules
 
-FOURTEEN = {
+RULE_IDS = {
     "gpu-namespace-quota",
     "gpu-node-taint",
     "gpu-requests-equal-limits",
@@ -26,10 +26,10 @@ FOURTEEN = {
 }
 
 
-def test_the_fourteen_rules_are_there_each_once():
+def test_the_rules_that_stacks_configure_are_there_each_once():
     ids = [rule.id for rule in rules()]
     assert len(ids) == len(set(ids))
-    assert set(ids) == FOURTEEN
+    assert set(ids) == RULE_IDS
 
 
 def test_every_rule_says_in_one_sentence_what_is_right_and_why():

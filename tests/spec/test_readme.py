@@ -6,6 +6,7 @@ import re
 
 import yaml
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.stacks import plan_platform
 
@@ -19,6 +20,12 @@ def test_the_stack_file_of_the_readme_plans() -> None:
     plan = plan_platform(platform, "readme")
     assert plan.kind == "environment"
     assert [pool.name for pool in plan.pools] == ["train", "serve", "notebooks"]
+
+
+def test_the_number_of_machine_types_in_the_readme_is_that_of_the_catalogue() -> None:
+    numbers = re.findall(r"(\d+)\s+machine\s+types", README)
+    assert numbers
+    assert set(numbers) == {str(len(load_catalog().machine_types))}
 
 
 def test_every_room_that_the_readme_names_is_there() -> None:

@@ -246,6 +246,21 @@ def test_the_terminal_shows_brackets_as_they_are():
     assert "[bold]off[/bold]" in text
 
 
+def test_a_failed_check_fails_the_node_and_shows_no_severity_that_would_soften_it():
+    report = report_of(*good(0, 2), agent_report("serve-1", entry("ecc-mode", "fail", "off", severity="warning")))
+    assert (report.verdict, report.exit_code) == ("fail", ExitCode.FINDING)
+    text = text_of(report, width=300)
+    assert "ecc-mode" in text
+    assert "warning" not in text
+
+
+def test_a_check_that_is_unknown_shows_a_severity_that_does_not_fail_the_node():
+    unsure = entry("numa-nodes", "unknown", "-1", severity="info")
+    report = report_of(*good(0, 2), agent_report("serve-1", unsure))
+    assert (report.verdict, report.exit_code) == ("pass", ExitCode.GOOD)
+    assert "numa-nodes (info: does not fail the node)" in text_of(report, width=400)
+
+
 def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told():
     bad = agent_report(
         "serve-2",

@@ -119,7 +119,6 @@ class Cloud(Protocol):
 
     def check_nodes(self, pool: Pool, problems: Problems) -> None:
         """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
-        ...
 
     def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
         """Record software with two owners, or none; the machine type is the vendor's."""

@@ -42,6 +42,20 @@ def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
     return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
+def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapping[str, int]]) -> float | None:
+    """Return what the GPU capacity that no pod holds costs, USD/h; None where the price of no pool is known.
+
+    `held`: units by pool and resource.
+    """
+    return _total(cost.pools, held_shares(pools, held))
+
+
+def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
+    """Return the cost of what is not `used` (share by pool), over pools of known price."""
+    known = [line.usd_per_hour * (1 - used.get(line.pool, 0.0)) for line in lines if line.usd_per_hour is not None]
+    return sum(known) if known else None
+
+
 def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
     """Return the cost of the desired nodes. `quota`: units by extended resource over all teams."""
     shares = allocated_shares(pools, quota)
@@ -51,8 +65,8 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
         total = None if price is None else price * pool.nodes.desired
         lines.append(PoolCost(pool=pool.name, usd_per_hour=total, allocated_share=shares[pool.name]))
     return CostPlan(
-        usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
-        unallocated_usd_per_hour=sum((line.usd_per_hour or 0.0) * (1 - line.allocated_share) for line in lines),
+        usd_per_hour=_total(lines, {}),
+        unallocated_usd_per_hour=_total(lines, shares),
         unknown=tuple(line.pool for line in lines if line.usd_per_hour is None),
         pools=tuple(lines),
     )

@@ -9,6 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
+from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.nodes import GPU_TAINT
 from gpu_platform.planning.sharing.named import PoolShare
@@ -17,18 +18,6 @@ from gpu_platform.spec.pool import Pool
 
 RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
-CLOUD_FIELDS = (
-    "zones",
-    "provisioner",
-    "karpenter",
-    "device_plugin",
-    "image",
-    "network",
-    "disk",
-    "local_nvme",
-    "upgrade",
-    "repair",
-)
 
 
 def check(context: Context, shares: Sequence[PoolShare]) -> None:
@@ -84,6 +73,7 @@ def check_pool(context: Context, share: PoolShare) -> None:
 
 def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: MachineType | None) -> None:
     pool, problems = share.pool, context.at(share.path)
+    check_declared_fields(pool, cloud.cluster.provider, problems)
     other_vendor = machine is not None and machine.provider != (cloud.vendor or machine.provider)
     if machine is not None and other_vendor:
         problems.at("machine_type").add(
@@ -92,8 +82,6 @@ def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: M
             "change the machine type or the cluster's provider",
         )
     cloud.check_nodes(pool, problems)
-    if not cloud.creates_nodes:
-        _check_no_cloud(pool, cloud, problems)
     if machine is None or other_vendor:
         return
     catalog, operator = context.catalog, context.operator
@@ -102,24 +90,6 @@ def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: M
         software = node_software(pool, cloud, operator, catalog)
         cloud.check_sharing(pool, software, machine, catalog, context.at(share.sharing_path))
     cloud.check_pool(pool, machine, catalog, problems)
-
-
-def _check_no_cloud(pool: Pool, cloud: Cloud, problems: Problems) -> None:
-    """Record fields that only nodes of a cloud have."""
-    provider = cloud.cluster.provider
-    for field in CLOUD_FIELDS:
-        if field in pool.model_fields_set:
-            problems.at(field).add(
-                f"{field} on provider {provider}",
-                f"{field} only where the program makes cloud nodes: eks or gke",
-                f"remove {field}",
-            )
-    if pool.capacity.type != "on-demand":
-        problems.at("capacity").at("type").add(
-            f"{pool.capacity.type!r} on provider {provider}",
-            "on-demand: capacity is bought only where the program makes cloud nodes",
-            "remove capacity",
-        )
 
 
 def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> None:

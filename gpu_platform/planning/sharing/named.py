@@ -15,7 +15,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import ExistingNodes, NodeSharing, Pool
+from gpu_platform.spec.pool import Count, ExistingNodes, NodeSharing, Pool
 from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
 
 
@@ -168,7 +168,8 @@ def _moved(
 
 def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
     """Return the pool with some of its nodes only, all of which are there: who has them knows no autoscaler."""
-    count = pool.count.model_copy(update={"min": 0, "desired": len(nodes), "max": len(nodes)})
+    # What the stack file has set stays what it has set: `min` may be refused where it is.
+    count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
 

@@ -9,7 +9,7 @@ from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software, node_image
-from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.decision import Decided
@@ -75,10 +75,6 @@ class Eks(Cloud):
     ) -> None:
         """Record what is wrong with the cluster for its pools."""
         check_eks_cluster(self._cluster, pools, operator, catalog, problems)
-
-    def check_nodes(self, pool: Pool, problems: Problems) -> None:
-        """Record `nodes`: EC2 creates them."""
-        refuse_nodes(pool, self._cluster.provider, problems)
 
     def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
         """Record software with two owners, or none."""

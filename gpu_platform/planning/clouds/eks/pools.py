@@ -69,17 +69,8 @@ def _check_node_group(pool: Pool, problems: Problems) -> None:
 
 
 def _check_upgrade(pool: Pool, problems: Problems) -> None:
-    here, upgrade = problems.at("upgrade"), pool.upgrade
-    if upgrade.strategy != "surge":
-        here.at("strategy").add(f"{upgrade.strategy!r} on EKS", "surge: blue-green is GKE's", "remove strategy")
-    if upgrade.max_surge is not None:
-        here.at("max_surge").add(
-            str(upgrade.max_surge),
-            "no max_surge: EKS takes as many extra nodes as may be away at once, and none for reserved capacity",
-            "write max_unavailable instead",
-        )
-    if upgrade.max_unavailable == 0:
-        here.at("max_unavailable").add(
+    if pool.upgrade.max_unavailable == 0:
+        problems.at("upgrade").at("max_unavailable").add(
             "0", "1 or more: EKS replaces that many nodes at a time", "write max_unavailable: 1"
         )
 

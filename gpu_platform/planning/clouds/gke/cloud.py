@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.gke.software import (
     gke_software,
     node_image,
 )
-from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.decision import Decided, Decision
@@ -96,10 +96,6 @@ class Gke(Cloud):
     ) -> None:
         """Record what is wrong with the cluster for its pools."""
         check_gke_cluster(self._cluster, pools, catalog, problems)
-
-    def check_nodes(self, pool: Pool, problems: Problems) -> None:
-        """Record `nodes`: GKE creates them."""
-        refuse_nodes(pool, self._cluster.provider, problems)
 
     def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
         """Record software with two owners, or none."""

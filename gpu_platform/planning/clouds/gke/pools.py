@@ -56,14 +56,6 @@ def check_gke_pool(
             f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 tell a new pool from the old",
             "shorten it",
         )
-    for name in ("provisioner", "karpenter"):
-        value = getattr(pool, name)
-        if value is not None and value != "managed":
-            problems.at(name).add(
-                f"{name} on provider gke" if name == "karpenter" else f"{value!r} on provider gke",
-                "managed node pools: GKE has an autoscaler of its own, and count says how far it goes",
-                f"remove {name}",
-            )
     check_capacity(pool, cluster, problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)

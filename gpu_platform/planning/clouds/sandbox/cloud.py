@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
-from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Operator, SandboxCluster
 from gpu_platform.spec.pool import Pool
 
@@ -46,10 +45,6 @@ class Sandbox(Cloud):
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what: `operator` in the stack file decides."""
         return declared_software(operator)
-
-    def check_nodes(self, pool: Pool, problems: Problems) -> None:
-        """Record `nodes`: the program creates them."""
-        refuse_nodes(pool, self._cluster.provider, problems)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the settings of the simulated operator, which has no Helm chart."""
