@@ -17,7 +17,7 @@ from gpu_platform.spec import (
     parse_platform,
     read_stack_file,
 )
-from gpu_platform.spec.placeholders import mend
+from gpu_platform.spec.placeholders import with_placeholders
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # where a team's environment file is looked for
 
@@ -61,20 +61,20 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
 
 def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator[Problem]:
     """Yield what planning finds in the parts that did parse, so that one run shows mistakes of both kinds."""
-    mended = mend(platform, [problem.path for problem in known])
-    if mended is None:
+    completed = with_placeholders(platform, [problem.path for problem in known])
+    if completed is None:
         return
-    spec = mended.environment
-    cluster = None if mended.is_filler("cluster") else spec.cluster
-    operator = None if mended.is_filler("operator") else spec.operator
+    spec = completed.environment
+    cluster = None if completed.is_placeholder("cluster") else spec.cluster
+    operator = None if completed.is_placeholder("operator") else spec.operator
     found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog(), spec.sharing)
-    if not found and cluster is not None and mended.pools_are_real:
+    if not found and cluster is not None and completed.pools_are_real:
         try:
             plan_environment(spec, "", load_catalog())
         except BadInput as error:
             found = list(error.problems)
     for problem in found:
-        if not mended.is_filler(problem.path):
+        if not completed.is_placeholder(problem.path):
             yield problem
 
 
