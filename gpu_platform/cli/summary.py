@@ -1,4 +1,4 @@
-"""What `up` and `preview` print in the end."""
+"""Prints the report of `up` and the changes of `preview`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-"}
 
 @dataclass(slots=True)
 class Summary:
-    """What one `up` did and found; filled as it goes."""
+    """Results of one `up`, filled step by step."""
 
     engine: str
     why: str
@@ -31,12 +31,12 @@ class Summary:
     report: ValidationReport | None = None
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
-    """What became of the pools of the last deployment; None: not known."""
+    """Changes of the pools of the last deployment; None: unknown."""
     mig_changes: Sequence[Outcome] = ()
-    """What became of the nodes whose MIG layout changes."""
+    """Results of the nodes whose MIG layout changes."""
 
     def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the summary as plain JSON values."""
         environment = plan if plan.kind == "environment" else None
         return {
             "version": 1,
@@ -86,7 +86,7 @@ def _counts(changes: Mapping[str, Any]) -> str:
 
 
 def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
-    """Print the report of an `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
+    """Print the report of `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
     if summary.report is not None:
         print_report(summary.report, out)
     out.print(f"stack       {plan.stack}")
@@ -116,11 +116,11 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
     out.print(f"cost        {cost['usd_per_hour']:.2f} USD/h")
     out.print(
-        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
-        f"{cost['unallocated_usd_per_hour']:.2f} USD/h granted to no team"
+        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod; "
+        f"{cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team"
     )
     if cost["unknown_price"]:
-        out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")
+        out.print(f"            not included, price unknown: {', '.join(cost['unknown_price'])}")
     if plan.cluster.provider == "sandbox":
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
 

@@ -179,22 +179,22 @@ def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed
     assert engine.asked == []
 
 
-def test_destroy_names_what_it_leaves_behind(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_destroy_names_the_resources_that_it_keeps(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
     plan = on_eks(retained=("log group /aws/eks/ml/cluster",))
     engine = given(plan, outputs(plan))
 
     assert deploy.destroy_stack("test", "auto") is ExitCode.GOOD
     assert engine.asked == ["destroy"]
     said = capsys.readouterr().out
-    assert "left behind, to be removed by hand:\n  log group /aws/eks/ml/cluster" in said
+    assert "these resources were kept, remove them by hand:\n  log group /aws/eks/ml/cluster" in said
     assert "nothing left" not in said
 
 
-def test_destroy_of_a_stack_that_retains_nothing_says_that_nothing_is_left(
+def test_destroy_of_a_stack_that_retains_nothing_names_no_resources(
     given: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = given(on_eks(), None)
 
     deploy.destroy_stack("test", "auto")
     assert engine.asked == ["destroy"]
-    assert "stack test: nothing left" in capsys.readouterr().out
+    assert "stack test: destroyed\n" in capsys.readouterr().out
