@@ -39,6 +39,17 @@ def parse_memory_mib(value: str) -> int:
     return math.ceil(parse_quantity(text) / 2**20)
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration for a reader: `40 s`, `15 min`, `1 h 30 min`; fractions of a second are rounded."""
+    rest = round(seconds)
+    parts: list[str] = []
+    for size, unit in ((3600, "h"), (60, "min"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
 def parse_duration(value: str) -> int:
     """Return a duration such as `15m`, `1h30m` or `90s` in seconds; raises ValueError."""
     match = _DURATION.fullmatch(value)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.engine.changes import value_text
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
@@ -73,7 +74,7 @@ def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
         reason = f" ({change['reason']})" if change["reason"] else ""
         out.print(escape(f"{_MARKS[change['action']]} {change['kind']} {place}{change['name']}{reason}"))
         for field in change["fields"]:
-            out.print(escape(f"    {field['path']}: {field['old']} → {field['new']}"))
+            out.print(escape(f"    {field['path']}: {value_text(field['old'])} → {value_text(field['new'])}"))
     out.print(_counts(changes))
 
 

@@ -65,7 +65,7 @@ def test_a_cloud_stack_needs_the_pulumi_cli_and_one_for_the_sandbox_does_not(nee
     cloud, sandbox = needs("eks-training"), needs("local")
 
     assert cloud["Pulumi CLI and backend"]["required"]
-    assert "no Pulumi backend is chosen" in cloud["Pulumi CLI and backend"]["remedy"]
+    assert "no Pulumi backend is configured" in cloud["Pulumi CLI and backend"]["remedy"]
     assert not sandbox["Pulumi CLI and backend"]["required"]
 
 

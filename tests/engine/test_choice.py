@@ -72,7 +72,7 @@ def test_a_login_is_a_backend(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/credentials.json").write_text(json.dumps({"current": "s3://states"}))
 
-    assert choose_engine(PLAIN).why.endswith("its backend is s3://states")
+    assert choose_engine(PLAIN).why.endswith("with backend s3://states")
 
 
 def test_a_pulumi_older_than_the_sdk_is_not_taken(tmp_path: Path, backend: str) -> None:
