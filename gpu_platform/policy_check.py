@@ -9,7 +9,7 @@ from gpu_platform.planning import Plan
 from policies import Judgement, examine
 
 
-def check_policies(program: RecordedProgram, plan: Plan) -> Judgement:
+def evaluate_policies(program: RecordedProgram, plan: Plan) -> Judgement:
     """Return the violations of the policy pack in a recorded program, with the stack's policy configuration."""
     records = [record.to_json() for record in program.resources]
     return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())

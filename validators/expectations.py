@@ -1,7 +1,7 @@
-"""What a node should look like: for the node agent (what NVML says) and for the cluster checks (Kubernetes).
+"""Models of a node's expected properties, for the node agent (NVML) and the cluster checks (Kubernetes).
 
-Planning makes these from the Plan; the node agent reads the JSON form with its own parser, for it has only
-the standard library (`validators/agent/expectations.py`).
+`planning/expectations` creates them; the node agent parses their JSON with its own module
+`validators/agent/expectations.py`, because it only has the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from gpu_platform.catalog import Catalog, MachineType
 
 VERSION: Final = 1
-RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
+RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for devices of the DRA driver
 MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
 
 MigLayout = Mapping[str, int]  # instances by MIG profile; empty: no instances
@@ -24,14 +24,14 @@ MigLayout = Mapping[str, int]  # instances by MIG profile; empty: no instances
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expected value of one check, and where it comes from."""
+    """Expected value of one check of the node agent, and its source."""
 
     value: Any
     source: str
     tolerance_percent: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; `tolerance_percent` only where there is one."""
+        """Return the JSON form, with `tolerance_percent` only if it is set."""
         form: dict[str, Any] = {"value": self.value, "source": self.source}
         if self.tolerance_percent is not None:
             form["tolerance_percent"] = self.tolerance_percent
@@ -40,7 +40,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What the node agent holds one node against: expectations by check id."""
+    """Expectations for the node agent on the nodes of one pool, by check id."""
 
     pool: str
     machine_type: str
@@ -48,7 +48,7 @@ class Expectations:
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits that change with anything said here; a report with another hash is stale."""
+        """Twelve hex digits of the content; a report with another hash is outdated."""
         return expectations_hash(self._content())
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Expectations:
     def expecting(
         self, check: str, value: object, source: str, *, tolerance_percent: float | None = None
     ) -> Expectations:
-        """Return the same with one expectation added or replaced."""
+        """Return a copy with one expectation added or replaced."""
         entry = Expectation(value, source, tolerance_percent)
         return replace(self, expect=MappingProxyType({**self.expect, check: entry}))
 
@@ -74,13 +74,12 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExpectation:
-    """What a pool's `v1/Node` objects should say.
+    """Expectations for the cluster checks on the `v1/Node` objects of one pool.
 
-    `allocatable` holds every `nvidia.com/*` resource and its count (any other one is unexpected); `taints`
-    are in the form of the API. `sources` says where an expectation comes from, by resource name, label key
-    or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
-    `mig_profiles` beside them; None: it publishes nothing for the node.
-    """
+    `allocatable` has all expected `nvidia.com/*` resources with their count; `taints` are as in the API. `sources`
+    has the source of each expectation by resource name, label key or taint key. `gpu_devices`: number of whole
+    GPUs that the DRA driver publishes in ResourceSlices, in addition to instances of `mig_profiles`; None: the
+    node does not use DRA."""
 
     pool: str
     allocatable: Mapping[str, int]
@@ -92,7 +91,7 @@ class NodeExpectation:
 
 
 def expectations_hash(content: Mapping[str, Any]) -> str:
-    """Return the hash of an Expectations JSON, whether or not `content` carries one already."""
+    """Return the hash of an expectations JSON; a hash in `content` is ignored."""
     rest = {key: value for key, value in content.items() if key != "hash"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -108,12 +107,11 @@ def expectations_for_machine(
     mig_layouts: Sequence[MigLayout] | None = None,
     mig_source: str = "",
 ) -> Expectations:
-    """Return what a node of a machine type should look like, as far as the catalogue knows it.
+    """Return the expectations for nodes of a machine type, from the facts of the catalogue.
 
-    `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
-    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. What the catalogue does
-    not know is not expected.
-    """
+    `driver_version` is the exact driver; None: any version from the GPU's first driver branch on. `mig_layouts`
+    has one entry per GPU, an empty one if MIG is off; None: no expectation for MIG. Unknown facts give no
+    expectation."""
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_gpu = f"GPU {gpu.model} of machine type {machine.name} ({gpu.source})"
@@ -132,8 +130,7 @@ def expectations_for_machine(
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
-        # On an HGX baseboard the link is the GPU's own; a card's slot may be older or x8, and a superchip's
-        # GPU hangs on its CPU by NVLink-C2C.
+        # Only on HGX baseboards: a card's slot may be older or x8, and a superchip connects its GPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     if machine.numa_nodes is not None:
@@ -146,7 +143,7 @@ def expectations_for_machine(
 
 
 def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:
-    """Return the MIG expectations; where only some GPUs have instances, the layout alone says it."""
+    """Return the MIG expectations; without `mig-mode` if only some of the GPUs have instances."""
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}
     if len(set(sliced)) == 1:

@@ -1,4 +1,4 @@
-"""The node agent on this very machine, for people who have a node and no stack."""
+"""Runs the node agent once on this machine, without a stack."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from validators.expectations import expectations_for_machine
 def check_this_node(document: str | None, source: str, deadline_seconds: float = DEADLINE_SECONDS) -> Report:
     """Return the agent's report of this machine.
 
-    `document` is an Expectations JSON (None: only health is checked), `source` names it in errors. Raises
-    BadInput for a document with mistakes.
+    `document` is an expectations JSON (None: only health is checked), `source` names it in errors. Raises
+    BadInput with every mistake in the document.
     """
     try:
         expectations = None if document is None else parse_expectations(document, source)
@@ -36,7 +36,7 @@ def read_document(path: Path) -> str:
 
 
 def document_for_machine(name: str, catalog: Catalog) -> str:
-    """Return the Expectations JSON of a machine type; raises BadInput for one that the catalogue lacks."""
+    """Return the expectations JSON of a machine type; raises BadInput if the catalogue does not have it."""
     machine = catalog.machine_types.get(name)
     if machine is None:
         known = catalog.machine_types

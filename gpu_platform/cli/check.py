@@ -11,7 +11,7 @@ from rich.table import Table
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
-from gpu_platform.policy_check import check_policies
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 from policies import Judgement, Level
@@ -20,7 +20,7 @@ from policies import Judgement, Level
 def check_stack(stack: str, *, to_json: bool) -> ExitCode:
     """Check a stack and print the decisions of its plan and the policy rules that it violates."""
     loaded = load_stack(stack)
-    judgement = check_policies(record_stack(loaded), loaded.plan)
+    judgement = evaluate_policies(record_stack(loaded), loaded.plan)
     if to_json:
         document = {
             "version": 1,

@@ -29,7 +29,7 @@ from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
 from gpu_platform.planning.dra.requirements import check_allocation
 from gpu_platform.planning.problems import Problems
-from gpu_platform.policy_check import check_policies
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.run import RolloutFailed
@@ -50,15 +50,15 @@ class _Prepared:
     progress: Progress
 
 
-def _prepare(stack: str, engine: str, *, quiet: bool, policies: bool = True) -> _Prepared:
+def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
     """Check a stack, start its sandbox and choose its engine, before anything is changed.
 
-    With `policies` the policy pack runs; a violation of a mandatory rule raises a Finding.
+    With `with_policies` the policy pack runs; a violation of a mandatory rule raises a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
-    judgement = check_policies(recorded, loaded.plan) if policies else Judgement((), (), ())
+    judgement = evaluate_policies(recorded, loaded.plan) if with_policies else Judgement((), (), ())
     if verdict(judgement) is not ExitCode.GOOD:
         if not quiet:
             show_judgement(console(), judgement)
@@ -184,7 +184,7 @@ def destroy_stack(stack: str, engine: str) -> ExitCode:
     if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
-    prepared = _prepare(stack, engine, quiet=False, policies=False)
+    prepared = _prepare(stack, engine, quiet=False, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
     _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     prepared.deployment.destroy()

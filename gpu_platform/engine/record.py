@@ -399,7 +399,7 @@ class _Recorder(MockMonitor):
         )
 
     def _urn(self, parent: str, type_: str, name: str) -> str:
-        """Return the URN of a resource as the engine builds it; the mock monitor omits all but the direct parent."""
+        """Return the URN of a resource as the engine builds it; the mock monitor only uses the direct parent."""
         qualified = type_
         if parent:
             parent_type = parent.split("::", 3)[2]

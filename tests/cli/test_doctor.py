@@ -73,7 +73,7 @@ def test_a_pulumi_cli_with_a_backend_is_found(needs: Any, machine: Path, monkeyp
     put(machine, "pulumi", f"echo v{version('pulumi')}")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://states")
 
-    assert needs("eks-training")["Pulumi CLI and backend"]["found"].endswith("its backend is s3://states")
+    assert needs("eks-training")["Pulumi CLI and backend"]["found"].endswith("with backend s3://states")
 
 
 def test_provider_plugins_are_named_with_the_version_that_the_program_asks_for(needs: Any, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_pulumi_on_path_with_a_backend_is_taken(tmp_path: Path, backend: str) ->
 
     assert (choice.engine, choice.why) == (
         EngineName.PULUMI,
-        f"pulumi {SDK} is on PATH, its backend is {backend}",
+        f"pulumi {SDK} is on PATH, with backend {backend}",
     )
 
 
