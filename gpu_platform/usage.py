@@ -30,7 +30,8 @@ def gpu_usage(
     """Count the pods that request an `nvidia.com/*` resource or use devices of `claims`, and have not ended.
 
     `pool_of_node`: pool by node name; pods on other nodes are not counted. Pods that share a claim are all
-    counted, but the devices of the claim only once. A claim with admin access uses no devices."""
+    counted, but the devices of the claim only once. A claim with admin access uses no devices.
+    """
     scheduled = pending = 0
     units: dict[str, dict[str, int]] = {}
     uncounted = {_key(claim): used for claim in claims if (used := _devices(claim)) is not None}

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
-from validators.expectations import Expectations, NodeExpectation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 
 VERSION: Final = 1
@@ -30,7 +30,8 @@ class ExpectedPool:
     """Expectations for one pool: for the node agent, for the cluster checks, and the number of nodes.
 
     `selector` selects its nodes; `least` and `most` are the bounds of their number. `usual`: the number in the
-    stack file, if an autoscaler may change it; `why`: what sets the number within the bounds."""
+    stack file, if an autoscaler may change it; `why`: what sets the number within the bounds.
+    """
 
     hardware: Expectations
     node: NodeExpectation
@@ -128,7 +129,8 @@ def build_report(
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
-    with DRA."""
+    with DRA.
+    """
     found: list[NodeReport] = []
     for pool in pools:
         members = sorted(
@@ -226,8 +228,10 @@ def _node_report(
         try:
             checks = [CheckResult.from_json(entry) for entry in report["checks"]]
             duration = float(report["duration_seconds"])
-        except (MalformedReport, KeyError, TypeError, ValueError) as error:
+        except MalformedReport as error:
             checks = [_no_report(f"an invalid report: {error}", name)]
+        except (KeyError, TypeError, ValueError):
+            checks = [_no_report("an invalid report: checks or duration_seconds missing or of another type", name)]
     return NodeReport(
         node=name,
         pool=pool.name,

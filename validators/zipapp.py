@@ -1,7 +1,8 @@
 """Packs the node agent as a zipapp: one file that Python 3.9 or newer can run.
 
 The bytes depend only on the agent's sources and the installed nvidia-ml-py: entries are sorted, have a fixed time
-and are not compressed (compressed bytes differ between zlib builds)."""
+and are not compressed (compressed bytes differ between zlib builds).
+"""
 
 from __future__ import annotations
 

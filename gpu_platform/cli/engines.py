@@ -181,6 +181,6 @@ def choose_deployment(
 
 def _is_embedded(loaded: LoadedStack) -> bool:
     """Return whether the embedded engine has deployed the stack; it does so only to a sandbox."""
-    if loaded.plan.cluster.provider != "sandbox":
+    if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(client_of(loaded.plan), loaded.stack)

@@ -52,7 +52,7 @@ def hold_nodes(plan: Plan) -> None:
 
 def release_nodes(plan: Plan) -> None:
     """Give up the ownership of the MIG labels on an existing cluster, after the stack is destroyed."""
-    if plan.kind == "environment" and plan.cluster.provider == "existing":
+    if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
         release(client_of(plan), plan.stack)
 
 

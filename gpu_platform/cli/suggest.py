@@ -12,12 +12,10 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
-
-_PRICE_REGIONS = {"aws": "us-east-1", "gcp": "us-central1"}
-"""Region of the catalogue's list prices by provider."""
 
 
 def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode:
@@ -54,7 +52,7 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
 
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
-    region = _PRICE_REGIONS.get(suggestion.provider)
+    region = VENDORS[suggestion.provider].price_region
     own = f"prices of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     listed = f"on-demand list prices in {region}" if region is not None else ""
     elsewhere = (

@@ -122,7 +122,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     )
     if cost["unknown_price"]:
         out.print(f"            not included, price unknown: {', '.join(cost['unknown_price'])}")
-    if plan.cluster.provider == "sandbox":
+    if plan.cluster.access == "sandbox":
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
 
 

@@ -26,7 +26,8 @@ def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progres
     """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
 
     Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses, NotReady
-    for one that does not become ready; objects that were applied before stay."""
+    for one that does not become ready; objects that were applied before stay.
+    """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, recorded.stack)

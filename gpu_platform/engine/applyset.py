@@ -2,7 +2,8 @@
 
 The parent is a ConfigMap in `kube-system`, which every cluster has; it names the kinds and namespaces of the
 members, every member has its id as a label, and its data are the stack's outputs. The engine has no other state.
-Specification: KEP-3659 of kubernetes/enhancements, read 2026-08."""
+Specification: KEP-3659 of kubernetes/enhancements, read 2026-08.
+"""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ def field_changes(
     """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
     Compares declared fields, and fields that were declared last time and no longer are, so changes by controllers
-    do not count. With `secret` values are redacted."""
+    do not count. With `secret` values are redacted.
+    """
     found = [
         *_changed(declared, before, after, ""),
         *_given_up(_owned_fields(before), _owned_fields(after), before, after, ""),

@@ -1,7 +1,8 @@
 """Kubernetes client for objects of any kind as dicts, with discovery and readable errors.
 
 It uses the official client for the kubeconfig (with exec plugins) and the connection, but not its generated
-models, since the objects of a program can be of any kind."""
+models, since the objects of a program can be of any kind.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ def destroy(client: KubernetesClient, stack: str, progress: Progress | None = No
     """Delete the objects of a stack and then its ApplySet parent; does nothing for a stack that is not deployed.
 
     The parent is deleted last, so that the next run can finish an interrupted one. Raises NotReady for an object
-    that is not deleted in time."""
+    that is not deleted in time.
+    """
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, stack)
     parent = members.read_parent()

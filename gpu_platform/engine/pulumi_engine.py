@@ -34,7 +34,8 @@ class PulumiEngine:
     """A stack of a Pulumi project, deployed by the CLI.
 
     Methods stream the CLI's output lines to `on_output`. They raise Finding with the CLI's diagnostics if it
-    fails, and UnknownOutcome while another update has locked the stack."""
+    fails, and UnknownOutcome while another update has locked the stack.
+    """
 
     def __init__(
         self,

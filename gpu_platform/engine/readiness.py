@@ -177,7 +177,8 @@ def runs_on(template: Mapping[str, Any], node: Live) -> bool:
     """Return whether a DaemonSet with this pod spec runs on a node when the node is ready.
 
     Follows the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes), but ignores taints of
-    Kubernetes itself, which are temporary while a node starts."""
+    Kubernetes itself, which are temporary while a node starts.
+    """
     labels = mapping_at(node, "metadata", "labels")
     if not mapping_at(template, "nodeSelector").items() <= labels.items():
         return False

@@ -1,7 +1,8 @@
 """Runs a Pulumi program in process with the SDK's own monitor, and records the resources that it registers.
 
 It creates no resources and uses no network: the monitor answers every registration from the request itself. It
-imports only the Pulumi SDK, so that `render` and `check` start fast."""
+imports only the Pulumi SDK, so that `render` and `check` start fast.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ def record_program(
     provider function, are unknown, as in a first `pulumi preview`.
 
     Raises ProgramError for `pulumi.RunError` and for features that this engine does not support; other exceptions
-    of the program are passed on."""
+    of the program are passed on.
+    """
     recorder = _Recorder(
         project=project,
         stack=stack,

@@ -1,7 +1,8 @@
 """Cordon, annotation and labels that `up` writes to a node whose MIG layout it changes.
 
 They are one server-side apply by the stack's own field manager: a field that the next apply omits is removed
-unless another manager owns it too. So a node that was cordoned before the change stays cordoned after it."""
+unless another manager owns it too. So a node that was cordoned before the change stays cordoned after it.
+"""
 
 from __future__ import annotations
 

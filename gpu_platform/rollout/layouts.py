@@ -1,7 +1,8 @@
 """Reads, compares and merges mig-parted configs, the file in which the MIG manager looks up a node's layout.
 
 The name of a config in a plan has a hash of its content (`planning/config_maps.py`), so the old and the new
-configs can be in one file while some nodes still have the old layout."""
+configs can be in one file while some nodes still have the old layout.
+"""
 
 from __future__ import annotations
 

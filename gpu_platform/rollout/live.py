@@ -42,7 +42,8 @@ def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollou
     """Add the new configs to the operator's current ConfigMaps; return when the MIG manager's was last changed.
 
     Existing entries do not change, so nodes with the old layout are not affected. Later the engine's apply
-    replaces these ConfigMaps by those of the plan, which have other names."""
+    replaces these ConfigMaps by those of the plan, which have other names.
+    """
     manager = field_manager(plan.stack)
     configs = _operator_configs(client)
     if configs is None:

@@ -69,7 +69,8 @@ class NodeRoll:
     """Rollout on one node: call `step` until `outcome` is set; `doing` describes the current phase.
 
     `configs_changed`: time of the last change of the MIG manager's ConfigMap; a pod of the manager that is older
-    may not see it."""
+    may not see it.
+    """
 
     def __init__(
         self, client: KubernetesClient, change: NodeChange, rules: MigRollPlan, stack: str, configs_changed: str

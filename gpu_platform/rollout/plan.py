@@ -8,7 +8,6 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import mapping_at
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
@@ -34,7 +33,8 @@ class NodeChange:
     """A node that gets another MIG config.
 
     `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
-    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason."""
+    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason.
+    """
 
     node: str
     pool: str
@@ -145,10 +145,11 @@ def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """Return the live nodes of a pool whose layout `up` changes in place.
 
     Not the nodes of a selector, whose owner sets their labels. Not nodes with a custom AMI on EKS: their labels
-    are in the user data, so EKS replaces the nodes."""
+    are in the user data, so EKS replaces the nodes.
+    """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []
-    if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.ami is not None:
+    if pool.cloud is not None and not pool.cloud.relabels_in_place:
         return []
     if pool.nodes.ownership in {"created", "labelled"}:
         return [node for node in nodes if _name(node) in pool.nodes.names]

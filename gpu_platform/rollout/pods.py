@@ -47,7 +47,8 @@ def eviction_action(pod: Pod) -> EvictionAction:
     """Return what a drain does with a pod, by the rules of `kubectl drain`.
 
     `keep`: pods of a DaemonSet, static pods and pods that have ended; `unmanaged`: pods without a controller,
-    which would not be started again."""
+    which would not be started again.
+    """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
         return "keep"
     owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)

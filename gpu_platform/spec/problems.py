@@ -1,7 +1,8 @@
 """Converts pydantic's validation errors into problems with the place in the YAML file and the likely fix.
 
 Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from the
-models' JSON Schema) and the likely fix, with a suggestion for misspelt names."""
+models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
+"""
 
 from __future__ import annotations
 

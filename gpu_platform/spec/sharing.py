@@ -1,7 +1,8 @@
 """Stack file field `sharing`: how the GPUs of a pool are shared, in a pool or under a name in the environment.
 
 A sharing may have values by GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves them for
-each pool (`planning/sharing/named.py`); only then the properties `replicas` and `layout` can be read."""
+each pool (`planning/sharing/named.py`); only then the properties `replicas` and `layout` can be read.
+"""
 
 from __future__ import annotations
 

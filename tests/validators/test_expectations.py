@@ -8,10 +8,12 @@ import pytest
 from agent_tables import of_machine
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.node_check import document_for_machine
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.section import expectations_hash
 from validators.agent.expectations import BadExpectations, parse_expectations
-from validators.expectations import expectations_for_machine, expectations_hash
-from validators.this_node import check_this_node, document_for_machine, read_document
+from validators.this_node import check_this_node, read_document
 
 
 def machine(name):
@@ -125,7 +127,7 @@ def test_what_planning_writes_is_what_the_agent_reads():
         ('{"version": 1, "expect": {"mig-instances": {"value": {"1g.10gb": 7}}}}', "expect.mig-instances.value"),
         (
             '{"version": 1, "expect": {"gpu-memory": {"value": 1, "tolerance_percent": 100}}}',
-            "expect.gpu-memory.tolerance_percent: found 100; allowed: 0 to 100",
+            "expect.gpu-memory.tolerance_percent: found 100; allowed: a number from 0 to below 100",
         ),
     ],
 )  # fmt: skip

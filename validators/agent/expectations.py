@@ -1,6 +1,6 @@
 """Parses the JSON file of a node's expectations in the node agent, with the standard library only.
 
-`validators/expectations.py` has the models that write this file.
+`gpu_platform/planning/expectations/section.py` has the models that write this file.
 """
 
 from __future__ import annotations

@@ -225,7 +225,8 @@ def _mig_profile(announced: Read, device: object, memory: Reading[Any]) -> Readi
 
     The name of a MIG device has its profile, with the prefix `1c.` if the compute instance is smaller than its GPU
     instance. With older drivers the profile is computed from slices and memory: its memory is the GPU's memory in
-    GB times the instance's eighths of it, rounded."""
+    GB times the instance's eighths of it, rounded.
+    """
     name = announced(pynvml.nvmlDeviceGetName, device)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")
     if match:

@@ -19,7 +19,8 @@ class Reading(Generic[T]):
     """Result of one NVML call: a value, or the reason why there is none.
 
     `problem` is "" with a value, `not-supported` if the GPU does not have the feature, else the kind of error:
-    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...)."""
+    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...).
+    """
 
     value: T | None = None
     problem: str = ""
