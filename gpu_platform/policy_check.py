@@ -1,4 +1,4 @@
-"""Has the policy pack judge what a program registers, in process: no Pulumi CLI is needed."""
+"""Runs the policy pack on the resources of a program in process, without the Pulumi CLI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpu_platform.planning import Plan
 from policies import Judgement, examine
 
 
-def judge(program: RecordedProgram, plan: Plan) -> Judgement:
-    """Return what the policy pack finds in a recorded program, at the stack's own levels."""
+def evaluate_policies(program: RecordedProgram, plan: Plan) -> Judgement:
+    """Return the violations of the policy pack in a recorded program, with the stack's policy configuration."""
     records = [record.to_json() for record in program.resources]
     return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())

@@ -1,4 +1,4 @@
-"""The node agent on this machine, for people who have a node and no stack."""
+"""Runs the node agent once on this machine, without a stack."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from validators.agent.report import Identity, Report, check_node
 def check_this_node(document: str | None, source: str, deadline_seconds: float = DEADLINE_SECONDS) -> Report:
     """Return the agent's report of this machine.
 
-    `document` is an Expectations JSON (None: only health is checked), `source` names it in errors. Raises
-    BadInput for a document with mistakes.
+    `document` is an expectations JSON (None: only health is checked), `source` names it in errors. Raises
+    BadInput with every mistake in the document.
     """
     try:
         expectations = None if document is None else parse_expectations(document, source)

@@ -1,4 +1,4 @@
-"""`gpu-platform check`: spec, plan and policies, without touching anything."""
+"""`gpu-platform check`: check stack file, plan and policies without a cluster."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rich.table import Table
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
-from gpu_platform.policy_check import judge
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 from policies import Judgement, Level
 
 
 def check_stack(stack: str, *, to_json: bool) -> ExitCode:
-    """Judge a stack and print what was chosen, why, and which rules it breaks."""
+    """Check a stack and print the decisions of its plan and the policy rules that it violates."""
     loaded = load_stack(stack)
-    judgement = judge(record_stack(loaded), loaded.plan)
+    judgement = evaluate_policies(record_stack(loaded), loaded.plan)
     if to_json:
         document = {
             "version": 1,
@@ -37,15 +37,15 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
 
 
 def verdict(judgement: Judgement) -> ExitCode:
-    """Return a finding where a mandatory rule is broken; advice is no finding."""
+    """Return a finding if a mandatory rule is violated; violations of advisory rules are no finding."""
     broken = any(violation.level is Level.MANDATORY for violation in judgement.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 
 
 def show_decisions(console: Console, plan: Plan) -> None:
-    """Print what the program chose by itself."""
-    table = Table(title=f"Stack {plan.stack}: what was chosen and why", title_justify="left", box=None)
-    for column in ("for", "what", "chosen", "because"):
+    """Print the decisions of a plan: subject, setting, value and reason."""
+    table = Table(title=f"Stack {plan.stack}: decisions", title_justify="left", box=None)
+    for column in ("subject", "setting", "value", "reason"):
         table.add_column(column, overflow="fold")
     for decision in plan.decisions:
         table.add_row(*(escape(text) for text in (decision.subject, decision.what, decision.chosen, decision.why)))
@@ -53,7 +53,7 @@ def show_decisions(console: Console, plan: Plan) -> None:
 
 
 def show_judgement(console: Console, judgement: Judgement) -> None:
-    """Print broken rules, the worst first; then what rules could not tell."""
+    """Print the violations, mandatory ones first, then what the rules could not check."""
     for violation in sorted(judgement.violations, key=lambda one: one.level is not Level.MANDATORY):
         console.print(
             escape(f"{violation.level.value}: {violation.rule} ({violation.severity.value}): {violation}")
@@ -63,4 +63,4 @@ def show_judgement(console: Console, judgement: Judgement) -> None:
     for gap in judgement.undecided:
         console.print(escape(f"not checked: {gap.rule}: {gap}"))
     if not judgement.violations:
-        console.print("policies: no violation")
+        console.print("policies: no violations")

@@ -1,6 +1,7 @@
-"""`gpu-platform doctor STACK`: what an `up` of that stack needs, and whether it is here.
+"""`gpu-platform doctor STACK`: check what `up` of a stack needs.
 
-Asks no network and needs no credentials, so it says of some things only that somebody has to ask for them.
+It uses no network and no credentials, so some prerequisites (quotas, permissions) are only listed for a manual
+check.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_qu
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 
-_INSTALL_CLI = "the CLI comes from pulumi.com, or `up` fetches it"
+_INSTALL_CLI = "install the CLI from pulumi.com, or let `up` install it"
 
 
 def needs_of(stack: str) -> list[Tool]:
-    """Return what an `up` of a stack needs; raises BadInput for a stack that has none, for it is wrong."""
+    """Return the prerequisites of `up` of a stack; raises BadInput for an invalid stack."""
     loaded = load_stack(stack)
     plan = loaded.plan
     resources = record_stack(loaded).resources
@@ -42,9 +43,9 @@ def _pulumi(resources: Iterable[ResourceRecord]) -> Tool:
         cli = find_cli(install=False)
     except Unusable as reason:
         needed = bool(only_pulumi_can_deploy(resources))
-        why = "it deploys this stack" if needed else "the embedded engine serves this stack without it"
+        why = "deploying this stack" if needed else "optional, the embedded engine can deploy this stack"
         return Tool("Pulumi CLI and backend", "", why, needed, f"{reason}; {_INSTALL_CLI}")
-    return Tool("Pulumi CLI and backend", cli.why, "it deploys this stack", True, _INSTALL_CLI)
+    return Tool("Pulumi CLI and backend", cli.why, "deploying this stack", True, _INSTALL_CLI)
 
 
 def _plugins(resources: Iterable[ResourceRecord]) -> Iterator[Tool]:
@@ -59,9 +60,9 @@ def _plugins(resources: Iterable[ResourceRecord]) -> Iterator[Tool]:
         yield Tool(
             f"provider plugin {package} {version}",
             str(here) if here.is_dir() else "",
-            f"the Pulumi CLI creates resources of {package} with it",
+            f"resources of {package}",
             False,
-            "nothing: the CLI downloads it; where it cannot, on another machine: "
+            "none needed: the CLI downloads it; without network access copy it from a machine where you ran "
             f"pulumi plugin install resource {package} {version}",
         )
 
@@ -71,11 +72,11 @@ def _package(record: ResourceRecord) -> str:
 
 
 def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
-    why = "the cluster's kubeconfig gets its credentials from it"
+    why = "credentials in the cluster's kubeconfig"
     yield Tool(needed.command, shutil.which(needed.command) or "", why, True, needed.install)
     yield _credentials(needed)
     for example in examples_left(plan):
-        yield Tool(example.field, "", f"found the example's {example.value}", True, example.fix)
+        yield Tool(example.field, "", f"replacing the example value {example.value}", True, example.fix)
     for quota in gpu_quotas(plan, load_catalog()):
         yield _quota(quota, needed)
     why = f"creating, changing and deleting: {needed.permissions}"
@@ -89,19 +90,19 @@ def _credentials(needed: CloudPrerequisites) -> Tool:
     return Tool(
         f"{needed.cloud} credentials",
         "; ".join(credential_sources(needed.credentials)),
-        f"creating what the stack has in {needed.owner}; whether they are valid is not asked",
+        f"creating the stack's resources in {needed.owner}; not checked for validity",
         False,
-        f"{needed.login}; a role of the machine itself is not looked for, since only a network tells",
+        f"{needed.login}; the role of an instance is not detected, because that needs the network",
     )
 
 
 def _quota(quota: QuotaNeed, needed: CloudPrerequisites) -> Tool:
-    name = quota.name or "a quota whose name is not known here"
+    name = quota.name or "(unknown name)"
     return Tool(
         f"quota {name}",
         "",
-        f"{quota.amount} {quota.unit} in {quota.region}: the most nodes of {', '.join(quota.pools)}",
+        f"{quota.amount} {quota.unit} in {quota.region} for the maximum size of {', '.join(quota.pools)}",
         False,
-        f"see whether you have as much: {needed.quota_console}",
+        f"check that the quota is large enough: {needed.quota_console}",
         known=False,
     )

@@ -1,4 +1,4 @@
-"""`gpu-platform node-check`: the node agent on this machine."""
+"""`gpu-platform node-check`: run the node agent once on this machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from validators.this_node import check_this_node, read_document
 
 
 def check_node(expect: Path | None, machine: str | None, *, to_json: bool) -> ExitCode:
-    """Compare this machine with a file of expectations or a machine type; with neither, check its health."""
+    """Compare this machine with a file of expectations or a machine type; without either check its health."""
     if expect is not None and machine is not None:
-        problem = Problem("--machine", repr(machine), "one of --expect and --machine", "leave one out")
+        problem = Problem("--machine", repr(machine), "only one of --expect and --machine", "remove one of them")
         raise BadInput("node-check", [problem])
     if expect is not None:
         document, source = read_document(expect), str(expect)

@@ -1,4 +1,4 @@
-"""What `up` and `preview` print in the end."""
+"""Prints the report of `up` and the changes of `preview`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.engine.changes import value_text
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
@@ -23,7 +24,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-"}
 
 @dataclass(slots=True)
 class Summary:
-    """What one `up` did and found; filled as it goes."""
+    """Results of one `up`, filled step by step."""
 
     engine: str
     why: str
@@ -31,12 +32,12 @@ class Summary:
     report: ValidationReport | None = None
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
-    """What became of the pools of the last deployment; None: not known."""
+    """Changes of the pools of the last deployment; None: unknown."""
     mig_changes: Sequence[Outcome] = ()
-    """What became of the nodes whose MIG layout changes."""
+    """Results of the nodes whose MIG layout changes."""
 
     def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the summary as plain JSON values."""
         environment = plan if plan.kind == "environment" else None
         return {
             "version": 1,
@@ -76,7 +77,7 @@ def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
         reason = f" ({change['reason']})" if change["reason"] else ""
         out.print(escape(f"{_MARKS[change['action']]} {change['kind']} {place}{change['name']}{reason}"))
         for field in change["fields"]:
-            out.print(escape(f"    {field['path']}: {field['old']} → {field['new']}"))
+            out.print(escape(f"    {field['path']}: {value_text(field['old'])} → {value_text(field['new'])}"))
     out.print(_counts(changes))
 
 
@@ -89,7 +90,7 @@ def _counts(changes: Mapping[str, Any]) -> str:
 
 
 def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
-    """Print the report of an `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
+    """Print the report of `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
     if summary.report is not None:
         print_report(summary.report, out)
     out.print(f"stack       {plan.stack}")
@@ -133,7 +134,7 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
     share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
     return (
         f"cost        {cost['usd_per_hour']:.2f} USD/h{beside}",
-        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
+        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod; "
         f"{cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
     )
 

@@ -1,4 +1,4 @@
-"""`pools[]`: GPU node pools; a pool names its machine type, the rest follows."""
+"""Stack file field `pools[]`: GPU node pools; most settings have defaults that depend on the machine type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_NODES = 1000
 
 
 class Count(SpecModel):
-    """How many nodes a pool has."""
+    """Number of nodes of a pool: minimum, desired, maximum."""
 
     min: Annotated[
         int,
@@ -46,7 +46,7 @@ class Count(SpecModel):
 
     @property
     def highest(self) -> int:
-        """The most nodes that the pool may have."""
+        """Maximum number of nodes: `max`, or `desired` if it is not set."""
         return self.desired if self.max is None else self.max
 
     @model_validator(mode="after")
@@ -63,13 +63,13 @@ _BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remo
 
 
 class OnDemand(SpecModel):
-    """Capacity bought by the hour."""
+    """On-demand capacity, paid by the hour."""
 
     type: Literal["on-demand"] = "on-demand"
 
 
 class Spot(SpecModel):
-    """Spare capacity that can be taken back."""
+    """Spot capacity, which the cloud can reclaim."""
 
     type: Annotated[Literal["spot"], _BOUGHT]
 
@@ -78,7 +78,7 @@ _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reser
 
 
 class Reservation(SpecModel):
-    """A capacity reservation of the cloud; its terms, its zone among them, were agreed when it was made."""
+    """An existing capacity reservation of the cloud; its zone and terms were set when it was created."""
 
     type: Annotated[Literal["reservation"], _BOUGHT]
     reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
@@ -92,11 +92,11 @@ class Reservation(SpecModel):
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
     ] = None
-    """EKS: name of the cluster placement group that the reservation was made in, if any."""
+    """EKS: name of the cluster placement group of the reservation, if it has one."""
     project: Annotated[str | None, _COMPUTE_ENGINE] = None
     """GKE: the project that shares the reservation; unset: the cluster's."""
     block: Annotated[str | None, _COMPUTE_ENGINE] = None
-    """GKE: one block of the reservation."""
+    """GKE: name of one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
@@ -106,26 +106,26 @@ class CapacityBlock(SpecModel):
     reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
     zone: Zone
     ends: Instant | None = None
-    """When the block ends, such as 2026-12-14T11:30:00Z; EKS drains its nodes some 40 minutes before."""
+    """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes about 40 minutes earlier."""
     needed_until: Instant | None = None
-    """Until when the pool is needed; a block that ends before is refused."""
+    """Time until which the pool is needed; a block that ends earlier is refused."""
 
 
 class FlexStart(SpecModel):
-    """GKE flex-start: nodes come when there is capacity, for at most seven days."""
+    """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud")]
     max_run_duration: Duration | None = None
-    """At most 7 days; unset: 7 days."""
+    """How long a node may run, at most 7 days; unset: 7 days."""
     queued: bool = False
-    """Queued provisioning: all nodes of a request at once, by a ProvisioningRequest."""
+    """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
 
 
 Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, Field(discriminator="type")]
 
 
 class Placement(SpecModel):
-    """How the pool's nodes are placed to each other."""
+    """Physical placement of the pool's nodes relative to each other."""
 
     type: Annotated[
         Literal["none", "cluster", "compact"],
@@ -134,15 +134,15 @@ class Placement(SpecModel):
     ] = "none"
     """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
     group: str | None = None
-    """Name of a placement group or resource policy that is there; unset: the program makes one. On GKE a
-    reservation that is not dense takes only the policy that it was made with: name it here."""
+    """Name of an existing placement group or resource policy; unset: the program creates one. On GKE a reservation
+    that is not dense accepts only the policy that it was created with: name it here."""
 
 
 _KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
 
 
 class Topology(SpecModel):
-    """Kubelet topology policy."""
+    """Topology Manager and Memory Manager policies of the kubelet."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
     scope: Annotated[Literal["container", "pod"], _KUBELET] = "container"
@@ -151,7 +151,7 @@ class Topology(SpecModel):
 
 
 class Taint(SpecModel):
-    """A node taint."""
+    """Node taint of a pool in the stack file."""
 
     key: LabelKey
     value: LabelValue = ""
@@ -159,12 +159,13 @@ class Taint(SpecModel):
 
 
 class ExistingNodes(SpecModel):
-    """Which nodes of an existing cluster are the pool: by name, or by the labels of their node group."""
+    """Nodes of an existing cluster that form the pool, selected by name or by label."""
 
     names: Annotated[tuple[NodeName, ...], Field(min_length=1)] | None = None
-    """The program labels these nodes; their taints, one list for all owners, stay with their owner."""
+    """Names of the nodes. The program sets their labels. It does not change their taints, because taints are one
+    list that all owners share."""
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
-    """The program leaves these nodes alone; validation says which labels their owner has yet to set."""
+    """Labels of the nodes. The program does not change these nodes; validation reports labels that are missing."""
 
     @model_validator(mode="after")
     def _one_of(self) -> ExistingNodes:
@@ -174,66 +175,66 @@ class ExistingNodes(SpecModel):
 
 
 class NodeSharing(SpecModel):
-    """Some nodes of a pool, and the named sharing that they have instead of the pool's own."""
+    """Nodes of a pool that use a named sharing instead of the pool's own."""
 
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
     sharing: DnsLabel
-    """A name of the environment's `sharing`; the nodes are planned as a pool of their own, `<pool>-<sharing>`."""
+    """A name in the environment's `sharing`; the nodes are planned as a separate pool `<pool>-<sharing>`."""
 
 
 _KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count says how far it goes")
 
 
 class Pool(SpecModel):
-    """A GPU node pool."""
+    """GPU node pool in the stack file."""
 
     name: DnsLabel
     machine_type: str
-    """A machine type of the catalogue; it says GPU, count, memory, links and price."""
+    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and price."""
     count: Count
     capacity: Capacity = OnDemand()
     placement: Annotated[Placement | None, ON_CLOUDS] = None
-    """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
-    reservation."""
+    """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
     zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS] = None
-    """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes
-    in each, so a pool with nodes from the start must name them in a regional cluster."""
+    """Zones of the nodes; unset: the zone of `capacity`, else every zone of the cluster. GKE creates the same
+    number of nodes in each zone, so in a regional cluster a pool with initial nodes must name its zones."""
     workload: Workload
-    """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
+    """Purpose of the pool; determines taints, Topology Manager policy and which policy rules apply."""
     declared_sharing: SharingOrName = Field(default=NoSharing(), alias="sharing")
-    """How the GPUs are offered: written here, or the name of one of the environment's `sharing`."""
+    """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
     per_node: tuple[NodeSharing, ...] = ()
-    """Nodes of the pool whose GPUs are offered in another way; in the sandbox and on nodes that are named."""
+    """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
+    name."""
     topology: Topology | None = None
     labels: dict[LabelKey, LabelValue] = {}
     taints: tuple[Taint, ...] = ()
-    """Taints beside `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
+    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
-    """Only on an existing cluster: which nodes are the pool."""
+    """Only on an existing cluster: the nodes that form the pool."""
     provisioner: Annotated[
         Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
     ] = "managed"
-    """EKS: a managed node group, or Karpenter, which makes nodes for pods that wait."""
+    """EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
     device_plugin: Annotated[Literal["operator", "provider"] | None, ON_CLOUDS] = None
-    """Who runs the device plugin: the GPU Operator, or the node image (Bottlerocket) or GKE, which then shares
-    GPUs in its own way. Unset: operator, but provider on Bottlerocket."""
+    """What runs the device plugin: the GPU Operator, or the provider: the node image (Bottlerocket) or GKE, with
+    its own sharing. Unset: provider on Bottlerocket, else operator."""
     image: Annotated[Image, ON_CLOUDS] = Image()
     network: Annotated[Network, ON_CLOUDS] = Network()
     disk: Annotated[Disk, ON_CLOUDS] = Disk()
     local_nvme: Annotated[bool, ON_CLOUDS] = True
-    """Use the machine's local NVMe disks for pods' ephemeral storage, where it has any."""
+    """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
     upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
-    """Let the cloud replace nodes that it finds broken; unset: yes, where the capacity allows it."""
+    """Let the cloud replace unhealthy nodes; unset: yes, if the capacity type allows it."""
     usd_per_hour: UsdPerHour | None = None
-    """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""
+    """Price of one node in USD/h if it is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; a measured one wins."""
+    """Expected utilisation of the pool's GPUs as a share of time, 0 to 1; a measured one takes precedence."""
 
     @property
     def sharing(self) -> Sharing:
-        """How the GPUs are offered, once a name is resolved."""
+        """How GPUs are shared, after planning has resolved a name."""
         assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
         return self.declared_sharing

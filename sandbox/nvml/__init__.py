@@ -1,4 +1,4 @@
-"""A simulated NVML under the real `pynvml` bindings, from a profile of a node with faults."""
+"""Simulated NVML for the real `pynvml` bindings, configured by a node profile with faults."""
 
 from __future__ import annotations
 

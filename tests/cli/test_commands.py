@@ -61,7 +61,9 @@ def test_check_of_a_cloud_stack_needs_no_credentials_and_no_network(
 def test_destroy_of_a_production_cluster_is_refused_without_any_engine(run: Any) -> None:
     code, _, err = run("destroy", "gke-training")
     assert code == 2
-    assert "set production: false, run `gpu-platform up gke-training`, then destroy; nothing was changed" in err
+    assert (
+        "set production: false, run `gpu-platform up gke-training`, then destroy again; nothing was changed" in err
+    )
 
 
 def test_check_says_what_was_chosen_and_why(run: Any) -> None:

@@ -165,10 +165,10 @@ def test_gpus_that_the_container_may_not_open_could_not_be_told():
     assert (check, verdict) == ("gpu-count", "unknown")
 
 
-def test_a_node_without_gpus_fails_its_count_and_can_tell_nothing_of_them():
+def test_a_node_without_gpus_fails_its_count_and_its_other_checks_are_unknown():
     assert findings(node(), expecting(gpu_count=8, ecc=True)) == [
         ("gpu-count", None, "fail", "0"),
-        ("ecc", None, "unknown", "no GPU to look at"),
+        ("ecc", None, "unknown", "no GPU found"),
     ]
 
 

@@ -127,7 +127,7 @@ def test_what_planning_writes_is_what_the_agent_reads():
         ('{"version": 1, "expect": {"mig-instances": {"value": {"1g.10gb": 7}}}}', "expect.mig-instances.value"),
         (
             '{"version": 1, "expect": {"gpu-memory": {"value": 1, "tolerance_percent": 100}}}',
-            "expect.gpu-memory.tolerance_percent: found 100; allowed: 0 to 100",
+            "expect.gpu-memory.tolerance_percent: found 100; allowed: a number from 0 to below 100",
         ),
     ],
 )  # fmt: skip
