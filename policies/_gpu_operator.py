@@ -13,6 +13,7 @@ from typing import Final, Literal
 from gpu_platform import names
 from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
+from policies._mig_profiles import mig_tables
 from policies._pools import Pool
 from policies._stack import Resource, Stack
 
@@ -255,10 +256,11 @@ def _generated(label: Value, pool: Pool) -> Iterator[Mapping[str, int]]:
     """Yield the instances of a layout that the operator makes from the hardware: `all-<profile>`."""
     profile_name = (label.text() or "").removeprefix("all-")
     for gpu in pool.gpus:
-        profile = gpu.mig.profile(profile_name) if gpu.mig else None
+        table = mig_tables().get(gpu.model)
+        profile = table.profile(profile_name) if table else None
         if profile is None:
-            raise label.not_visible(f"the operator makes the layout {label.text()!r} itself")
-        yield {profile.name: profile.max_instances}
+            raise label.not_visible(f"the operator generates the layout {label.text()!r} itself")
+        yield {profile.name: profile.instances}
 
 
 def _names_mig_config(stack: Stack) -> bool:

@@ -1,7 +1,7 @@
 """Rules about Multi-Instance GPU.
 
-Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. What a
-GPU model can hold comes from the catalogue, by real placements.
+Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. Which
+layouts a GPU model can hold is decided by the guide's own tables (`mig_profiles.yaml`), not by the planner.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.mig.geometry import check_layout, layout_text
 from policies._gpu_operator import (
     MIG_BALANCED,
     MigLayout,
@@ -22,6 +21,7 @@ from policies._gpu_operator import (
     mig_strategy_of,
 )
 from policies._inputs import NotVisible, Value
+from policies._mig_profiles import layout_error, layout_text, mig_tables
 from policies._pools import Pool, pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
 from policies._stack import Stack
@@ -31,7 +31,8 @@ def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
-    without = [gpu for gpu in pool.gpus if gpu.mig is None]
+    tables = mig_tables()
+    without = [gpu for gpu in pool.gpus if gpu.model not in tables]
     if not without:
         return
     layout = mig_layout_of(stack, pool)
@@ -40,12 +41,11 @@ def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
         without = [gpu for gpu in without if any(devices.selects(gpu) for devices in enabled)]
         if not without:
             return
-    able = sorted(gpu.model for gpu in stack.catalog.gpus.values() if gpu.mig is not None)
     yield Breach(
         at=label,
         found=f"MIG layout {label.text()!r} on {', '.join(gpu.product for gpu in without)} in pool {pool.name!r}",
-        allowed="MIG on " + ", ".join(able),
-        fix="take a machine type with such a GPU, or time-slicing or whole GPUs on this one",
+        allowed="MIG on " + ", ".join(sorted(tables)),
+        fix="use a machine type with such a GPU, or time-slicing or whole GPUs on this one",
     )
 
 
@@ -84,7 +84,8 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
         yield from _of_generated_layout(pool, label)
         return
     for gpu in pool.gpus:
-        if gpu.mig is not None and not any(devices.selects(gpu) for devices in layout.devices):
+        table = mig_tables().get(gpu.model)
+        if table is not None and not any(devices.selects(gpu) for devices in layout.devices):
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
@@ -92,37 +93,37 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
                 fix=f"add {gpu.pci_id} to a device-filter, or name another layout",
             )
         for devices in layout.devices:
-            if gpu.mig is None or not devices.enabled:
+            if table is None or not devices.enabled:
                 continue
-            illegal = check_layout(gpu, devices.instances)
-            if illegal is None or not devices.selects(gpu):
+            error = layout_error(table, devices.instances, gpu.product)
+            if error is None or not devices.selects(gpu):
                 continue
             yield Breach(
                 at=devices.entry.get("mig-devices"),
-                found=f"{illegal.found}, for pool {pool.name!r}",
-                allowed=illegal.allowed,
-                fix=illegal.fix,
+                found=f"{error.found}, for pool {pool.name!r}",
+                allowed=error.allowed,
+                fix=error.fix,
             )
 
 
 def _of_generated_layout(pool: Pool, label: Value) -> Iterator[Breach]:
-    """Judge `all-<profile>`, which the operator makes from the hardware."""
+    """Check `all-<profile>`, which the operator generates from the hardware."""
     profile = (label.text() or "").removeprefix("all-")
     if "g." not in profile:  # all-balanced, all-enabled: made to fit
         return
     for gpu in pool.gpus:
-        illegal = check_layout(gpu, {profile: 1}) if gpu.mig is not None else None
-        if illegal is not None:
-            yield Breach(label, f"{illegal.found}, for pool {pool.name!r}", illegal.allowed, illegal.fix)
+        table = mig_tables().get(gpu.model)
+        error = layout_error(table, {profile: 1}, gpu.product) if table is not None else None
+        if error is not None:
+            yield Breach(label, f"{error.found}, for pool {pool.name!r}", error.allowed, error.fix)
 
 
 def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
-    """Judge a layout that no visible pool names: some GPU model must be able to hold it."""
+    """Check a layout that no visible pool names: at least one GPU model must be able to hold it."""
     if any(_names_layout(pool, layout.name) for pool in stack.view(pools)):
         return
-    able = [gpu for gpu in stack.catalog.gpus.values() if gpu.mig is not None]
     for devices in layout.devices:
-        if devices.enabled and all(check_layout(gpu, devices.instances) for gpu in able):
+        if devices.enabled and not any(table.holds(devices.instances) for table in mig_tables().values()):
             yield Breach(
                 at=devices.entry.get("mig-devices"),
                 found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",

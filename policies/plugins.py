@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.gke.node import NO_DEVICE_PLUGIN_LABEL
 from policies._gpu_operator import operator
 from policies._inputs import Value
 from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, Pool, pools
 from policies._rule import Breach, Level, Rule, Settings, Severity
 from policies._stack import Stack
 
+# GKE: "Manage the GPU stack with the NVIDIA GPU Operator"; the label keeps GKE's device plugin off a node.
+_NO_GKE_PLUGIN: Final = "gke-no-default-nvidia-gpu-device-plugin"
 _KEEP_OFF: Final = (names.DEPLOY_OPERANDS_LABEL, "nvidia.com/gpu.deploy.device-plugin")
 
 
@@ -51,10 +52,10 @@ def _own_plugin(stack: Stack, pool: Pool) -> tuple[str, Value, str] | None:
     """
     inputs = pool.resource.inputs
     if pool.resource.type == GKE_NODE_POOL:
-        label = pool.label(NO_DEVICE_PLUGIN_LABEL)
+        label = pool.label(_NO_GKE_PLUGIN)
         if not pool.has_gpus or label.text() == "true":
             return None
-        fix = f"label them {NO_DEVICE_PLUGIN_LABEL}=true, with GKE's driver installation disabled"
+        fix = f"label them {_NO_GKE_PLUGIN}=true, with GKE's driver installation disabled"
         return "GKE's own", label, fix
     image = None
     if pool.resource.type == EKS_NODE_GROUP:

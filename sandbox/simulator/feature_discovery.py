@@ -1,7 +1,7 @@
 """GPU feature discovery: the labels that describe a node's GPUs.
 
 Source: NVIDIA/k8s-device-plugin 0.20.0, internal/lm (nvml.go, resource.go, mig-strategy.go).
-Left out: the timestamp, and of MIG devices the multiprocessors and engines, which the catalogue does not know.
+Not simulated: the timestamp, and of MIG devices the multiprocessors and engines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from gpu_platform import names
-from gpu_platform.catalog import Gpu
 from sandbox.simulator.device_plugin import MIG_STRATEGIES, PluginConfig, PluginError, Sharing
 from sandbox.simulator.hardware import Hardware, mig_instances, without_mig
 
@@ -32,7 +31,7 @@ def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> L
     labels = {
         "nvidia.com/gpu.machine": sanitise(_dmi_product_name(hardware)),
         "nvidia.com/gpu.mode": "compute",
-        names.MIG_CAPABLE_LABEL: _flag(hardware.gpu.mig is not None),
+        names.MIG_CAPABLE_LABEL: _flag(hardware.mig is not None),
         "nvidia.com/mps.capable": _flag(config.sharing.strategy == "mps"),
         **_version_labels(hardware.driver_version, hardware.cuda_version),
         **_gpu_labels(hardware, config.sharing),
@@ -101,16 +100,17 @@ def _mig_labels(hardware: Hardware, sharing: Sharing, strategy: str) -> Labels:
         resource = names.GPU_RESOURCE if strategy == "single" else names.mig_resource(profile)
         device = f"{product}-MIG-{profile.replace('+', '.')}"
         labels |= _resource_labels(resource, device, count, sharing)
-        labels |= _mig_attributes(hardware.gpu, resource, profile)
+        labels |= _mig_attributes(hardware, resource, profile)
     return labels
 
 
-def _mig_attributes(gpu: Gpu, resource: str, profile: str) -> Labels:
-    known = gpu.mig.profile(profile) if gpu.mig else None
-    if known is None:
+def _mig_attributes(hardware: Hardware, resource: str, profile: str) -> Labels:
+    table = hardware.mig
+    known = table.profile(profile) if table else None
+    if table is None or known is None:
         return {}
     return {
-        f"{resource}.memory": str(known.memory_mib),
+        f"{resource}.memory": str(table.memory_mib(known, hardware.gpu.memory_mib)),
         f"{resource}.slices.gi": str(known.compute_slices),
         f"{resource}.slices.ci": str(known.compute_slices),
     }

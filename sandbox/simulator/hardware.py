@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_platform.catalog import Gpu, MachineType
-from sandbox.nvml import SimulatedNode
+from sandbox.nvml import MigTable, SimulatedNode, mig_table
 
 MigLayout = Mapping[str, int]
 """GPU instances of one GPU: MIG profile to count."""
@@ -41,14 +41,14 @@ class Hardware:
     driver_answers: bool = True
 
     @property
+    def mig(self) -> MigTable | None:
+        """The MIG table of the GPU model; None without MIG."""
+        return mig_table(self.gpu.product)
+
+    @property
     def layouts(self) -> GpuLayouts:
         """The MIG layout of every GPU."""
         return tuple(gpu.layout for gpu in self.gpus)
-
-
-def device_id(gpu: Gpu) -> int | None:
-    """Return the PCI id that a `device-filter` goes by, or None where it is not known; no filter matches None."""
-    return None if gpu.pci_id is None else int(gpu.pci_id, 16)
 
 
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kubernetes.utils.quantity import parse_quantity
+
 from gpu_platform.catalog import MachineType
-from gpu_platform.planning.nodes.allocatable import DEFAULT_MAX_PODS, allocatable
-from gpu_platform.quantity import parse_quantity
+from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 
 REJECTED: Final = "UnexpectedAdmissionError"
@@ -27,18 +28,18 @@ def node_status(
     A device resource that is no longer advertised stays with 0, as the kubelet leaves it (nodestatus/setters.go);
     the five minutes for which a kubelet keeps the capacity of a plugin that went away are left out.
     """
-    left = allocatable(machine)
+    allocatable = node_allocatable(machine)
     capacity = {
         "cpu": str(machine.vcpu),
         "memory": f"{machine.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_GIB}Gi",
-        "pods": str(DEFAULT_MAX_PODS),
+        "pods": str(MAX_PODS),
     }
     usable = {
-        "cpu": f"{left.cpu_millicores}m",
-        "memory": f"{left.memory_mib}Mi",
+        "cpu": f"{allocatable.cpu_millicores}m",
+        "memory": f"{allocatable.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_LEFT_GIB}Gi",
-        "pods": str(DEFAULT_MAX_PODS),
+        "pods": str(MAX_PODS),
     }
     gone = {name for held in present.values() for name in held if name.startswith(_DEVICES)} - set(advertised)
     none_left = dict.fromkeys(sorted(gone), "0")

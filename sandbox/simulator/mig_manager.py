@@ -1,7 +1,7 @@
-"""The MIG manager: reads a mig-parted config and cuts a node's GPUs as it says.
+"""The MIG manager: applies a mig-parted config to the GPUs of a node.
 
 Rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig); each function names its file.
-What NVML would accept is decided by real placements (`gpu_platform.planning.mig.geometry`).
+Which GPU instances the driver can create is decided by the sandbox's own tables (`sandbox/nvml/mig_tables.yaml`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import yaml
 
-from gpu_platform.catalog import Gpu, Mig
-from gpu_platform.planning.mig.geometry import check_layout
+from sandbox.nvml import MigTable
 from sandbox.simulator.hardware import GpuLayouts, MigLayout
 
 _PROFILE: Final = re.compile(r"(?:[1-9]c\.)?[1-9]g\.[1-9]\d*gb(?:\+[a-z.]+|-[a-z.]+)*")
@@ -148,7 +147,7 @@ def _mapping(value: object, what: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
-def generated_configs(mig: Mig) -> MigConfigs:
+def generated_configs(table: MigTable) -> MigConfigs:
     """Return the configs that the manager makes from the hardware when the ClusterPolicy names no ConfigMap.
 
     `all-disabled`, `all-enabled`, `all-balanced` and one `all-<profile>` each (pkg/mig/builder).
@@ -157,23 +156,25 @@ def generated_configs(mig: Mig) -> MigConfigs:
         "all-disabled": [MigEntry(None, False, {})],
         "all-enabled": [MigEntry(None, True, {})],
     }
-    if balanced := _balanced(mig):
+    if balanced := _balanced(table):
         configs["all-balanced"] = [MigEntry(None, True, balanced)]
-    for profile in mig.profiles:
+    for profile in table.profiles:
         name = "all-" + profile.name.replace("+", ".")
-        configs[name] = [MigEntry(None, True, {profile.name: profile.max_instances})]
+        configs[name] = [MigEntry(None, True, {profile.name: profile.instances})]
     return configs
 
 
-def _balanced(mig: Mig) -> MigLayout | None:
+def _balanced(table: MigTable) -> MigLayout | None:
     """Return two of one slice, one of two and, on seven slices, one of three; the smallest memory of each."""
-    wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(mig.compute_slices, {})
+    wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(table.whole.compute_slices, {})
     layout: dict[str, int] = {}
     for slices, count in wanted.items():
-        plain = [p for p in mig.profiles if p.compute_slices == slices and "+" not in p.name and "-" not in p.name]
+        plain = [
+            p for p in table.profiles if p.compute_slices == slices and "+" not in p.name and "-" not in p.name
+        ]
         if not plain:
             return None
-        layout[max(plain, key=lambda profile: profile.max_instances).name] = count
+        layout[max(plain, key=lambda profile: profile.instances).name] = count
     return layout or None
 
 
@@ -181,8 +182,7 @@ def _balanced(mig: Mig) -> MigLayout | None:
 
 
 def reconfigure(
-    gpu: Gpu,
-    device_id: int | None,
+    table: MigTable,
     current: GpuLayouts,
     configs: MigConfigs,
     selected: str,
@@ -205,7 +205,7 @@ def reconfigure(
         (entry, index)
         for entry in configs[selected]
         for index in range(len(current))
-        if entry.matches(index, device_id)
+        if entry.matches(index, table.device_id)
     ]
     if busy:
         emptied = tuple(None if layout is None else {} for layout in current)
@@ -218,11 +218,13 @@ def reconfigure(
     if not all(_mode_set(entry, gpus[index]) for entry, index in steps):
         for entry, index in steps:
             gpus[index] = {} if entry.enabled else None
-    failure = _make_instances(gpu, steps, gpus)
+    failure = _create_instances(table, steps, gpus)
     return MigOutcome(tuple(gpus), "failed" if failure else "success", failure or "applied", at_once=False)
 
 
-def _make_instances(gpu: Gpu, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]) -> str | None:
+def _create_instances(
+    table: MigTable, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]
+) -> str | None:
     """Set the instances of `gpus` in place, step by step; return why a step failed, where it stopped."""
     for entry, index in steps:
         if entry.enabled and gpus[index] is None:
@@ -232,8 +234,8 @@ def _make_instances(gpu: Gpu, steps: Sequence[tuple[MigEntry, int]], gpus: list[
         if not entry.enabled or gpus[index] == entry.layout:
             continue
         gpus[index] = {}
-        if illegal := check_layout(gpu, entry.layout):
-            return f"error setting MIGConfig on GPU {index}: {illegal.found}; allowed: {illegal.allowed}"
+        if refusal := table.refusal(entry.layout):
+            return f"error setting MIGConfig on GPU {index}: {refusal}"
         gpus[index] = entry.layout
     return None
 

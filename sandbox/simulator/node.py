@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from gpu_platform import names
+from sandbox.nvml import MigTable
 from sandbox.simulator.cluster_policy import ClusterPolicy, default_labels, runs_on_node
 from sandbox.simulator.device_plugin import (
     Advertised,
@@ -20,7 +21,7 @@ from sandbox.simulator.device_plugin import (
     resolve_mig_strategy,
 )
 from sandbox.simulator.feature_discovery import Labels, feature_labels, is_operand_label
-from sandbox.simulator.hardware import GpuLayouts, Hardware, device_id
+from sandbox.simulator.hardware import GpuLayouts, Hardware
 from sandbox.simulator.mig_manager import (
     MigConfigError,
     MigConfigs,
@@ -93,7 +94,7 @@ def desired_node(
                 notes.append(f"gpu feature discovery: {error}")
     if not discovery_runs:
         discovered = {}
-    own = default_labels(policy, node_labels, mig_capable=hardware.gpu.mig is not None)
+    own = default_labels(policy, node_labels, mig_capable=hardware.mig is not None)
     return DesiredNode(advertised, discovered | own, tuple(notes))
 
 
@@ -131,29 +132,27 @@ def mig_request(
     if (
         policy is None
         or not policy.mig_manager
-        or hardware.gpu.mig is None
+        or hardware.mig is None
         or not selected
         or not runs_on_node(node_labels, "mig-manager")
     ):
         return None
     try:
-        configs = _mig_configs(policy, config_maps, hardware)
+        configs = _mig_configs(policy, config_maps, hardware.mig)
     except MigConfigError as error:
         digest = _digest(selected, str(error), busy)
         return MigRequest(digest, MigOutcome(current, "failed", str(error), at_once=True))
     if configs is None:
         return None
     entries = configs.get(selected)
-    model = device_id(hardware.gpu)
-    outcome = reconfigure(hardware.gpu, model, current, configs, selected, busy=busy, refused=refused)
+    outcome = reconfigure(hardware.mig, current, configs, selected, busy=busy, refused=refused)
     return MigRequest(_digest(selected, repr(entries), busy, len(current)), outcome)
 
 
-def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, hardware: Hardware) -> MigConfigs | None:
+def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, table: MigTable) -> MigConfigs | None:
     """Return the named configs, or None while their ConfigMap, or its key, is missing; raises MigConfigError."""
     if not policy.mig_config:
-        assert hardware.gpu.mig is not None  # noqa: S101  (the caller asked)
-        return generated_configs(hardware.gpu.mig)
+        return generated_configs(table)
     text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)
     return None if text is None else parse_mig_configs(text)
 
