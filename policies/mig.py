@@ -22,12 +22,12 @@ from policies._gpu_operator import (
 )
 from policies._inputs import NotVisible, Value
 from policies._mig_profiles import layout_error, layout_text, mig_tables
-from policies._pools import Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
 
-def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _gpu_without_mig(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
@@ -52,21 +52,20 @@ def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
 mig_on_unsupported_gpu = Rule(
     id="mig-on-unsupported-gpu",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="MIG is asked only of GPUs that have it: on others nothing happens.",
+    description="MIG is configured only on GPUs that support it: on others it has no effect.",
     subjects=lambda stack: stack.view(pools),
     check=_gpu_without_mig,
     settings=Settings,
 )
 
 
-def _illegal_geometry(stack: Stack, subject: Pool | MigLayout, _: Settings) -> Iterator[Breach]:
+def _illegal_geometry(stack: Stack, subject: NodePool | MigLayout, _: Settings) -> Iterator[Breach]:
     if isinstance(subject, MigLayout):
         return _of_unused_layout(stack, subject)
     return _of_pool(stack, subject)
 
 
-def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
+def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
@@ -106,10 +105,10 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
             )
 
 
-def _of_generated_layout(pool: Pool, label: Value) -> Iterator[Breach]:
+def _of_generated_layout(pool: NodePool, label: Value) -> Iterator[Breach]:
     """Check `all-<profile>`, which the operator generates from the hardware."""
     profile = (label.text() or "").removeprefix("all-")
-    if "g." not in profile:  # all-balanced, all-enabled: made to fit
+    if "g." not in profile:  # all-balanced and all-enabled fit by definition
         return
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
@@ -128,11 +127,11 @@ def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
                 at=devices.entry.get("mig-devices"),
                 found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",
                 allowed="instances that fit on one GPU of some model",
-                fix="see NVIDIA's MIG user guide for the profiles of each GPU and where they can start",
+                fix="see NVIDIA's MIG user guide for the profiles of each GPU and their placements",
             )
 
 
-def _names_layout(pool: Pool, layout: str) -> bool:
+def _names_layout(pool: NodePool, layout: str) -> bool:
     try:
         return pool.label(names.MIG_CONFIG_LABEL).text() == layout
     except NotVisible:
@@ -142,15 +141,14 @@ def _names_layout(pool: Pool, layout: str) -> bool:
 mig_geometry_valid = Rule(
     id="mig-geometry-valid",
     severity=Severity.CRITICAL,
-    level=Level.MANDATORY,
-    description="A MIG layout is one that the GPU can hold: its own profiles, at real placements.",
+    description="A MIG layout fits the GPU: profiles of its model, in slices that do not overlap.",
     subjects=lambda stack: (*stack.view(pools), *stack.view(mig_layouts)),
     check=_illegal_geometry,
     settings=Settings,
 )
 
 
-def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _wrong_strategy(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
@@ -179,15 +177,14 @@ def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
 mig_strategy_consistent = Rule(
     id="mig-strategy-consistent",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A layout with several profiles has MIG strategy mixed: single offers them wrongly or not at all.",
+    description="A layout with several profiles has MIG strategy mixed: single advertises no GPUs then.",
     subjects=lambda stack: stack.view(pools),
     check=_wrong_strategy,
     settings=Settings,
 )
 
 
-def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+def _live_change(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
     if mig_config_of(pool) is None:
         return
     label, annotation = pool.label(names.MIG_CHANGE_LABEL), pool.annotations.get(names.MIG_CHANGE_LABEL)
@@ -196,7 +193,7 @@ def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
         return
     yield Breach(
         at=annotation if annotation.present and not label.present else label,
-        found=(f"MIG change {change!r}" if change else "no way of changing MIG") + f" on pool {pool.name!r}",
+        found=(f"MIG change {change!r}" if change else "no MIG change declared") + f" on pool {pool.name!r}",
         allowed="drain (cordon, drain, then change) or replace (new nodes)",
         fix=f"label the nodes {names.MIG_CHANGE_LABEL}=drain",
     )
@@ -205,10 +202,9 @@ def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
 mig_live_change = Rule(
     id="mig-live-change",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
     description=(
-        "Nodes with MIG say that a new layout comes by drain or by replacement: changed live it kills running "
-        "work. A policy sees only the state to come, so the promise itself is what is judged, on every MIG pool."
+        "Nodes with MIG declare that a new layout is applied by drain or by replacement: a live change kills "
+        "running pods. A policy sees only the new state, so the rule requires the declaration on every MIG pool."
     ),
     subjects=lambda stack: stack.view(pools),
     check=_live_change,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check import show_judgement, verdict
+from gpu_platform.cli.check import show_policies, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.mig_rollout import (
@@ -29,14 +29,14 @@ from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
 from gpu_platform.planning.dra.requirements import check_allocation
 from gpu_platform.planning.problems import Problems
-from gpu_platform.policy_check import judge
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
-from policies import Judgement
+from policies import PolicyReport
 from sandbox import control_plane
 
 _SETTLE_SECONDS = 60.0  # what the operator may take to answer a change, after everything is ready
@@ -45,29 +45,29 @@ _SETTLE_SECONDS = 60.0  # what the operator may take to answer a change, after e
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     loaded: LoadedStack
-    judgement: Judgement
+    report: PolicyReport
     deployment: Deployment
     progress: Progress
 
 
-def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _Prepared:
-    """Judge a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
+def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
+    """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `judged` the policies are asked; a broken mandatory one is raised as a Finding.
+    With `with_policies` a broken mandatory rule is raised as a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
-    judgement = judge(recorded, loaded.plan) if judged else Judgement((), (), ())
-    if verdict(judgement) is not ExitCode.GOOD:
+    report = evaluate_policies(recorded, loaded.plan) if with_policies else PolicyReport()
+    if verdict(report) is not ExitCode.GOOD:
         if not quiet:
-            show_judgement(console(), judgement)
+            show_policies(console(), report)
         raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
     if loaded.plan.cluster.provider == "sandbox":
         control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
-    return _Prepared(loaded, judgement, deployment, progress)
+    return _Prepared(loaded, report, deployment, progress)
 
 
 def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
@@ -80,7 +80,7 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     if to_json:
         document = {
             "version": 1,
-            "policies": prepared.judgement.to_json(),
+            "policies": prepared.report.to_json(),
             "pool_changes": _as_json(pools),
             "mig_changes": rollout_as_json(rollout),
             "changes": changes,
@@ -88,7 +88,7 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
         print(json.dumps(document, indent=2))
     else:
         show_changes(console(), changes)
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     return ExitCode.GOOD
 
 
@@ -127,7 +127,7 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     """Deploy a stack, wait for the proof, and print the report; the worst of the findings is the exit code."""
     prepared = _prepare(stack, engine, quiet=to_json)
     if not to_json:
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
     failure: GpuPlatformError | None = None
@@ -181,7 +181,7 @@ def destroy_stack(stack: str, engine: str) -> ExitCode:
     if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
-    prepared = _prepare(stack, engine, quiet=False, judged=False)
+    prepared = _prepare(stack, engine, quiet=False, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
     _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     prepared.deployment.destroy()

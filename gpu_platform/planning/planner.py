@@ -249,5 +249,9 @@ def plan_cluster(
 
 
 def plan_policy(policy: Policy) -> PolicyPlan:
-    """Return the policy pack's configuration as CrossGuard takes it."""
-    return PolicyPlan(level=policy.level, config={"all": policy.level, **policy.rules})
+    """Return the policy pack's configuration as CrossGuard takes it.
+
+    `all` would raise the rules that are advisory by default, so it is set only to lower the mandatory ones.
+    """
+    ceiling = {"all": policy.level} if policy.level == "advisory" else {}
+    return PolicyPlan(level=policy.level, config={**ceiling, **policy.rules})

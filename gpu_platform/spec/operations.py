@@ -1,4 +1,4 @@
-"""`monitoring`, `validation` and `policy`: how the platform is watched, proven and judged."""
+"""`monitoring`, `validation` and `policy`: how the platform is monitored, validated and checked."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ class Validation(SpecModel):
 
 
 class Policy(SpecModel):
-    """How the policy pack judges this stack."""
+    """How the policy pack checks this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
+    """The highest level of the rules. `mandatory`: rules of critical and high severity stop the deploy, rules of
+    medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
-    """Settings by rule id, as the policy pack's own configuration takes them."""
+    """Settings by rule id, as the policy pack's configuration takes them. `enforcementLevel` sets the level of one
+    rule, whatever `level` is: advisory, mandatory or disabled."""
