@@ -1,8 +1,8 @@
 """Allocatable CPU and memory of a node as a kubelet computes it: capacity - kube-reserved - eviction threshold.
 
-Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). What a kubelet reserves
-is its provider's published formula, written here on its own: nothing is taken from gpu_platform.planning, whose
-numbers the sandbox checks.
+Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). kube-reserved
+is the provider's published formula, implemented a second time: the sandbox checks the numbers of
+gpu_platform.planning and takes none from it.
 """
 
 from __future__ import annotations

@@ -27,14 +27,14 @@ _ARCHITECTURES: Final = {
     "hopper": "Hopper",
     "blackwell": "Blackwell",
 }
-_TOGGLE_MIG: Final = ("hopper", "blackwell")  # MIG mode is changed without a reset
+_TOGGLE_MIG: Final = ("hopper", "blackwell")  # the MIG mode of these changes without a GPU reset
 
 
 def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[SliceSpec]:
-    """Return the ResourceSlices of a node, one pool of its name; the pool's generation is the caller's.
+    """Return the ResourceSlices of a node: one pool with the node's name, without its generation.
 
-    Without partitions one slice has all devices. With them the counters have a slice of their own and each GPU
-    another (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
+    Without partitions one slice has all devices. With partitions one slice has the counters, and each GPU has a
+    slice (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
     """
     if not hardware.driver_answers:
         return []
@@ -60,7 +60,7 @@ def _dynamic_mig_table(hardware: Hardware) -> MigTable | None:
 
 
 def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Device]:
-    """Yield a GPU, or its MIG devices where others have cut it before; a GPU in MIG mode is not offered whole."""
+    """Yield the MIG devices of a GPU in MIG mode, and any other GPU itself."""
     if gpu.layout is None:
         yield {
             "name": f"gpu-{index}",
@@ -129,7 +129,7 @@ def _attributes(gpu: VisibleGpu, hardware: Hardware) -> dict[str, dict[str, str]
 
 
 def semantic_version(version: str) -> str:
-    """Return a version as the driver publishes it: three numbers without leading zeros, 580.95.5 of 580.95.05."""
+    """Return a version in the driver's form, three numbers without leading zeros: 580.95.5 for 580.95.05."""
     numbers = [int(part) for part in version.split(".")]
     return ".".join(str(number) for number in (*numbers, 0, 0)[:3])
 

@@ -17,7 +17,7 @@ Labels = dict[str, str]
 
 
 def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> Labels:
-    """Return every label that feature discovery sets; raises PluginError where it stops with an error."""
+    """Return every label that feature discovery sets; raises PluginError where it fails."""
     if not hardware.driver_answers:
         raise PluginError("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
     if not hardware.gpus:
@@ -63,9 +63,9 @@ def _version_labels(driver: str, cuda: int) -> Labels:
 
 
 def _gpu_labels(hardware: Hardware, sharing: Sharing) -> Labels:
-    """Return the labels of the GPUs themselves, cut by MIG or not. A GPU in MIG mode is never shared itself.
+    """Return the labels of the GPUs themselves. A GPU in MIG mode is not shared itself.
 
-    With several products on a node the last one that a Go map yields wins; here the first GPU's.
+    With several products on a node the label has the last one of a Go map's random order; here the first GPU's.
     """
     product = hardware.gpus[0].product
     same = [gpu for gpu in hardware.gpus if gpu.product == product]
@@ -146,12 +146,12 @@ def architecture_family(major: int, minor: int) -> str:
 
 
 def sanitise(text: str) -> str:
-    """Return a label value: odd characters dropped, spaces as dashes (resource.go, sanitise)."""
+    """Return a label value: invalid characters removed, spaces replaced by dashes (resource.go, sanitise)."""
     return "-".join(re.sub(r"[^A-Za-z0-9\-_. ]", "", text).split())
 
 
 def _dmi_product_name(hardware: Hardware) -> str:
-    """Return what /sys/class/dmi/id/product_name holds: the instance type on EC2, one name for all on GCP."""
+    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, one name for all on GCP."""
     return "Google Compute Engine" if hardware.machine.provider == "gcp" else hardware.machine.name
 
 
@@ -159,17 +159,17 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-# Labels under these prefixes are the operands' own; the exceptions are a person's.
+# The operands own the labels with these prefixes, except for some that people set.
 _OWN_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "nvidia.com/mig-", "nvidia.com/mps.")
 _OTHERS = (names.MIG_CONFIG_LABEL, "nvidia.com/gpu.workload.config")
 _OTHERS_PREFIX = "nvidia.com/gpu.deploy."
 
 
 def is_operand_label(key: str) -> bool:
-    """Tell whether only the operator's operands set that node label, so that it goes when they do not."""
+    """Return whether only the operands set that node label, so that it is removed when they no longer set it."""
     return key.startswith(_OWN_PREFIXES) and key not in _OTHERS and not key.startswith(_OTHERS_PREFIX)
 
 
 def stale_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> set[str]:
-    """Return the operand labels on a node that are no longer wanted."""
+    """Return the operand labels on a node that are not in `wanted`."""
     return {key for key in present if is_operand_label(key) and key not in wanted}

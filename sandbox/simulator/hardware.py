@@ -1,4 +1,4 @@
-"""The GPUs of a node as its driver shows them: all that the operands know of the hardware."""
+"""The GPUs of a node as its driver shows them: everything that the operands know about the hardware."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class VisibleGpu:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the driver of one node shows. `cuda_version` is packed as NVML does: 12020 is 12.2."""
+    """What the driver of one node shows. `cuda_version` is encoded as in NVML: 12020 is 12.2."""
 
     machine: MachineType
     gpu: Gpu
@@ -52,7 +52,7 @@ class Hardware:
 
 
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
-    """Return what the driver of a simulated node shows, its faults included."""
+    """Return what the driver of a simulated node shows, with its faults."""
     return Hardware(
         machine=machine,
         gpu=gpu,

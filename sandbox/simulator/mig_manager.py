@@ -22,7 +22,7 @@ _FIELDS: Final = {"device-filter", "devices", "mig-enabled", "mig-devices"}
 
 
 class MigConfigError(Exception):
-    """The config cannot be read, or has no entry of the wanted name. The message is mig-parted's own."""
+    """The config is invalid, or has no entry of that name. The message is that of mig-parted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class MigEntry:
     device_filter: tuple[int, ...] = ()
 
     def matches(self, index: int, device_id: int | None) -> bool:
-        """Tell whether the entry speaks of the GPU at `index` with that PCI id (helpers.go)."""
+        """Return whether the entry applies to the GPU at `index` with that PCI id (helpers.go)."""
         if self.device_filter and device_id not in self.device_filter:
             return False
         return self.devices is None or index in self.devices
@@ -46,9 +46,9 @@ MigConfigs = Mapping[str, Sequence[MigEntry]]
 
 @dataclass(frozen=True, slots=True)
 class MigOutcome:
-    """What the manager did: the layouts after it, the state it reports, why.
+    """The result of the MIG manager: the layouts, the state that it reports, and the reason.
 
-    `at_once`: it needed no change of the GPUs, so that the state never was `pending`.
+    `at_once`: no GPU had to change, so the state was never `pending`.
     """
 
     gpus: GpuLayouts
@@ -61,7 +61,7 @@ class MigOutcome:
 
 
 def parse_mig_configs(text: str) -> MigConfigs:
-    """Read `config.yaml`; raises MigConfigError. One bad entry makes the whole file bad (api/spec/v1/spec.go)."""
+    """Read `config.yaml`; raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
     try:
         raw = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
@@ -120,7 +120,7 @@ def _filter(value: object) -> tuple[int, ...]:
         return ()
     if not isinstance(wanted, list) or not all(isinstance(item, str) for item in cast("list[object]", wanted)):
         raise MigConfigError(f"device-filter is neither a string nor a list of strings: {value!r}")
-    # mig-parted reads an id that it cannot parse as 0, which no GPU has; a subsystem after ":" is not simulated.
+    # mig-parted reads an invalid id as 0, which no GPU has; a subsystem after ":" is not simulated.
     texts = [item.partition(":")[0] for item in cast("list[str]", wanted) if item]
     return tuple(int(text, 16) if _DEVICE_ID.fullmatch(text) else 0 for text in texts)
 
@@ -148,7 +148,7 @@ def _mapping(value: object, what: str) -> Mapping[str, Any]:
 
 
 def generated_configs(table: MigTable) -> MigConfigs:
-    """Return the configs that the manager makes from the hardware when the ClusterPolicy names no ConfigMap.
+    """Return the configs that the manager generates from the hardware where the ClusterPolicy names no ConfigMap.
 
     `all-disabled`, `all-enabled`, `all-balanced` and one `all-<profile>` each (pkg/mig/builder).
     """
@@ -165,7 +165,7 @@ def generated_configs(table: MigTable) -> MigConfigs:
 
 
 def _balanced(table: MigTable) -> MigLayout | None:
-    """Return two of one slice, one of two and, on seven slices, one of three; the smallest memory of each."""
+    """Return mig-parted's balanced layout: 2 x 1g, 1 x 2g and, with seven slices, 1 x 3g (builder/balanced.go)."""
     wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(table.whole.compute_slices, {})
     layout: dict[str, int] = {}
     for slices, count in wanted.items():
@@ -178,7 +178,7 @@ def _balanced(table: MigTable) -> MigLayout | None:
     return layout or None
 
 
-# -- what it does to the GPUs -----------------------------------------------------------------------------
+# -- reconfiguration of the GPUs -----------------------------------------------------------------------------
 
 
 def reconfigure(
@@ -190,13 +190,13 @@ def reconfigure(
     busy: bool,
     refused: str = "",
 ) -> MigOutcome:
-    """Return what becomes of the GPUs when the config `selected` is applied to them.
+    """Return the layouts of the GPUs after the config `selected` was applied.
 
-    The mode of every GPU that the config speaks of is set first, then the instances, GPU by GPU; the first
-    that cannot be made ends the work, and its GPU stays in MIG mode with no instances. `busy` (the fault
-    `mig-config-failed`): a client holds the GPUs, so that no GPU gets instances. `refused`: why no GPU can be
-    changed at all, such as pods that hold instances: the driver destroys none in use. (It does destroy idle ones
-    of the same GPU that come before; who holds which instance is not simulated, so here all of them stay.)
+    The mode of every GPU of the config is set first, then the instances, GPU by GPU. The first layout that the
+    driver refuses ends the reconfiguration, and its GPU remains in MIG mode without instances. `busy` (the fault
+    `mig-config-failed`): a client uses the GPUs, so no GPU gets instances. `refused`: why no GPU can be changed,
+    such as pods that use instances: the driver destroys none in use. (It destroys idle instances of the same GPU
+    before; which pod uses which instance is not simulated, so here all of them remain.)
     Source: pkg/mig/reconfigure/reconfigure.go; cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
     """
     if selected not in configs:
@@ -208,7 +208,7 @@ def reconfigure(
         if entry.matches(index, table.device_id)
     ]
     if busy:
-        emptied = tuple(None if layout is None else {} for layout in current)
+        emptied: GpuLayouts = tuple(None if layout is None else {} for layout in current)
         return MigOutcome(emptied, "failed", "error resetting all GPUs: in use by another client", at_once=False)
     if _applied(steps, current):
         return MigOutcome(current, "success", "already applied", at_once=True)
@@ -225,7 +225,7 @@ def reconfigure(
 def _create_instances(
     table: MigTable, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]
 ) -> str | None:
-    """Set the instances of `gpus` in place, step by step; return why a step failed, where it stopped."""
+    """Set the instances of `gpus` in place, step by step; return the error of the first step that fails."""
     for entry, index in steps:
         if entry.enabled and gpus[index] is None:
             return "unable to apply MIG config with MIG mode disabled"
@@ -241,7 +241,7 @@ def _create_instances(
 
 
 def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
-    """Tell whether every GPU is spoken of and is as the config wants it (assert/config.go, assert/mode.go)."""
+    """Return whether the config covers every GPU and all have its layout (assert/config.go, assert/mode.go)."""
     last = {index: entry for entry, index in steps}
     return (
         len(last) == len(gpus)

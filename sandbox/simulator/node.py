@@ -1,4 +1,4 @@
-"""What a simulated node should look like: every operand's part put together. Pure; the clock is the caller's."""
+"""The desired state of a simulated node, from all operands together. Pure, without a clock."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ ConfigMaps = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class DesiredNode:
-    """The operands' wish for a node: resources, and every label of theirs but the MIG manager's state.
+    """The desired resources and labels of a node; the label of the MIG manager's state is not among them.
 
-    `notes`: what did not work, in the operands' own words, for the log.
+    `notes`: errors of the operands, for the log.
     """
 
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
@@ -51,7 +51,7 @@ class DesiredNode:
 
 @dataclass(frozen=True, slots=True)
 class MigRequest:
-    """One wish for MIG: a digest that changes with the wish, and what becomes of it."""
+    """One MIG config that a node is to have: a digest that changes with the config, and the outcome."""
 
     digest: str
     outcome: MigOutcome
@@ -70,7 +70,7 @@ def desired_node(
         return DesiredNode()
     notes: list[str] = []
     advertised: Mapping[str, Advertised] = {}
-    # Feature discovery that fails, or is stopped, leaves its labels where they are.
+    # Feature discovery that fails, or is stopped, does not remove its labels.
     discovered = {key: value for key, value in node_labels.items() if is_operand_label(key)}
     plugin_runs = policy.device_plugin and runs_on_node(node_labels, "device-plugin")
     discovery_runs = policy.feature_discovery and runs_on_node(node_labels, "gpu-feature-discovery")
@@ -121,12 +121,12 @@ def mig_request(
     busy: bool,
     refused: str = "",
 ) -> MigRequest | None:
-    """Return what the MIG manager is asked for, or None where it does not run or nobody asks.
+    """Return the request to the MIG manager, or None where it does not run or the node names no config.
 
-    It runs on MIG-capable nodes only, and a missing ConfigMap keeps its pod from starting. `current` are the
-    layouts it made before, of the GPUs that the driver shows. The digest stands for the wish and for what is
-    broken, so that a wish that failed is not tried again and again, as there: also not when what `refused` it is
-    gone. It takes another label for that, or another content under it.
+    It runs on MIG-capable nodes only, and its pod does not start without its ConfigMap. `current`: the layouts
+    of the GPUs that the driver shows. The digest covers the config, or the error of a broken one, so that
+    a request that failed is not repeated, as in the real manager, not even when the cause of `refused` is gone.
+    A new attempt needs another label, or another content of the config.
     """
     selected = node_labels.get(names.MIG_CONFIG_LABEL, "")
     if (
@@ -161,14 +161,14 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-# -- what the node's GPUs remember ------------------------------------------------------------------------
+# -- stored state of the GPUs ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MigMemory:
-    """What is written into a simulated node's GPUs: the layout of each; and the last wish and how it ended.
+    """The MIG state of a node's GPUs: the layout of each, and the digest and outcome of the last request.
 
-    It lives in an annotation of the Node, where the hardware would have it.
+    It is stored in an annotation of the Node, since simulated hardware cannot store it.
     """
 
     layouts: GpuLayouts
@@ -181,7 +181,7 @@ class MigMemory:
 
 
 def read_mig_memory(text: str | None, gpu_count: int) -> MigMemory:
-    """Read the annotation; a node without it, or with one for other hardware, is as new: MIG off everywhere."""
+    """Read the annotation; without it, or with one of other hardware, MIG is off on every GPU."""
     fresh = MigMemory((None,) * gpu_count)
     try:
         raw = json.loads(text or "null")
