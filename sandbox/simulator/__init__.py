@@ -5,6 +5,6 @@ driver and the runtime of validation pods of all simulated nodes. Their decision
 (`device_plugin`, `feature_discovery`, `mig_manager`, `dra_driver`, `kubelet`), and `controller` applies them.
 
 The semantics follow NVIDIA/k8s-device-plugin 0.20.0, NVIDIA/mig-parted 0.15.0 and NVIDIA/gpu-operator 26.7.0
-(read 2026-11-21), so a wrong config fails here as it would on a node. The simulator checks the planner's decisions:
-it imports nothing of gpu_platform.planning (an import contract) and does not read the MIG facts of the catalogue.
+(read 2026-11-21), so a wrong config fails here as it would on a node. The simulator checks the planner:
+it imports nothing of gpu_platform.planning (an import contract) and reads no MIG facts of the catalogue.
 """
