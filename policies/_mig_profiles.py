@@ -3,7 +3,7 @@
 The check is independent of gpu_platform.planning, which made the layouts, in data and in method. A GPU is a row of
 memory slices, of which the first ones have a compute slice each: seven of eight on most GPUs. An instance takes a
 run of memory slices that begins at a multiple of its length and holds enough compute slices. `_reachable` goes
-through a layout instance by instance and keeps every set of taken slices, as a bit mask, that can come about.
+through a layout instance by instance and keeps every possible set of taken slices, each as a bit mask.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> 
 
 def _sizes_text(table: GuideTable, layout: Mapping[str, int]) -> str:
     sizes = (f"{each.name} takes {each.memory_slices}" for each in table.profiles if each.name in layout)
-    return f"the GPU has {table.memory_slices} memory slices; {', '.join(sizes)}, from a multiple of its size on"
+    return f"the GPU has {table.memory_slices} memory slices; {', '.join(sizes)}, at multiples of its size"
 
 
 def _nearest_fix(table: GuideTable, layout: Mapping[str, int]) -> str:

@@ -35,7 +35,7 @@ class NodeTaint:
 
     @property
     def keeps_pods_off(self) -> bool:
-        """Whether a pod needs a toleration to be placed. Taints of the node's own conditions come and go."""
+        """Whether a pod needs a toleration. Taints of node conditions are temporary and not counted."""
         return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(
             ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
         )

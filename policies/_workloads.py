@@ -75,7 +75,7 @@ class Workload(ObjectSubject):
         return any(_covers(toleration, taint) for toleration in self.tolerations.items())
 
     def targets(self, stack: Stack) -> tuple[NodePool, ...]:
-        """Return the GPU pools that the node selector allows, by the labels that can be seen. NotVisible."""
+        """Return the GPU pools that the node selector allows, by the visible labels. Raises NotVisible."""
         selector = [(key, value.text()) for key, value in self.pod_spec.get("nodeSelector").entries()]
         return tuple(
             pool

@@ -126,7 +126,7 @@ def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
             yield Breach(
                 at=devices.entry.get("mig-devices"),
                 found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",
-                allowed="instances that fit on one GPU of some model",
+                allowed="instances that fit on one GPU of at least one model",
                 fix="see NVIDIA's MIG user guide for the profiles of each GPU and their placements",
             )
 

@@ -91,7 +91,7 @@ def _not_renamed(_: Stack, config: DevicePluginConfig, __: Settings) -> Iterator
 sharing_rename = Rule(
     id="sharing-rename",
     severity=Severity.HIGH,
-    description="A share of a GPU has another resource name than a whole GPU, so that no pod gets one unawares.",
+    description="A shared GPU has its own resource name: otherwise a pod gets a share instead of a whole GPU.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_not_renamed,
     settings=Settings,

@@ -64,7 +64,7 @@ def test_the_rules_and_the_planner_take_the_same_layouts(gpu: Gpu):
             "a100-80gb",
             {"3g.40gb": 2, "1g.10gb": 1},
             "3g.40gb x2 + 1g.10gb x1 on GPU",
-            "the GPU has 8 memory slices; 1g.10gb takes 1, 3g.40gb takes 4, from a multiple of its size on",
+            "the GPU has 8 memory slices; 1g.10gb takes 1, 3g.40gb takes 4, at multiples of its size",
             "3g.40gb x2 is legal",
         ),
         ("rtx-pro-6000", {"1g.24gb+me.all": 1, "2g.48gb": 1}, "on GPU", "side by side", "2g.48gb x1 is legal"),
