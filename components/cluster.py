@@ -30,7 +30,7 @@ class Cluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpu-platform:index:Cluster", name, None, opts)
         path = kubeconfig or args.kubeconfig
-        if args.provider == "sandbox":
+        if args.access == "sandbox":
             path = str(sandbox_kubeconfig(args.name))
         self.provider = k8s.Provider(
             name, kubeconfig=path, context=args.context, opts=pulumi.ResourceOptions(parent=self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,9 +18,7 @@ from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.dra.requirements import allocation
+from gpu_platform.planning.operator.allocation import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 
 PoolsMaker = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
@@ -35,18 +34,11 @@ class _Reached(Protocol):
 
 def _cluster_and_pools(plan: EnvironmentPlan) -> tuple[_Reached, PoolsMaker]:
     """Register the cluster; return it with what registers its pools. A cloud's SDK is imported for it alone."""
-    match plan.cluster.cloud:
-        case EksClusterPlan() as cloud:
-            from components.eks import build_eks
-
-            return build_eks(cloud, plan.pools)
-        case GkeClusterPlan() as cloud:
-            from components.gke import build_gke
-
-            return build_gke(cloud, plan.pools)
-        case None:
-            cluster = Cluster(plan.cluster.name, plan.cluster)
-            return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in plan.pools]
+    cloud = plan.cluster.cloud
+    if cloud is not None:
+        return importlib.import_module(f"components.{cloud.kind}").build(cloud, plan.pools)
+    cluster = Cluster(plan.cluster.name, plan.cluster)
+    return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in plan.pools]
 
 
 def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, KarpenterPoolP
 from gpu_platform.planning.pools.section import PoolPlan
 
 
-def build_eks(
+def build(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan]
 ) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
     """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""

@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 
-def build_gke(
+def build(
     cluster: GkeClusterPlan, pools: Sequence[PoolPlan]
 ) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
     """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""

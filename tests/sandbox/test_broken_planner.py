@@ -22,10 +22,10 @@ from gpu_platform.catalog import Catalog, MigProfile, load_catalog
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.mig import geometry
+from gpu_platform.planning.mig.geometry import place
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable, capacity
-from gpu_platform.planning.pools import pools as pool_planning
 from gpu_platform.planning.sharing.section import ResourceOffer
+from gpu_platform.planning.sharing.sharing import offered_resources
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
@@ -116,11 +116,17 @@ def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[
     }
 
 
-def give(monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> None:
-    """Give everybody another catalogue: the planner, the simulator and the policies."""
+def put(monkeypatch: pytest.MonkeyPatch, replacement: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Put another function in the place of `original` in every module that has imported it."""
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("gpu_platform", "policies", "sandbox") and hasattr(module, "load_catalog"):
-            monkeypatch.setattr(module, "load_catalog", lambda: catalog)
+        if name.partition(".")[0] in ("gpu_platform", "policies", "sandbox"):
+            for attribute in [key for key, value in vars(module).items() if value is original]:
+                monkeypatch.setattr(module, attribute, replacement)
+
+
+def give(monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> None:
+    """Give the planner, the simulator and the policies another catalogue."""
+    put(monkeypatch, lambda: catalog, load_catalog)
 
 
 def with_mig(model: str, change: Callable[[MigProfile], MigProfile], **mig: int) -> Catalog:
@@ -206,7 +212,7 @@ def test_wrong_mig_facts_are_seen(
 def test_a_planner_that_places_everything_is_seen(
     simulate: Callable[..., Simulated], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(geometry, "place", lambda mig, layout: ())
+    put(monkeypatch, lambda mig, layout: (), place)
     found = simulate(lab({"4g.40gb": 1, "2g.20gb": 2}))
     assert found.failed["lab-0"][names.MIG_STATE_LABEL] == "failed"
     assert found.broken_rules == {"mig-geometry-valid"}
@@ -231,10 +237,11 @@ def test_a_planner_that_counts_more_replicas_than_it_configures_is_seen(
     simulate: Callable[..., Simulated], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_more(*arguments: Any) -> tuple[ResourceOffer, ...]:
-        return tuple(replace(offer, per_node=offer.per_node + offer.gpus) for offer in offered(*arguments))
+        return tuple(
+            replace(offer, per_node=offer.per_node + offer.gpus) for offer in offered_resources(*arguments)
+        )
 
-    offered = pool_planning.offered_resources
-    monkeypatch.setattr(pool_planning, "offered_resources", one_more)
+    put(monkeypatch, one_more, offered_resources)
     found = simulate(serve(4))
     assert found.plan.pools[0].resources[0].per_node == 20
     assert found.failed == {"serve-0": {names.SHARED_GPU_RESOURCE: "16"}}
