@@ -6,10 +6,10 @@ import datetime
 
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.planning import Plan
-from policies import Judgement, examine
+from policies import PolicyReport, evaluate
 
 
-def evaluate_policies(program: RecordedProgram, plan: Plan) -> Judgement:
-    """Return the violations of the policy pack in a recorded program, with the stack's policy configuration."""
+def evaluate_policies(program: RecordedProgram, plan: Plan) -> PolicyReport:
+    """Return the result of the policy pack on a recorded program, with the stack's configuration."""
     records = [record.to_json() for record in program.resources]
-    return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())
+    return evaluate(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check import show_judgement, verdict
+from gpu_platform.cli.check import show_policies, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.mig_rollout import (
@@ -36,7 +36,7 @@ from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
-from policies import Judgement
+from policies import PolicyReport
 from sandbox import control_plane
 
 _SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
@@ -45,29 +45,29 @@ _SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     loaded: LoadedStack
-    judgement: Judgement
+    report: PolicyReport
     deployment: Deployment
     progress: Progress
 
 
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
-    """Check a stack, start its sandbox and choose its engine, before anything is changed.
+    """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `with_policies` the policy pack runs; a violation of a mandatory rule raises a Finding.
+    With `with_policies` a broken mandatory rule is raised as a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
-    judgement = evaluate_policies(recorded, loaded.plan) if with_policies else Judgement((), (), ())
-    if verdict(judgement) is not ExitCode.GOOD:
+    report = evaluate_policies(recorded, loaded.plan) if with_policies else PolicyReport()
+    if verdict(report) is not ExitCode.GOOD:
         if not quiet:
-            show_judgement(console(), judgement)
-        raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
+            show_policies(console(), report)
+        raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
     if loaded.plan.cluster.access == "sandbox":
         control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
-    return _Prepared(loaded, judgement, deployment, progress)
+    return _Prepared(loaded, report, deployment, progress)
 
 
 def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
@@ -80,7 +80,7 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     if to_json:
         document = {
             "version": 1,
-            "policies": prepared.judgement.to_json(),
+            "policies": prepared.report.to_json(),
             "pool_changes": _as_json(pools),
             "mig_changes": rollout_as_json(rollout),
             "changes": changes,
@@ -88,7 +88,7 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
         print(json.dumps(document, indent=2))
     else:
         show_changes(console(), changes)
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     return ExitCode.GOOD
 
 
@@ -130,7 +130,7 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code."""
     prepared = _prepare(stack, engine, quiet=to_json)
     if not to_json:
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
     failure: GpuPlatformError | None = None

@@ -38,5 +38,7 @@ class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
+    """The highest level of the rules. `mandatory`: rules of critical and high severity stop the deploy, rules of
+    medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
     """Settings by rule id, in the format of the policy pack's configuration."""
