@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
+from gpu_platform.spec.declared import Shows
 
 IamPrincipal = Annotated[
     str,
@@ -45,7 +46,7 @@ class ExistingCluster(SpecModel):
 class CreateEks(SpecModel):
     """Make the EKS cluster: VPC over the zones of the pools, private nodes, pinned add-ons, control-plane logs."""
 
-    cidr: Cidr = "10.0.0.0/16"
+    cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """Of the VPC; /16 to /18 leaves room for an address per pod."""
     zones: tuple[Zone, ...] = ()
     """Zones of the VPC beside those that pools name; unset: as many more as EKS asks for, which is two in all.
@@ -63,11 +64,13 @@ class EksCluster(SpecModel):
     """An Amazon EKS cluster: one that is there, or with `create` one that the program makes."""
 
     provider: Literal["eks"]
-    name: DnsLabel
-    region: str = Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"])
+    name: Annotated[DnsLabel, Shows(eks=("cluster_name",), karpenter=("cluster_name",))]
+    region: Annotated[str, Shows(eks=("region",), karpenter=("region",))] = Field(
+        pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
+    )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other are refused."""
-    kubernetes: KubernetesVersion | None = None
+    kubernetes: Annotated[KubernetesVersion | None, Shows(eks=("version",))] = None
     """Minor version. Of a cluster that is there: held against what it turns out to be. Unset with `create`: the
     newest that EKS has in standard support and the operator supports."""
     create: CreateEks | None = None
@@ -76,7 +79,11 @@ class EksCluster(SpecModel):
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
-    security_groups: Annotated[tuple[SecurityGroupId, ...], Field(max_length=3)] = ()
+    security_groups: Annotated[
+        tuple[SecurityGroupId, ...],
+        Field(max_length=3),
+        Shows(eks=("security_groups",), karpenter=("security_groups",)),
+    ] = ()
     """Without `create`: groups that nodes carry beside the cluster's own. Where the nodes that are there carry
     one of their own instead, as those of terraform-aws-eks do, pods here reach nothing there without it, not even
     DNS."""
@@ -105,9 +112,9 @@ class CreateGke(SpecModel):
     """Make the GKE cluster: regional, dataplane v2, workload identity, private nodes."""
 
     nodes_cidr: Cidr = "10.0.0.0/20"
-    pods_cidr: Cidr = "10.16.0.0/12"
-    services_cidr: Cidr = "10.1.0.0/20"
-    control_plane_cidr: Cidr = "172.16.0.0/28"
+    pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
+    services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
+    control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: tuple[Cidr, ...] = ()
     """Who may reach the API server by its addresses; it is reachable by DNS with IAM either way."""
     release_channel: Literal["rapid", "regular", "stable"] = "regular"
@@ -118,9 +125,13 @@ class GkeCluster(SpecModel):
     """A Google Kubernetes Engine cluster: one that is there, or with `create` one that the program makes."""
 
     provider: Literal["gke"]
-    name: DnsLabel
-    project: str = Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"])
-    location: str = Field(pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"])
+    name: Annotated[DnsLabel, Shows(gke=("cluster",))]
+    project: Annotated[str, Shows(gke=("project",))] = Field(
+        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"]
+    )
+    location: Annotated[str, Shows(gke=("location",))] = Field(
+        pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
+    )
     """Region, or zone of a zonal cluster that is there."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
-from gpu_platform.spec.declared import On
+from gpu_platform.spec.declared import On, Shows
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -22,9 +22,10 @@ class Image(SpecModel):
         ImageFamily | None,
         On(("eks",), "GKE has images of its own", values=("al2023", "bottlerocket")),
         On(("gke",), "EKS has images of its own", values=("cos", "ubuntu")),
+        Shows(eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")),
     ] = None
     """Unset: al2023 on EKS, cos on GKE. EKS has al2023 and bottlerocket; GKE has cos and ubuntu."""
-    ami: Annotated[str | None, _OWN_IMAGE] = Field(
+    ami: Annotated[str | None, _OWN_IMAGE, Shows(eks=("ami_type", "image_id"), karpenter=("node_class",))] = Field(
         default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"]
     )
     """EKS: an image of your own, built on that family."""
@@ -65,7 +66,7 @@ class Disk(SpecModel):
         ),
     ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, hyperdisk-balanced where the machine type takes no other."""
-    kms_key: str | None = None
+    kms_key: Annotated[str | None, Shows(gke=("boot_disk_kms_key",))] = None
     """A key of your own (ARN, or a Cloud KMS key's name); unset: the cloud's default key."""
 
 
@@ -92,11 +93,13 @@ class Upgrade(SpecModel):
 class Karpenter(SpecModel):
     """EKS: nodes come and go with the pods that need them."""
 
-    alternatives: tuple[str, ...] = ()
+    alternatives: Annotated[tuple[str, ...], Shows(karpenter=("requirements",))] = ()
     """Further machine types that will do: same GPU model, same number of GPUs, same architecture."""
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long a node that could go is kept; unset: follows from the workload."""
-    expire_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"])
+    expire_after: Annotated[str | None, Shows(karpenter=("template",))] = Field(
+        default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"]
+    )
     """When a node is replaced for its age; unset: follows from the workload."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
     """Beside `nvidia.com/gpu`, which follows from the pool's count: what all nodes together may have."""

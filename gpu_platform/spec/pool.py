@@ -19,7 +19,7 @@ from gpu_platform.spec._types import (
     Zone,
     wrong,
 )
-from gpu_platform.spec.declared import ON_CLOUDS, On
+from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import Dra as Dra
 from gpu_platform.spec.sharing import Mig as Mig
@@ -40,7 +40,7 @@ class Count(SpecModel):
         int,
         On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
     ] = Field(default=0, ge=0, le=MAX_NODES)
-    desired: int = Field(ge=0, le=MAX_NODES)
+    desired: Annotated[int, Shows(sandbox=("nodes",))] = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
 
@@ -62,28 +62,34 @@ class Count(SpecModel):
 _BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
 
 
+_CAPACITY_TYPE = Shows(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
+_RESERVATION = Shows(eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",))
+_ZONES = Shows(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+
+
 class OnDemand(SpecModel):
     """Capacity bought by the hour."""
 
-    type: Literal["on-demand"] = "on-demand"
+    type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
 
 
 class Spot(SpecModel):
     """Spare capacity that can be taken back."""
 
-    type: Annotated[Literal["spot"], _BOUGHT]
+    type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
+_RESERVATION_NAME = Shows(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
     """A capacity reservation of the cloud; its terms, its zone among them, were agreed when it was made."""
 
-    type: Annotated[Literal["reservation"], _BOUGHT]
-    reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
-    zone: Zone
+    zone: Annotated[Zone, _ZONES]
     placement_group: Annotated[
         str | None,
         On(
@@ -91,20 +97,21 @@ class Reservation(SpecModel):
             "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
+        Shows(eks=("placement_group",), karpenter=("node_class",)),
     ] = None
     """EKS: name of the cluster placement group that the reservation was made in, if any."""
-    project: Annotated[str | None, _COMPUTE_ENGINE] = None
+    project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: the project that shares the reservation; unset: the cluster's."""
-    block: Annotated[str | None, _COMPUTE_ENGINE] = None
+    block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
     """An EC2 Capacity Block for ML: reserved for a fixed time."""
 
-    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2")]
-    reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
-    zone: Zone
+    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
+    zone: Annotated[Zone, _ZONES]
     ends: Instant | None = None
     """When the block ends, such as 2026-12-14T11:30:00Z; EKS drains its nodes some 40 minutes before."""
     needed_until: Instant | None = None
@@ -114,10 +121,10 @@ class CapacityBlock(SpecModel):
 class FlexStart(SpecModel):
     """GKE flex-start: nodes come when there is capacity, for at most seven days."""
 
-    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud")]
-    max_run_duration: Duration | None = None
+    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
+    max_run_duration: Annotated[Duration | None, Shows(gke=("max_run_duration",))] = None
     """At most 7 days; unset: 7 days."""
-    queued: bool = False
+    queued: Annotated[bool, Shows(gke=("queued_provisioning",))] = False
     """Queued provisioning: all nodes of a request at once, by a ProvisioningRequest."""
 
 
@@ -188,25 +195,41 @@ class Pool(SpecModel):
     """A GPU node pool."""
 
     name: DnsLabel
-    machine_type: str
+    machine_type: Annotated[
+        str,
+        Shows(
+            eks=("instance_type",),
+            karpenter=("requirements",),
+            gke=("guest_accelerator", "local_ssd", "machine_type"),
+            sandbox=("machine_type",),
+        ),
+    ]
     """A machine type of the catalogue; it says GPU, count, memory, links and price."""
     count: Count
     capacity: Capacity = OnDemand()
-    placement: Annotated[Placement | None, ON_CLOUDS] = None
+    placement: Annotated[
+        Placement | None,
+        ON_CLOUDS,
+        Shows(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
+    ] = None
     """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
     reservation."""
-    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS] = None
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS, _ZONES] = None
     """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes
     in each, so a pool with nodes from the start must name them in a regional cluster."""
     workload: Workload
     """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
-    declared_sharing: SharingOrName = Field(default=NoSharing(), alias="sharing")
+    declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
+        default=NoSharing(), alias="sharing"
+    )
     """How the GPUs are offered: written here, or the name of one of the environment's `sharing`."""
     per_node: tuple[NodeSharing, ...] = ()
     """Nodes of the pool whose GPUs are offered in another way; in the sandbox and on nodes that are named."""
-    topology: Topology | None = None
-    labels: dict[LabelKey, LabelValue] = {}
-    taints: tuple[Taint, ...] = ()
+    topology: Annotated[
+        Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+    ] = None
+    labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    taints: Annotated[tuple[Taint, ...], Shows(karpenter=("template",))] = ()
     """Taints beside `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: which nodes are the pool."""
@@ -216,13 +239,21 @@ class Pool(SpecModel):
     """EKS: a managed node group, or Karpenter, which makes nodes for pods that wait."""
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
-    device_plugin: Annotated[Literal["operator", "provider"] | None, ON_CLOUDS] = None
+    device_plugin: Annotated[
+        Literal["operator", "provider"] | None, ON_CLOUDS, Shows(gke=("gpu_driver_installation_config",))
+    ] = None
     """Who runs the device plugin: the GPU Operator, or the node image (Bottlerocket) or GKE, which then shares
     GPUs in its own way. Unset: operator, but provider on Bottlerocket."""
     image: Annotated[Image, ON_CLOUDS] = Image()
-    network: Annotated[Network, ON_CLOUDS] = Network()
-    disk: Annotated[Disk, ON_CLOUDS] = Disk()
-    local_nvme: Annotated[bool, ON_CLOUDS] = True
+    network: Annotated[
+        Network,
+        ON_CLOUDS,
+        Shows(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
+    ] = Network()
+    disk: Annotated[
+        Disk, ON_CLOUDS, Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
+    ] = Disk()
+    local_nvme: Annotated[bool, ON_CLOUDS, Shows(eks=("user_data",), karpenter=("node_class",))] = True
     """Use the machine's local NVMe disks for pods' ephemeral storage, where it has any."""
     upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None

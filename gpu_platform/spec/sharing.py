@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
+from gpu_platform.spec.declared import Shows
 
 MAX_TIME_SLICING_REPLICAS = 48
 MAX_MPS_CLIENTS = 48
@@ -108,7 +109,9 @@ class Mig(_Renamed, MigRoll):
     """Each GPU is cut into hardware-isolated instances."""
 
     mode: Literal["mig"]
-    declared_layout: DeclaredMigLayout | None = Field(default=None, alias="layout")
+    declared_layout: Annotated[DeclaredMigLayout | None, Shows(gke=("gpu_partition_size",))] = Field(
+        default=None, alias="layout"
+    )
     """Instances on every GPU: profile to count; or `all-balanced`; or `all-<profile>`, as many as fit."""
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
     """Instead of `layout`: other layouts for other GPUs of the node."""
