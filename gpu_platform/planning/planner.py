@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.cost.cost import plan_cost
 from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.dra.claims import plan_device_class
+from gpu_platform.planning.dra.claims import plan_device_class, selector_decisions
 from gpu_platform.planning.dra.requirements import check_dra, dra_decisions
 from gpu_platform.planning.expectations.nodes import validation_pod_security
 from gpu_platform.planning.expectations.section import ValidationPlan
@@ -135,6 +135,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         raise BadInput(stack, problems.found)
     if any(pool.devices for pool in pools):
         decisions += dra_decisions(pools, cluster_version(spec.cluster))
+    for name, device_class in spec.device_classes.items():
+        decisions += selector_decisions(f"device class {name}", device_class)
     metrics = metrics_config_map(spec.monitoring)
     units: dict[str, int] = {}
     for team in spec.teams:

@@ -11,7 +11,8 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -127,6 +128,12 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
         count=claim.count,
         selectors=tuple(selectors(claim, catalog)),
     )
+
+
+def selector_decisions(subject: str, demand: Demand) -> Iterator[Decision]:
+    """Yield what is probably not meant in the CEL of the stack file, as a warning that `check` prints."""
+    for note in selector_notes(demand.selector) if demand.selector is not None else ():
+        yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
 
 # -- what is wrong with one -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.eks.efa import efa_requests
 from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.dra.claims import class_of, plan_claim
+from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
@@ -250,6 +250,8 @@ def plan_tenant(
             why=f"its own, {team.priority} ({own}), and lower ones of this stack",
         )
     )
+    for claim in team.claims:
+        decisions.extend(selector_decisions(f"claim {claim.name} of team {team.name}", claim))
     return TenantPlan(
         namespace=team.name,
         labels={
