@@ -87,6 +87,7 @@ INVALID = {
     "device.attribute['a'].type == 'gpu'": ("undefined field 'attribute' of device", "did you mean 'attributes'?"),
     "has(device.foo)": ("undefined field 'foo' of device", "device has allowMultipleAllocations, attributes"),
     "cel.bind(d, device, d.foo == 'x')": ("undefined field 'foo' of device", "device has"),
+    "recursion() == 1": ("undeclared reference to 'recursion'", ""),
     "math.greatest(1, 2) == 2": ("undeclared reference to 'math'", ""),
     "device.attributes['x'].y.includes('x')": ("undeclared reference to 'includes'", ""),
     "authorizer.path('/').check('get').allowed()": ("undeclared reference to 'authorizer'", ""),

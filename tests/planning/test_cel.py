@@ -36,10 +36,26 @@ def test_the_known_differences_to_the_api_server_are_as_written_down(text: str) 
     assert (check_cel(text) is None) == (text in PASSED_BUT_REFUSED)
 
 
-def test_a_long_mistake_is_shortened() -> None:
-    mistake = check_cel("x" * 9000)
+@pytest.mark.parametrize(
+    "text", ["x" * 9000, "device.driver.matches('" + "(" * 9000 + "')"], ids=["name", "constant"]
+)
+def test_a_long_mistake_is_shortened(text: str) -> None:
+    mistake = check_cel(text)
     assert mistake is not None
-    assert len(mistake.found) < 250
+    assert len(mistake.found) < 400
+
+
+@pytest.mark.parametrize("text", ["1" + " + 1" * 2000 + " == 1", "device" + ".attributes" * 100])
+def test_a_long_chain_is_nested_too_deeply(text: str) -> None:
+    mistake = check_cel(text)
+    assert mistake is not None
+    assert (mistake.found, mistake.allowed) == ("an expression that is nested too deeply", "at most 32 levels")
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    mistake = check_cel("device.driver == '\ud800'")
+    assert mistake is not None
+    assert mistake.found == "half of a surrogate pair"
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, known in KNOWN.items() for name in known])

@@ -117,9 +117,11 @@ def selector_notes(text: str) -> tuple[Note, ...]:
 
 @lru_cache(maxsize=256)
 def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
-    size = len(text.encode())
+    size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
         return Mistake(f"{size} bytes", f"at most {MAX_BYTES}", "shorten it, or split it over two selectors"), ()
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        return Mistake("half of a surrogate pair", "Unicode text", "remove the escape that made it"), ()
     from gpu_platform.planning.dra.cel_ast import usage_of
     from gpu_platform.planning.dra.cel_environment import environment
 
@@ -140,10 +142,10 @@ def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
 def _mistake(text: str, message: str) -> Mistake:
     """Return the first mistake of the library's message."""
     first = _ERROR.search(message)
-    if "recursion" in message:
+    if message.startswith("CANCELLED: ") or (first is not None and first[3].startswith("Exceeded max recursion")):
         # The library's limit, which cannot be raised, and brackets count; the API server's is 250.
         return Mistake("an expression that is nested too deeply", "at most 32 levels", "use fewer brackets")
-    if first is None:
+    if first is None or int(first[1]) < 1:
         return Mistake(_plain(message.partition("\n")[0]), _ALLOWED)
     line, column = int(first[1]), int(first[2])
     before = text.split("\n")[line - 1][: column - 1]
@@ -196,7 +198,7 @@ def _wrong_constant(usage: Usage) -> Mistake | None:
     for function, text in usage.literals:
         error = literal_error(function, text)
         if error:
-            return Mistake(f"{_short(text)!r} in {function}() ({error})", _LITERALS[function])
+            return Mistake(f"{_short(text)!r} in {function}() ({_short(error)})", _LITERALS[function])
     for kinds in usage.mixed:
         found = f"a list or map with constants of several types: {', '.join(kinds)}"
         return Mistake(found, "constants of one type", "write all of them as one type")
