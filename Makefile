@@ -24,10 +24,11 @@ up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, rep
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 	$(BIN)/gpu-platform sandbox down --name local
 
-lint: $(STAMP) ## formatting, lint, types, and the stack file's schema
+lint: $(STAMP) ## formatting, lint, types, import contracts, and the stack file's schema
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
 
 fmt: $(STAMP) ## format and mend what lint can mend

@@ -1,1 +1,1 @@
-"""A GPU platform on Kubernetes from one stack file: spec, catalogue, planning and engines."""
+"""GPU platform on Kubernetes from a stack file: spec, catalogue, planning, engines and command line."""

@@ -1,4 +1,4 @@
-"""Which kubeconfig reaches a stack's cluster."""
+"""Creates a Kubernetes client for the cluster of a stack, from the kubeconfig of its provider."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 
 
 def client_of(plan: Plan) -> KubernetesClient:
-    """Return a client for a stack's cluster; raises UnknownOutcome where it cannot be reached from here."""
+    """Return a client for a stack's cluster; raises UnknownOutcome if its kubeconfig is not available."""
     cluster = plan.cluster
-    match cluster.provider:
+    match cluster.access:
         case "sandbox":
             return KubernetesClient(sandbox_kubeconfig(cluster.name))
-        case "existing":
+        case "kubeconfig":
             path = Path(cluster.kubeconfig).expanduser() if cluster.kubeconfig else None
             return KubernetesClient(path, cluster.context)
-        case _:
+        case "outputs":
             return _client_of_output(plan.stack if plan.kind == "environment" else plan.environment_stack)
 
 
 def _client_of_output(stack: str) -> KubernetesClient:
-    """Return a client by the kubeconfig that is a secret output of a stack.
+    """Return a client from the kubeconfig that is a secret output of a stack.
 
-    The client wants a file: it is readable by its user alone, and gone when the client has read it.
+    The client needs a file: only the current user can read it, and it is deleted when the client has read it.
     """
     text = _kubeconfig_output(stack)
     for command, hint in _commands_of(text):
@@ -50,7 +50,7 @@ def _client_of_output(stack: str) -> KubernetesClient:
 
 
 def _kubeconfig_output(stack: str) -> str:
-    # Pulumi's SDK takes a moment to import, and clusters of other providers need none of it.
+    # Importing Pulumi's SDK takes time, and clusters of other providers do not need it.
     from gpu_platform.engine.pulumi_cli import Unusable, find_cli
     from gpu_platform.engine.pulumi_engine import PulumiEngine
 
@@ -58,24 +58,24 @@ def _kubeconfig_output(stack: str) -> str:
         cli = find_cli(install=True)
     except Unusable as reason:
         raise UnknownOutcome(
-            f"the kubeconfig of stack {stack} is an output of it, which only the Pulumi CLI reads: {reason}"
+            f"the kubeconfig of stack {stack} is a stack output, which only the Pulumi CLI can read: {reason}"
         ) from reason
     outputs = PulumiEngine(cli, stack).outputs(show_secrets=True)
     kubeconfig = (outputs or {}).get(KUBECONFIG_OUTPUT)
     if not isinstance(kubeconfig, str):
         raise UnknownOutcome(
-            f"stack {stack} is not deployed: its backend knows no {KUBECONFIG_OUTPUT} of it ({cli.why}). "
+            f"stack {stack} is not deployed: it has no output {KUBECONFIG_OUTPUT} ({cli.why}). "
             f"Run `gpu-platform up {stack}` first"
         )
     return kubeconfig
 
 
 def _commands_of(kubeconfig: str) -> Iterator[tuple[str, str]]:
-    """Yield the commands that a kubeconfig gets credentials from, each with how to install it."""
+    """Yield the credential commands (exec plugins) of a kubeconfig, each with its install hint."""
     try:
         document: object = yaml.safe_load(kubeconfig)
     except yaml.YAMLError:
-        return  # the client says what is wrong with it
+        return  # the client reports what is wrong with it
     users = cast("Mapping[str, Any]", document).get("users") or () if isinstance(document, Mapping) else ()
     for entry in users:
         plugin: Mapping[str, str] = entry.get("user", {}).get("exec") or {}

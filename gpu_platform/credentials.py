@@ -1,9 +1,9 @@
-"""Which kind of cloud credentials this machine offers: from the environment and shared files, without a network.
+"""Lists the cloud credentials on this machine (environment variables, shared files) without network access.
 
-Nothing here reads a secret into a result: only where one would be found is told. An instance's own role is not
-looked for, since only a network tells.
+Results name the kind and place of the credentials and never contain a secret. The role of an instance is not
+looked up, because that needs the network.
 Sources: AWS SDKs and tools reference, credential provider chain; Google Cloud, how Application Default Credentials
-work, and the Google provider's own variables; read 2026-11-21.
+work, and the variables of Pulumi's Google provider; read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import configparser
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,28 +19,28 @@ _AWS_PROFILE_KINDS: Final = {
     "sso_session": "IAM Identity Center",
     "sso_start_url": "IAM Identity Center",
     "login_session": "console login",
-    "role_arn": "an assumed role",
-    "credential_process": "an external process",
-    "aws_access_key_id": "an access key",
+    "role_arn": "assumed role",
+    "credential_process": "external process",
+    "aws_access_key_id": "access key",
 }
 _GOOGLE_VARIABLES: Final = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
 
 
 def aws_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the kinds of AWS credentials found, the one that is taken first."""
+    """Return the kinds and places of AWS credentials found, in the order of precedence."""
     return list(_aws(environment))
 
 
 def google_sources(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the kinds of Google Cloud credentials found, the one that is taken first."""
+    """Return the kinds and places of Google Cloud credentials found, in the order of precedence."""
     return list(_google(environment))
 
 
 def _aws(environment: Mapping[str, str]) -> Iterator[str]:
     if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
-        yield "an access key in the environment (AWS_ACCESS_KEY_ID)"
+        yield "access key in the environment (AWS_ACCESS_KEY_ID)"
     if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE") and environment.get("AWS_ROLE_ARN"):
-        yield "a web identity (AWS_WEB_IDENTITY_TOKEN_FILE)"
+        yield "web identity (AWS_WEB_IDENTITY_TOKEN_FILE)"
     profile = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
     home = Path(environment.get("HOME", "~")).expanduser() / ".aws"
     files = (
@@ -58,7 +58,7 @@ def _aws(environment: Mapping[str, str]) -> Iterator[str]:
     if environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI") or environment.get(
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
     ):
-        yield "a container's credentials (AWS_CONTAINER_CREDENTIALS_*)"
+        yield "container credentials (AWS_CONTAINER_CREDENTIALS_*)"
 
 
 def _keys_of(path: Path, section: str) -> set[str]:
@@ -73,9 +73,9 @@ def _keys_of(path: Path, section: str) -> set[str]:
 def _google(environment: Mapping[str, str]) -> Iterator[str]:
     for name in _GOOGLE_VARIABLES:
         if environment.get(name):
-            yield f"credentials of the provider's own ({name})"
+            yield f"credentials of the Pulumi provider ({name})"
     if environment.get("GOOGLE_OAUTH_ACCESS_TOKEN"):
-        yield "an access token (GOOGLE_OAUTH_ACCESS_TOKEN)"
+        yield "access token (GOOGLE_OAUTH_ACCESS_TOKEN)"
     named = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
     if named and (kind := _google_kind(Path(named))):
         yield f"{kind} in {named} (GOOGLE_APPLICATION_CREDENTIALS)"
@@ -92,3 +92,11 @@ def _google_kind(path: Path) -> str:
         return ""
     kind: object = document.get("type") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return kind if isinstance(kind, str) else ""
+
+
+_SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "google": google_sources}
+
+
+def credential_sources(kind: str) -> list[str]:
+    """Return the credentials of a kind that this machine offers: `aws` or `google`, as clouds name it."""
+    return _SOURCES[kind]()

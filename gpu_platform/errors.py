@@ -1,7 +1,6 @@
-"""The errors a user can meet, in one small hierarchy, and the exit codes they end with.
+"""Errors that the command line shows without a traceback, and its exit codes.
 
-Exit codes, everywhere: 0 good, 1 a finding (policy, validation, illegal layout), 2 bad input,
-3 could not tell.
+Exit codes: 0 good, 1 finding (policy, validation, illegal layout), 2 bad input, 3 unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Process exit codes of every command."""
+    """Exit codes of every command."""
 
     GOOD = 0
     FINDING = 1
@@ -23,9 +22,9 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in an input: where it is, what was found, what is allowed, and the likely fix.
+    """One mistake in an input: its path, the value found, what is allowed, and the likely fix.
 
-    `path` is written as a reader of the YAML would: `pools[2].sharing.replicas`.
+    `path` is a path in the YAML file: `pools[2].sharing.replicas`.
     """
 
     path: str
@@ -39,13 +38,13 @@ class Problem:
 
 
 class GpuPlatformError(Exception):
-    """Base of every error that is shown to a user without a traceback."""
+    """Base class of all errors that the command line shows without a traceback."""
 
     exit_code: ExitCode = ExitCode.BAD_INPUT
 
 
 class BadInput(GpuPlatformError):
-    """An input is wrong; carries every problem of the input, never only the first."""
+    """An input is invalid; `problems` has every problem of the input, not only the first."""
 
     def __init__(self, source: str, problems: Iterable[Problem]) -> None:
         self.source = source
@@ -56,19 +55,19 @@ class BadInput(GpuPlatformError):
 
 
 class Finding(GpuPlatformError):
-    """The input is well formed, but something was found wrong with the thing it describes."""
+    """The input is valid, but a check of the described object failed (policy, validation, illegal layout)."""
 
     exit_code = ExitCode.FINDING
 
 
 class UnknownOutcome(GpuPlatformError):
-    """The answer could not be had: a tool, a cluster or a driver did not answer."""
+    """The result is unknown because a tool, a cluster or a driver is missing or did not answer."""
 
     exit_code = ExitCode.UNKNOWN
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?` for a near miss of `word` among `known`, else an empty string."""
+    """Return `did you mean 'x'?` if `word` is similar to an entry of `known`, else an empty string."""
     candidates: Sequence[str] = list(known)
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)

@@ -1,14 +1,14 @@
-"""Every name that two rooms must agree on: labels, annotations, resource names, namespaces.
+"""Names that several packages share: labels, annotations, resource names, namespaces.
 
-Names under `nvidia.com/` are NVIDIA's (GPU Operator, device plugin, feature discovery, MIG manager);
-names under `gpu-platform.dev/` are ours.
+Names under `nvidia.com/` are defined by NVIDIA (GPU Operator, device plugin, feature discovery, MIG manager);
+names under `gpu-platform.dev/` by this project.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# -- ours -------------------------------------------------------------------------------------------------
+# -- gpu-platform -----------------------------------------------------------------------------------------
 POOL_LABEL: Final = "gpu-platform.dev/pool"
 MACHINE_TYPE_LABEL: Final = "gpu-platform.dev/machine-type"
 WORKLOAD_LABEL: Final = "gpu-platform.dev/workload"
@@ -18,8 +18,10 @@ STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live
 
-MIG_ROLLOUT_ANNOTATION: Final = "gpu-platform.dev/mig-rollout"  # on a node that `up` has cordoned, and why
-MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # what holds the MIG label of live nodes, `-<stack>` behind it
+MIG_ROLLOUT_ANNOTATION: Final = (
+    "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
+)
+MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 FIELD_MANAGER: Final = "gpu-platform"
@@ -28,14 +30,14 @@ VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 OPERATOR_NAMESPACE: Final = "gpu-operator"
-CLUSTER_POLICY: Final = "cluster-policy"  # the one ClusterPolicy object's name, as the Helm chart has it
+CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object, from the Helm chart
 
 # -- the sandbox ------------------------------------------------------------------------------------------
-SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # the hardware behind a Node
+SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
 SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
-KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK plays this node's kubelet
+KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK simulates this node's kubelet
 
 # -- Kubernetes -------------------------------------------------------------------------------------------
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
@@ -44,7 +46,7 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 # -- NVIDIA -----------------------------------------------------------------------------------------------
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
-SHARED_SUFFIX: Final = ".shared"  # of a resource that the device plugin renames where it is shared
+SHARED_SUFFIX: Final = ".shared"  # appended by the device plugin to the names of shared resources
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 GPU_TAINT_VALUE: Final = "present"
@@ -57,19 +59,21 @@ GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps every operand off a node
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"
-MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that makes GPUs whole again
+MIG_ALL_DISABLED: Final = "all-disabled"  # mig-parted config that disables MIG
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 MIG_MANAGER_APP: Final = "nvidia-mig-manager"  # label `app` of its pods
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
 DRA_DRIVER: Final = "gpu.nvidia.com"
-GPU_CLUSTER: Final = "gpu-cluster"  # the one GPUCluster object's name, which its definition demands
+GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object, required by its CRD
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
-ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"  # of namespaces whose claims may share devices
+ADMIN_ACCESS_LABEL: Final = (
+    "resource.kubernetes.io/admin-access"  # on namespaces whose claims may have admin access
+)
 
 # -- GKE --------------------------------------------------------------------------------------------------
 GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
@@ -79,13 +83,13 @@ GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-g
 
 
 def quota_key(resource: str) -> str:
-    """Return what a ResourceQuota calls an extended resource, or a device class, whose name has no slash."""
+    """Return the ResourceQuota key of an extended resource or, if the name has no slash, of a device class."""
     return f"requests.{resource}" if "/" in resource else resource + DEVICE_QUOTA_SUFFIX
 
 
 def mig_resource(profile: str) -> str:
     """Return the extended resource of a MIG profile under the `mixed` strategy.
 
-    `+` becomes `.`, as the device plugin writes it: `1g.10gb+me` is `nvidia.com/mig-1g.10gb.me`.
+    The device plugin replaces `+` by `.`: `1g.10gb+me` becomes `nvidia.com/mig-1g.10gb.me`.
     """
     return MIG_RESOURCE_PREFIX + profile.replace("+", ".")

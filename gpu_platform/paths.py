@@ -1,4 +1,4 @@
-"""Where the program keeps things outside the repository: what is built once, and sandboxes' data."""
+"""Paths of the project, of the build cache and of the data of sandboxes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ POLICY_PACK = PROJECT_ROOT / "policies"
 
 
 def stacks_dir() -> Path:
-    """Return the folder of stack files: `$GPU_PLATFORM_STACKS_DIR`, else the project's own."""
+    """Return the folder of stack files: `$GPU_PLATFORM_STACKS_DIR`, else `stacks/` of the project."""
     return Path(os.environ.get(STACKS_DIR_VARIABLE) or STACKS_DIR)
 
 
 def cache_dir() -> Path:
-    """Return the folder of what is built once, keyed by version below it.
+    """Return the build cache, which has a subfolder per version.
 
     `$GPU_PLATFORM_CACHE`, else `$XDG_CACHE_HOME/gpu-platform`, else `~/.cache/gpu-platform`.
     """
@@ -28,9 +28,9 @@ def cache_dir() -> Path:
 
 
 def sandbox_dir(name: str) -> Path:
-    """Return the data folder of the sandbox `name`: etcd's data, certificates, logs, kubeconfig.
+    """Return the data folder of the sandbox `name`, with etcd data, certificates, logs and kubeconfig.
 
-    Below `$GPU_PLATFORM_SANDBOX_DIR`, else `$XDG_STATE_HOME/gpu-platform/sandbox`, else
+    It is in `$GPU_PLATFORM_SANDBOX_DIR`, else `$XDG_STATE_HOME/gpu-platform/sandbox`, else
     `~/.local/state/gpu-platform/sandbox`.
     """
     if explicit := os.environ.get("GPU_PLATFORM_SANDBOX_DIR"):
@@ -40,5 +40,5 @@ def sandbox_dir(name: str) -> Path:
 
 
 def sandbox_kubeconfig(name: str) -> Path:
-    """Return the admin kubeconfig of the sandbox `name`, whether or not it runs."""
+    """Return the path of the admin kubeconfig of the sandbox `name`, even if the sandbox does not run."""
     return sandbox_dir(name) / "kubeconfig"

@@ -1,4 +1,4 @@
-"""Has the policy pack judge what a program registers, in process: no Pulumi CLI is needed."""
+"""Runs the policy pack on the resources of a program in process, without the Pulumi CLI."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import datetime
 
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.planning import Plan
-from policies import Judgement, examine
+from policies import PolicyReport, evaluate
 
 
-def judge(program: RecordedProgram, plan: Plan) -> Judgement:
-    """Return what the policy pack finds in a recorded program, at the stack's own levels."""
+def evaluate_policies(program: RecordedProgram, plan: Plan) -> PolicyReport:
+    """Return the result of the policy pack on a recorded program, with the stack's configuration."""
     records = [record.to_json() for record in program.resources]
-    return examine(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())
+    return evaluate(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())

@@ -1,4 +1,4 @@
-"""Runs the project's Pulumi program in process for a stack."""
+"""Runs the project's Pulumi program for a stack in process and records the resources that it registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = PROJECT_ROOT / "__main__.py"
 
 
 def stack_config(loaded: LoadedStack) -> dict[str, str]:
-    """Return the Pulumi configuration of a stack, as texts."""
+    """Return the Pulumi configuration of a stack as key and text."""
     return {
         CONFIG_KEY: json.dumps(loaded.platform, default=str),
         ENVIRONMENT_FOLDER_KEY: str(loaded.path.resolve().parent),
@@ -24,7 +24,7 @@ def stack_config(loaded: LoadedStack) -> dict[str, str]:
 def record_stack(
     loaded: LoadedStack, *, preview: bool = True, resolve_stack: StackResolver | None = None
 ) -> RecordedProgram:
-    """Run `__main__.py` for a stack and return what it registers; raises what the program raises."""
+    """Run `__main__.py` for a stack and return what it registers; exceptions of the program are passed on."""
     return record_program(
         PROGRAM,
         project=PROJECT,

@@ -1,6 +1,6 @@
-"""Shows the progress of long work: a live line on a terminal, plain lines without one.
+"""Shows the progress of a command: a live line on a terminal, plain lines without one.
 
-Everything goes to standard error, so that standard output stays what a command's result is.
+It writes to standard error, so that standard output has only the result of a command.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from rich.markup import escape
 
 
 class Progress:
-    """Reports steps of long work. One instance a command; `quiet` shows nothing."""
+    """Prints the steps of a command; `quiet` prints nothing."""
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
 
     def line(self, text: str) -> None:
-        """Print one line that stays."""
+        """Print one line."""
         if not self._quiet:
             self._console.print(escape(text))
 
     @contextmanager
     def step(self, text: str) -> Generator[None]:
-        """Show `text` while the body runs, then the same with the seconds it took."""
+        """Show `text` while the body runs, then `text` with the duration in seconds."""
         started = time.monotonic()
         if self._quiet:
             yield

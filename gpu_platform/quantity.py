@@ -1,4 +1,4 @@
-"""Kubernetes quantities and durations, read without the Kubernetes client.
+"""Parses Kubernetes quantities, memory sizes and durations without importing the Kubernetes client.
 
 `kubernetes.utils.parse_quantity` does the same, but importing it loads the whole client (a third of a second),
 which a preview does not need. Source of the grammar: apimachinery, pkg/api/resource/quantity.go.
@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """Return the number of a quantity such as `200`, `500m` or `2Ti`; raises ValueError."""
+    """Return the value of a quantity such as `200`, `500m` or `2Ti`; raises ValueError."""
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         raise ValueError(f"not a Kubernetes quantity: {value!r}")
@@ -32,15 +32,26 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def parse_memory_mib(value: str) -> int:
-    """Return the MiB, rounded up, of `10GB`, `10Gi` or `512MiB`; raises ValueError without a unit."""
+    """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up; raises ValueError without a unit."""
     text = value.removesuffix("B")
     if not text or text[-1].isdigit() or text[-1] in "num":
-        raise ValueError(f"not an amount of memory with its unit: {value!r}")
+        raise ValueError(f"not an amount of memory with a unit: {value!r}")
     return math.ceil(parse_quantity(text) / 2**20)
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration for a reader: `40 s`, `15 min`, `1 h 30 min`; fractions of a second are rounded."""
+    rest = round(seconds)
+    parts: list[str] = []
+    for size, unit in ((3600, "h"), (60, "min"), (1, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts) or "0 s"
+
+
 def parse_duration(value: str) -> int:
-    """Return the seconds of a duration such as `15m`, `1h30m` or `90s`; raises ValueError."""
+    """Return a duration such as `15m`, `1h30m` or `90s` in seconds; raises ValueError."""
     match = _DURATION.fullmatch(value)
     if not value or match is None:
         raise ValueError(f"not a duration: {value!r}")

@@ -1,4 +1,4 @@
-"""From a stack's name or platform object to its Plan; every mistake of the file in one error."""
+"""Loads a stack by name or from Pulumi's configuration and plans it; one error reports every mistake."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpu_platform.spec import (
     parse_platform,
     read_stack_file,
 )
-from gpu_platform.spec.placeholders import mend
+from gpu_platform.spec.placeholders import with_placeholders
 
-ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # where a team's environment file is looked for
+ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # folder of the environment file of a team stack
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedStack:
-    """A stack that is fit to deploy: its name, its file, the platform object as written, and its Plan."""
+    """A valid stack: its name, its file, the platform object of the file, and its Plan."""
 
     stack: str
     path: Path
@@ -40,9 +40,9 @@ def load_stack(stack: str) -> LoadedStack:
 
 
 def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:
-    """Validate and plan a platform object, as Pulumi's configuration or a stack file gives it.
+    """Validate and plan the platform object of Pulumi's configuration or of a stack file.
 
-    `source` names the file in errors; `folder` is where a team's environment file is looked for, by default
+    `source` names the file in errors; `folder` is the folder of the environment file of a team stack, by default
     the folder of stack files.
     Raises BadInput with every problem.
     """
@@ -60,21 +60,21 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
 
 
 def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator[Problem]:
-    """Yield what planning finds in the parts that did parse, so that one run shows mistakes of both kinds."""
-    mended = mend(platform, [problem.path for problem in known])
-    if mended is None:
+    """Yield the planning problems of the valid parts, so that one run reports mistakes of both kinds."""
+    completed = with_placeholders(platform, [problem.path for problem in known])
+    if completed is None:
         return
-    spec = mended.environment
-    cluster = None if mended.is_filler("cluster") else spec.cluster
-    operator = None if mended.is_filler("operator") else spec.operator
+    spec = completed.environment
+    cluster = None if completed.is_placeholder("cluster") else spec.cluster
+    operator = None if completed.is_placeholder("operator") else spec.operator
     found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog(), spec.sharing)
-    if not found and cluster is not None and mended.pools_are_real:
+    if not found and cluster is not None and completed.pools_are_real:
         try:
             plan_environment(spec, "", load_catalog())
         except BadInput as error:
             found = list(error.problems)
     for problem in found:
-        if not mended.is_filler(problem.path):
+        if not completed.is_placeholder(problem.path):
             yield problem
 
 
@@ -86,8 +86,8 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
         problem = Problem(
             "environment.file" if reference.file else "environment.stack",
             repr(reference.file or reference.stack),
-            "an environment whose stack file is there: a team is planned on its pools",
-            f"there is no {path}; set environment.file to the environment's stack file",
+            "an environment whose stack file exists: the plan of a team needs the pools of its environment",
+            f"{path} does not exist; set environment.file to the environment's stack file",
         )
         raise BadInput(source, [problem])
     file = read_stack_file(path)
@@ -97,7 +97,7 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
             "environment.stack",
             repr(reference.stack),
             "a stack of kind environment",
-            "name the environment, not a team",
+            "write the environment's stack",
         )
         raise BadInput(source, [problem])
     plan = plan_platform(file.platform, name, source=str(path), folder=folder)

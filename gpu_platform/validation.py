@@ -1,16 +1,13 @@
-"""Collects what the nodes of a deployed stack really are, and holds it against the Plan."""
+"""Collects the state of the nodes of a deployed stack and compares it with the Plan."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
 
@@ -18,7 +15,7 @@ _POLL_SECONDS = 1.0
 
 
 def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> ValidationReport:
-    """Return one report over all nodes of a stack, as they are now."""
+    """Return a report of the current state of all nodes of a stack."""
     namespace = plan.validation.namespace
     return build_report(
         [_expected(pool) for pool in plan.pools],
@@ -34,7 +31,7 @@ def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> Validatio
                 label_selector=f"{names.NAME_LABEL}={names.VALIDATION_APP}",
             )
         ),
-        # An old cluster does not know the kind.
+        # A cluster of an old Kubernetes version does not have this kind.
         list(client.objects("resource.k8s.io/v1", "ResourceSlice"))
         if any(pool.devices for pool in plan.pools)
         else None,
@@ -45,13 +42,11 @@ def wait_for_report(
     client: KubernetesClient,
     plan: EnvironmentPlan,
     timeout_seconds: float,
-    tell: Callable[[ValidationReport], None] = lambda _: None,
 ) -> ValidationReport:
-    """Return the first report in which nothing stands open, or the last one before the time is over."""
+    """Return the first report in which every node passes, or the last one before the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         report = collect_report(client, plan)
-        tell(report)
         if report.exit_code is ExitCode.GOOD or time.monotonic() >= deadline:
             return report
         time.sleep(_POLL_SECONDS)
@@ -71,12 +66,10 @@ def _expected(pool: PoolPlan) -> ExpectedPool:
 
 
 def _size(pool: PoolPlan) -> tuple[int, int, int | None, str]:
-    """Return the least and the most nodes, the number that the stack asks for, and who decides between them."""
+    """Return minimum and maximum number of nodes, the usual number if it may differ, and what sets the number."""
     nodes = pool.nodes
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
-    if isinstance(pool.cloud, KarpenterPoolPlan):
-        return 0, nodes.max, None, "made by Karpenter for pods that wait"
-    if isinstance(pool.cloud, GkePoolPlan) and pool.cloud.flex_start:
-        return 0, nodes.max, None, "made by GKE when it has the capacity"
-    return nodes.min, nodes.max, nodes.desired, "as an autoscaler has it"
+    if pool.cloud is not None and pool.cloud.created_on_demand is not None:
+        return 0, nodes.max, None, pool.cloud.created_on_demand
+    return nodes.min, nodes.max, nodes.desired, "an autoscaler sets the number"

@@ -1,25 +1,26 @@
 """The CrossGuard policy pack: rules that stop the most common mistakes with GPUs on Kubernetes.
 
-The rules judge from outside: they see resources, never the plan. One code runs in three places: `pulumi preview
---policy-pack policies`, `pulumi policy analyze --file`, and `analyze` here, without the Pulumi CLI.
+The rules see resources, never the plan, and import nothing of gpu_platform.planning. The same code runs in three
+places: `pulumi preview --policy-pack policies`, `pulumi policy analyze --file`, and `evaluate` here, without the
+Pulumi CLI.
 """
 
-from policies._analysis import Configured, analyze, configure, examine, rules
-from policies._evaluate import Judgement, Undecided, Violation
+from policies._analysis import Configured, analyze, configure, evaluate, rules
+from policies._evaluate import NotChecked, PolicyReport, Violation
 from policies._rule import Exemption, Level, Rule, Settings, Severity
 
 __all__ = [
     "Configured",
     "Exemption",
-    "Judgement",
     "Level",
+    "NotChecked",
+    "PolicyReport",
     "Rule",
     "Settings",
     "Severity",
-    "Undecided",
     "Violation",
     "analyze",
     "configure",
-    "examine",
+    "evaluate",
     "rules",
 ]

@@ -1,10 +1,10 @@
-"""Serves the rules to the Pulumi CLI as a policy pack: the thin policies over the pure checks."""
+"""Serve the rules to the Pulumi CLI as a CrossGuard policy pack."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pulumi_policy import (
     EnforcementLevel,
@@ -22,31 +22,33 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
 from policies import Rule, rules
 from policies._analysis import parse_settings
-from policies._evaluate import Undecided, judge
+from policies._evaluate import NotChecked, evaluate_rule
 from policies._stack import Stack
 
 
-class CannotTell(UnknownValueError):
-    """What the CLI shows as an advisory message that the policy could not be run: never a pass."""
+class RuleNotChecked(UnknownValueError):
+    """Makes the CLI show an advisory message that a rule could not be checked, instead of a pass."""
 
-    def __init__(self, undecided: Sequence[Undecided]) -> None:
+    def __init__(self, gaps: Sequence[NotChecked]) -> None:
         super().__init__(UNKNOWN_STRING_VALUE, [])
-        self.message = "; ".join(str(one) for one in undecided)
+        self.message = "not checked: " + "; ".join(str(gap) for gap in gaps)
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return what the CLI hands over as a resource record has it.
+    """Return a value of the CLI in the form of a resource record.
 
-    Its proxies raise on unknown values, a record holds the sentinel; its numbers are all floats.
+    The CLI's proxies raise on unknown values, where a record holds the sentinel; its numbers are all floats.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _at(value, key) for key in value}
+        mapping = cast("Mapping[str, object]", value)
+        return {key: _at(mapping, key) for key in mapping}
     if isinstance(value, Sequence):
-        return [_at(value, index) for index in range(len(value))]
+        items = cast("Sequence[object]", value)
+        return [_at(items, index) for index in range(len(items))]
     return value
 
 
@@ -58,10 +60,10 @@ def _at(container: Any, key: Any) -> Any:  # noqa: ANN401 - a mapping and its ke
 
 
 def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
-    """Return the thin policy over a rule.
+    """Return the CrossGuard policy of a rule.
 
-    Every rule judges the stack as a whole: most need several resources, and the others answer the same so.
-    `pulumi up` previews first, and a mandatory violation stops it there, before anything is made.
+    Every rule is a stack policy, since most rules need several resources. `pulumi up` previews first, and a
+    mandatory violation stops it there, before anything is created.
     """
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
@@ -69,11 +71,11 @@ def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
         settings = parse_settings(rule, plain(args.get_config()), problems)
         if problems:
             raise BadInput("policy configuration", problems)
-        found = judge(rule, _stack(args.resources), settings, rule.level, datetime.date.today())
+        found = evaluate_rule(rule, _stack(args.resources), settings, rule.level, datetime.date.today())
         for violation in found.violations:
             report(str(violation), violation.resource)
-        if found.undecided:
-            raise CannotTell(found.undecided)
+        if found.not_checked:
+            raise RuleNotChecked(found.not_checked)
 
     return StackValidationPolicy(
         name=rule.id,
@@ -86,7 +88,7 @@ def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
 
 
 def _stack(resources: Sequence[PolicyResource]) -> Stack:
-    """Return the CLI's resources as the stack that rules judge."""
+    """Return the CLI's resources as the stack that rules check."""
     records = [
         {
             "urn": resource.urn,

@@ -1,4 +1,4 @@
-"""The rules all together: their list, their configuration, and the judgement of a stack's resource records."""
+"""All rules: their list, their configuration, and their evaluation on the resource records of a stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,7 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec.problems import problems_of
 from policies import mig, nodes, plugins, sharing, tenants, workloads
-from policies._evaluate import Judgement, Violation, judge
+from policies._evaluate import PolicyReport, Violation, evaluate_rule
 from policies._rule import Level, Rule, Settings
 from policies._stack import Stack
 
@@ -32,7 +32,7 @@ _LEVEL_KEY = "enforcementLevel"
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A rule with the level and the settings that it judges by."""
+    """A rule with its level and settings."""
 
     rule: Rule[Any, Any]
     level: Level
@@ -40,15 +40,16 @@ class Configured:
 
 
 def rules() -> tuple[Rule[Any, Any], ...]:
-    """Return every rule, in the order in which they judge."""
+    """Return every rule, in the order of evaluation."""
     return _RULES
 
 
 def configure(config: Mapping[str, Any], source: str = "policy configuration") -> tuple[Configured, ...]:
-    """Return every rule as `config` sets it, in the form that CrossGuard takes.
+    """Return every rule with the level and the settings of `config`, which has CrossGuard's form.
 
-    `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`; a rule's own
-    level wins over `all`, and that over the rule's default. Raises BadInput with every mistake, named `source`.
+    `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A rule's own level
+    overrides `all`; without either a rule has its default level. Raises BadInput with every mistake; `source`
+    names the configuration in its text.
     """
     problems: list[Problem] = []
     known = [rule.id for rule in _RULES]
@@ -77,7 +78,7 @@ def _adapter(model: type[Settings]) -> TypeAdapter[Settings]:
 
 
 def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: list[Problem]) -> Settings:
-    """Return a rule's settings; records what is wrong with them and then returns the defaults."""
+    """Return a rule's settings; on a mistake, record it in `problems` and return the defaults."""
     model: type[Settings] = rule.settings
     adapter = _adapter(model)
     try:
@@ -88,24 +89,24 @@ def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: lis
         return model()
 
 
-def examine(records: Iterable[object], config: Mapping[str, Any], today: datetime.date) -> Judgement:
-    """Judge resource records by every rule that `config` does not disable. Raises BadInput for the config."""
+def evaluate(records: Iterable[object], config: Mapping[str, Any], today: datetime.date) -> PolicyReport:
+    """Evaluate every rule that `config` does not disable on resource records. Raises BadInput for the config."""
     stack = Stack.from_records(records, load_catalog())
-    found = [
-        judge(entry.rule, stack, entry.settings, entry.level, today)
+    reports = [
+        evaluate_rule(entry.rule, stack, entry.settings, entry.level, today)
         for entry in configure(config)
         if entry.level is not Level.DISABLED
     ]
-    return Judgement(
-        violations=tuple(violation for judgement in found for violation in judgement.violations),
-        exempted=tuple(violation for judgement in found for violation in judgement.exempted),
-        undecided=tuple(undecided for judgement in found for undecided in judgement.undecided),
+    return PolicyReport(
+        violations=tuple(violation for report in reports for violation in report.violations),
+        exempted=tuple(violation for report in reports for violation in report.exempted),
+        not_checked=tuple(gap for report in reports for gap in report.not_checked),
     )
 
 
 def analyze(records: Iterable[object], config: Mapping[str, Any], today: datetime.date) -> list[Violation]:
     """Return the violations of resource records. Raises BadInput for the config."""
-    return list(examine(records, config, today).violations)
+    return list(evaluate(records, config, today).violations)
 
 
 def _split(key: str, given: object, problems: list[Problem]) -> tuple[Level | None, Mapping[str, Any]]:
@@ -113,8 +114,9 @@ def _split(key: str, given: object, problems: list[Problem]) -> tuple[Level | No
     if given is None:
         return None, {}
     if isinstance(given, Mapping):
-        settings = {name: value for name, value in given.items() if name != _LEVEL_KEY}
-        level = given.get(_LEVEL_KEY)
+        mapping = cast("Mapping[str, object]", given)
+        settings = {name: value for name, value in mapping.items() if name != _LEVEL_KEY}
+        level = mapping.get(_LEVEL_KEY)
         return (None if level is None else _level(f"{key}.{_LEVEL_KEY}", level, problems)), settings
     return _level(key, given, problems), {}
 

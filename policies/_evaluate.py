@@ -1,4 +1,4 @@
-"""Runs rules over a stack: what is broken, what is exempt, what could not be seen."""
+"""Evaluate one rule on a stack: violations, exempted violations, and what could not be checked."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from policies._stack import Resource, Stack
 class Violation:
     """One rule broken in one place.
 
-    `resource` is the URN, `also` the URNs of others with the very same violation (the other nodes of a pool),
-    `subject` the name of the pool, workload, config or namespace that was judged. `exemption` is the reason of
-    the exemption that covers it, or that covered it until a day that is past.
+    `resource` is the URN, `also` the URNs of other resources with the same violation (the other nodes of a pool),
+    `subject` the name of the pool, workload, config or namespace that was checked. `exemption` is the reason and
+    last day of an exemption that covers it, or that covered it and has ended.
     """
 
     rule: str
@@ -39,15 +39,15 @@ class Violation:
         return f"{self.name}{others}: {self.problem}{note}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values: the fields, with the problem's among them."""
+        """Return the fields, and those of the problem, as plain JSON values."""
         fields = asdict(self)
         problem = fields.pop("problem")
         return {**fields, "also": list(self.also), **problem}
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """One rule that could not tell about a subject: what it needed is not visible at `path` of `resource`."""
+class NotChecked:
+    """One rule that could not check a subject: the value that it needs is not visible at `path` of `resource`."""
 
     rule: str
     resource: str
@@ -57,50 +57,52 @@ class Undecided:
 
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.resource.rpartition("::")[2], self.path) if part)
-        return f"{self.subject}: could not tell: {where}: {self.why}"
+        return f"{self.subject}: {where}: {self.why}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the fields as plain JSON values."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What rules found. What is undecided was not checked: it is no violation, and it is no pass."""
+class PolicyReport:
+    """The result of rules on a stack. What was not checked is neither a violation nor a pass."""
 
-    violations: tuple[Violation, ...]
-    exempted: tuple[Violation, ...]
-    undecided: tuple[Undecided, ...]
+    violations: tuple[Violation, ...] = ()
+    exempted: tuple[Violation, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the report as plain JSON values."""
         return {
             "version": 1,
             "violations": [violation.to_json() for violation in self.violations],
             "exempted": [violation.to_json() for violation in self.exempted],
-            "undecided": [undecided.to_json() for undecided in self.undecided],
+            "not_checked": [gap.to_json() for gap in self.not_checked],
         }
 
 
-def judge(rule: Rule[Any, Any], stack: Stack, settings: Settings, level: Level, today: datetime.date) -> Judgement:
-    """Return what one rule finds. Exemptions count up to and with their last day."""
+def evaluate_rule(
+    rule: Rule[Any, Any], stack: Stack, settings: Settings, level: Level, today: datetime.date
+) -> PolicyReport:
+    """Return the result of one rule. An exemption applies up to and including its last day."""
     violations: dict[tuple[str, Problem, str], Violation] = {}
     exempted: dict[tuple[str, Problem, str], Violation] = {}
-    undecided: dict[tuple[str, str, str], Undecided] = {}
+    not_checked: dict[tuple[str, str, str], NotChecked] = {}
     for subject in rule.subjects(stack):
         try:
             for breach in rule.check(stack, subject, settings):
                 owner = stack.find(breach.at.owner) or subject.resource
                 covering = _exemption(settings, {*_names(owner), *_names(subject.resource), subject.name})
-                counts = covering is not None and covering.until >= today
+                applies = covering is not None and covering.until >= today
                 violation = _violation(rule, level, owner, subject, breach, _note(covering, today))
                 group = subject.group if owner is subject.resource else owner.urn
-                into = exempted if counts else violations
+                into = exempted if applies else violations
                 _merge(into, (group, violation.problem, violation.exemption), violation)
         except NotVisible as gap:
-            found = Undecided(rule.id, gap.owner, subject.name, gap.place, gap.why)
-            undecided.setdefault((subject.group, gap.place, gap.why), found)
-    return Judgement(tuple(violations.values()), tuple(exempted.values()), tuple(undecided.values()))
+            found = NotChecked(rule.id, gap.owner, subject.name, gap.path, gap.why)
+            not_checked.setdefault((subject.group, gap.path, gap.why), found)
+    return PolicyReport(tuple(violations.values()), tuple(exempted.values()), tuple(not_checked.values()))
 
 
 def _violation(
@@ -126,7 +128,7 @@ def _merge(into: dict[tuple[str, Problem, str], Violation], key: tuple[str, Prob
 
 
 def _exemption(settings: Settings, names: set[str]) -> Exemption | None:
-    """Return the exemption that covers one of `names` and lasts longest."""
+    """Return the exemption of one of `names` that ends last."""
     covering = [exemption for exemption in settings.exempt if exemption.covers(names)]
     return max(covering, key=lambda exemption: exemption.until, default=None)
 

@@ -1,7 +1,7 @@
-"""The GPU Operator as it looks from outside: its values, and the configs that they and the nodes' labels name.
+"""The GPU Operator of a stack: its values, and the configs that the values and the nodes' labels name.
 
-Device-plugin configs and MIG layouts live in ConfigMaps that the operator's values name. A ConfigMap that nothing
-names (the operator is in another stack) is recognised by what is in it.
+Device-plugin configs and MIG layouts are in ConfigMaps that the operator's values name. Where the operator is in
+another stack, such a ConfigMap is recognised by its content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Final, Literal
 from gpu_platform import names
 from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
-from policies._pools import Pool
+from policies._mig_profiles import mig_tables
+from policies._pools import NodePool
 from policies._stack import Resource, Stack
 
 MIG_DISABLED: Final = "all-disabled"
@@ -22,8 +23,8 @@ _HELM_KINDS = ("helm.sh/Release", "helm.sh/Chart")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operator:
-    """The GPU Operator's values: the spec of a ClusterPolicy or the values of a Helm release, alike below."""
+class GpuOperator:
+    """The GPU Operator's values: the spec of a ClusterPolicy or the values of a Helm release, in the same form."""
 
     resource: Resource
     values: Value
@@ -41,7 +42,7 @@ class DevicePluginConfig:
 
     @property
     def group(self) -> str:
-        """Each config stands for itself."""
+        """Every config is reported by itself."""
         return f"{self.resource.urn} {self.name}"
 
     @property
@@ -51,7 +52,7 @@ class DevicePluginConfig:
 
     @property
     def sharing(self) -> Iterator[Sharing]:
-        """The sharing blocks, as a rule at most one. Raises NotVisible."""
+        """The sharing blocks, normally at most one. Raises NotVisible."""
         for mode, key in _SHARING_KEYS.items():
             block = self.document.get("sharing", key)
             if block.present:
@@ -71,19 +72,19 @@ class Sharing:
 
     @property
     def renamed(self) -> bool:
-        """Whether the resources are offered as `<name>.shared`. Raises NotVisible."""
+        """Whether the resources are advertised as `<name>.shared`. Raises NotVisible."""
         return self.block.get("renameByDefault").truth()
 
     @property
     def resources(self) -> Iterator[tuple[str, Value]]:
-        """The names of the resources that are replicated, with the places of their replicas. NotVisible."""
+        """The names of the replicated resources, each with its replicas. Raises NotVisible."""
         for item in self.block.get("resources").items():
             yield item.get("name").text() or "", item.get("replicas")
 
 
 @dataclass(frozen=True, slots=True)
 class MigDevices:
-    """One entry of a MIG layout: the instances on some GPUs of a node."""
+    """One entry of a MIG layout: the instances of some GPUs of a node."""
 
     entry: Value
 
@@ -99,14 +100,14 @@ class MigDevices:
         return {profile: count for profile, count in counted if count is not None and count > 0}
 
     def selects(self, gpu: Gpu) -> bool:
-        """Return whether it speaks of GPUs of a model. NotVisible, also where the model's id is not known."""
-        place = self.entry.get("device-filter")
-        if not place.present:
+        """Return whether the entry applies to GPUs of a model. Raises NotVisible, also for an unknown PCI id."""
+        device_filter = self.entry.get("device-filter")
+        if not device_filter.present:
             return True
         if gpu.pci_id is None:
-            raise place.not_visible(f"the PCI device id of {gpu.product} is not known")
-        # One id, or a list of them; a subsystem may stand after a colon.
-        listed = (item.text() or "" for item in place.items() or (place,))
+            raise device_filter.not_visible(f"the PCI device id of {gpu.product} is not known")
+        # One id, or a list of them; a subsystem may follow after a colon.
+        listed = (item.text() or "" for item in device_filter.items() or (device_filter,))
         return gpu.pci_id.casefold() in {text.partition(":")[0].casefold() for text in listed}
 
 
@@ -116,33 +117,33 @@ class MigLayout:
 
     resource: Resource
     name: str
-    place: Value
+    entries: Value
     named_by_operator: bool
 
     @property
     def group(self) -> str:
-        """Each layout stands for itself."""
+        """Every layout is reported by itself."""
         return f"{self.resource.urn} {self.name}"
 
     @property
     def devices(self) -> tuple[MigDevices, ...]:
         """Its entries. Raises NotVisible."""
-        return tuple(MigDevices(entry) for entry in self.place.items())
+        return tuple(MigDevices(entry) for entry in self.entries.items())
 
 
-def operator(stack: Stack) -> Operator | None:
+def operator(stack: Stack) -> GpuOperator | None:
     """Return the GPU Operator of the stack, if it has one. The chart's own default strategy is `single`."""
     for resource in stack.of_kind("nvidia.com/ClusterPolicy"):
-        return Operator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "")
+        return GpuOperator(resource, Value(resource.urn, "spec", _below(resource, "spec")), "")
     for resource in stack.of_kind(*_HELM_KINDS):
         chart = _below(resource, "chart")
         if isinstance(chart, str) and chart.rstrip("/").rpartition("/")[2] == "gpu-operator":
-            return Operator(resource, Value(resource.urn, "values", _below(resource, "values")), "single")
+            return GpuOperator(resource, Value(resource.urn, "values", _below(resource, "values")), "single")
     return None
 
 
 def allocates_by_claims(stack: Stack) -> bool:
-    """Return whether GPUs are allocated by DRA: by a GPUCluster, which the chart may make. NotVisible."""
+    """Return whether DRA allocates GPUs: there is a GPUCluster, or the chart creates one. Raises NotVisible."""
     if any(True for _ in stack.of_kind("nvidia.com/GPUCluster")):
         return True
     found = stack.view(operator)
@@ -161,16 +162,16 @@ def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
 def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
     """Return every MIG layout that can be seen."""
     return tuple(
-        MigLayout(resource, name, place, named)
+        MigLayout(resource, name, entries, named)
         for resource, _, text, named in _documents(stack, "migManager")
-        for name, place in _visible_entries(text, "mig-configs")
+        for name, entries in _visible_entries(text, "mig-configs")
     )
 
 
-def device_plugin_config_of(stack: Stack, pool: Pool) -> DevicePluginConfig | None:
+def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
     """Return the device-plugin config of a pool's nodes: the one their label names, else the default.
 
-    None: nothing says that they have one. Raises NotVisible, also where the named config cannot be seen.
+    None: neither names a config. Raises NotVisible, also where the named config cannot be seen.
     """
     key = pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL)
     found = stack.view(operator)
@@ -186,32 +187,32 @@ def device_plugin_config_of(stack: Stack, pool: Pool) -> DevicePluginConfig | No
     raise key.not_visible(f"the device-plugin config {wanted!r} is not in this stack")
 
 
-def mig_strategy_of(stack: Stack, pool: Pool) -> tuple[str, bool]:
-    """Return how MIG instances of a pool are offered (none, single or mixed), and whether the operator decides it.
+def mig_strategy_of(stack: Stack, pool: NodePool) -> tuple[str, bool]:
+    """Return the MIG strategy of a pool (none, single or mixed), and whether the operator's values set it.
 
-    The operator hands a strategy of its own to the device plugin as MIG_STRATEGY, which counts before the config
-    that the nodes' label names; left empty it leaves each node to its config. Source: NVIDIA/gpu-operator,
+    The operator passes a strategy of its own to the device plugin as MIG_STRATEGY, which overrides the config that
+    the nodes' label names; with an empty one each node's config decides. Source: NVIDIA/gpu-operator,
     controllers/object_controls.go (applyMIGConfiguration); k8s-device-plugin, api/config/v1/flags.go.
     Raises NotVisible.
     """
     found = stack.view(operator)
     if found is None:
         raise pool.label(names.MIG_CONFIG_LABEL).not_visible("the GPU Operator is not in this stack")
-    said = found.values.get("mig", "strategy").text()
-    if strategy := found.default_mig_strategy if said is None else said:
+    declared = found.values.get("mig", "strategy").text()
+    if strategy := found.default_mig_strategy if declared is None else declared:
         return strategy, True
     config = device_plugin_config_of(stack, pool)
-    said = config.document.get("flags", "migStrategy").text() if config is not None else None
-    return said or "none", False
+    declared = config.document.get("flags", "migStrategy").text() if config is not None else None
+    return declared or "none", False
 
 
-def mig_config_of(pool: Pool) -> Value | None:
-    """Return the place of the label that names a pool's MIG layout; None where MIG is off. NotVisible."""
+def mig_config_of(pool: NodePool) -> Value | None:
+    """Return the label that names a pool's MIG layout; None where MIG is off. Raises NotVisible."""
     label = pool.label(names.MIG_CONFIG_LABEL)
     return None if label.text() in (None, "", MIG_DISABLED) else label
 
 
-def mig_layout_of(stack: Stack, pool: Pool) -> MigLayout | None:
+def mig_layout_of(stack: Stack, pool: NodePool) -> MigLayout | None:
     """Return the MIG layout of a pool's nodes; None: MIG is off, or the operator generates it by its name.
 
     Raises NotVisible, also where the layout may be in a ConfigMap that cannot be seen.
@@ -230,13 +231,13 @@ def mig_layout_of(stack: Stack, pool: Pool) -> MigLayout | None:
 
 
 def known_mig_layouts(stack: Stack) -> tuple[str, ...] | None:
-    """Return the names of the layouts in the operator's own ConfigMap; None where it cannot be seen whole."""
+    """Return the names of the layouts in the operator's own ConfigMap; None where it cannot be seen."""
     layouts = [layout.name for layout in stack.view(mig_layouts) if layout.named_by_operator]
     return tuple(layouts) or None
 
 
-def mig_instances_of(stack: Stack, pool: Pool) -> Iterator[Mapping[str, int]]:
-    """Yield the instances of each kind of GPU in a pool's nodes; empty for GPUs that stay whole. NotVisible."""
+def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]]:
+    """Yield the instances of each kind of GPU of a pool; empty for GPUs without MIG. Raises NotVisible."""
     label = mig_config_of(pool)
     if label is None:
         yield {}
@@ -251,14 +252,15 @@ def mig_instances_of(stack: Stack, pool: Pool) -> Iterator[Mapping[str, int]]:
                 yield devices.instances if devices.enabled else {}
 
 
-def _generated(label: Value, pool: Pool) -> Iterator[Mapping[str, int]]:
-    """Yield the instances of a layout that the operator makes from the hardware: `all-<profile>`."""
+def _generated(label: Value, pool: NodePool) -> Iterator[Mapping[str, int]]:
+    """Yield the instances of a layout that the operator generates from the hardware: `all-<profile>`."""
     profile_name = (label.text() or "").removeprefix("all-")
     for gpu in pool.gpus:
-        profile = gpu.mig.profile(profile_name) if gpu.mig else None
+        table = mig_tables().get(gpu.model)
+        profile = table.profile(profile_name) if table else None
         if profile is None:
-            raise label.not_visible(f"the operator makes the layout {label.text()!r} itself")
-        yield {profile.name: profile.max_instances}
+            raise label.not_visible(f"the operator generates the layout {label.text()!r} itself")
+        yield {profile.name: profile.instances}
 
 
 def _names_mig_config(stack: Stack) -> bool:
@@ -267,7 +269,7 @@ def _names_mig_config(stack: Stack) -> bool:
 
 
 def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Value, bool]]:
-    """Yield each text of a ConfigMap or of the operator's inline data: resource, key, place, named by it."""
+    """Yield each text of a ConfigMap or of the operator's inline data: resource, key, text, named by operator."""
     found = stack.view(operator)
     named = None
     if found is not None:
@@ -283,7 +285,7 @@ def _documents(stack: Stack, component: str) -> Iterator[tuple[Resource, str, Va
 
 
 def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
-    """Return the entries of the mapping below; none where it cannot be seen."""
+    """Return the entries of the mapping at `keys`; none where it cannot be seen."""
     try:
         return value.document().get(*keys).entries()
     except NotVisible:
@@ -291,7 +293,7 @@ def _visible_entries(value: Value, *keys: str) -> tuple[tuple[str, Value], ...]:
 
 
 def _has(text: Value, key: str) -> bool:
-    """Return whether a text can be seen to be a config (`version: v1`) with that key."""
+    """Return whether a text is visibly a config (`version: v1`) with that key."""
     try:
         document = text.document()
         return document.get("version").text() == "v1" and document.get(key).present

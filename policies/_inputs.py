@@ -1,8 +1,8 @@
-"""Plain data as a rule reads it: a place in a resource's inputs, and what is there.
+"""Read-only access to a resource's inputs: a path and the value at it.
 
-A rule must neither crash on odd data nor pass what it could not see. So reading is forgiving (a missing key or a
-value of another type is absent; rejecting it is the API server's work) but reading a value that is not known
-yet, or that is secret, raises `NotVisible`.
+A rule must neither crash on malformed inputs nor pass what it could not see. A missing key and a value of another
+type both read as absent (the API server rejects wrong types). A value that is not known yet, or secret, raises
+`NotVisible`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from typing import cast
 
 import yaml
 
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.quantity import parse_quantity
 
-# A record's unknown, Pulumi's other sentinels by type (boolean, number, array, asset, archive, object), and the
-# mark of a hidden secret, which the embedded engine and `pulumi policy analyze` both write.
+# The unknown value of a record, Pulumi's sentinels by type (boolean, number, array, asset, archive, object), and
+# the placeholder of a hidden secret, which the embedded engine and `pulumi policy analyze` both write.
 _NOT_VISIBLE = frozenset(
     {
         UNKNOWN,
@@ -37,71 +38,69 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class NotVisible(Exception):
-    """A rule needs what cannot be seen: not known before the deploy, secret, or in another stack.
+    """A rule needs a value that cannot be seen: not known before the deploy, secret, or in another stack.
 
-    `owner` is the URN of the resource where it should be, `place` the path inside.
+    `owner` is the URN of the resource that should have it, `path` the path in its inputs.
     """
 
-    def __init__(self, owner: str, place: str, why: str) -> None:
-        super().__init__(f"{place}: {why}")
+    def __init__(self, owner: str, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
         self.owner = owner
-        self.place = place
+        self.path = path
         self.why = why
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A place in the inputs of the resource `owner` (a URN) and what is there; `raw` None: nothing is."""
+    """A path in the inputs of the resource `owner` (a URN) and the value at it; `raw` None: there is no value."""
 
     owner: str
     path: str = ""
     raw: object = None
 
     def see(self) -> object:
-        """Return what is there. Raises NotVisible."""
+        """Return the value. Raises NotVisible."""
         if isinstance(self.raw, str) and self.raw in _NOT_VISIBLE:
             raise self.not_visible("not known yet, or secret")
         return self.raw
 
     def not_visible(self, why: str) -> NotVisible:
-        """Return the error that says that what is needed here cannot be seen."""
+        """Return the error for a value that is needed here and cannot be seen."""
         return NotVisible(self.owner, self.path, why)
 
     @property
     def present(self) -> bool:
-        """Whether anything is there, visible or not."""
+        """Whether there is a value, visible or not."""
         return self.raw is not None
 
     def get(self, *keys: str) -> Value:
-        """Return the place below, key by key. Raises NotVisible where a mapping on the way is not visible."""
+        """Return the value below, key by key. Raises NotVisible where a mapping on the way is not visible."""
         value = self
         for key in keys:
-            seen = value.see()
-            below = seen.get(key) if isinstance(seen, Mapping) else None
-            value = Value(self.owner, _join(value.path, key), below)
+            mapping = _mapping(value.see())
+            value = Value(self.owner, _join(value.path, key), mapping.get(key))
         return value
 
     def items(self) -> tuple[Value, ...]:
-        """Return the places of a list; none where there is no list. Raises NotVisible."""
+        """Return the items of a list; none where there is no list. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, str) or not isinstance(seen, Sequence):
             return ()
-        return tuple(Value(self.owner, f"{self.path}[{index}]", item) for index, item in enumerate(seen))
+        listed = enumerate(cast("Sequence[object]", seen))
+        return tuple(Value(self.owner, f"{self.path}[{index}]", item) for index, item in listed)
 
     def entries(self) -> tuple[tuple[str, Value], ...]:
-        """Return the keys of a mapping with their places; none where there is no mapping. Raises NotVisible."""
-        seen = self.see()
-        if not isinstance(seen, Mapping):
-            return ()
-        return tuple((str(key), Value(self.owner, _join(self.path, str(key)), seen[key])) for key in seen)
+        """Return the keys and values of a mapping; none where there is no mapping. Raises NotVisible."""
+        mapping = _mapping(self.see())
+        return tuple((str(key), Value(self.owner, _join(self.path, str(key)), mapping[key])) for key in mapping)
 
     def text(self) -> str | None:
-        """Return the string that is there, if one is. Raises NotVisible."""
+        """Return the value if it is a string. Raises NotVisible."""
         seen = self.see()
         return seen if isinstance(seen, str) else None
 
     def whole(self) -> int | None:
-        """Return the whole number that is there, as a number or as its digits. Raises NotVisible."""
+        """Return the value if it is a whole number, written as a number or as digits. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, bool):
             return None
@@ -114,7 +113,7 @@ class Value:
         return None
 
     def quantity(self) -> Decimal | None:
-        """Return the Kubernetes quantity that is there, as a number or as text. Raises NotVisible."""
+        """Return the value if it is a Kubernetes quantity, a number or text. Raises NotVisible."""
         seen = self.see()
         if isinstance(seen, bool) or not isinstance(seen, int | float | str):
             return None
@@ -124,11 +123,11 @@ class Value:
             return None
 
     def truth(self) -> bool:
-        """Return whether `true` is there. Raises NotVisible."""
+        """Return whether the value is `true`. Raises NotVisible."""
         return self.see() is True
 
     def document(self) -> Value:
-        """Return the data that is there as YAML text, or is there as it stands. Raises NotVisible."""
+        """Return the data of a YAML text, or the value itself where it is no text. Raises NotVisible."""
         seen = self.see()
         return Value(self.owner, self.path, _parse(seen)) if isinstance(seen, str) else self
 
@@ -140,6 +139,11 @@ def _parse(text: str) -> object:
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):  # 2026-99-99 looks like a date
         return None
+
+
+def _mapping(value: object) -> Mapping[object, object]:
+    """Return a mapping as it is, and anything else as an empty one."""
+    return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
 
 
 def _join(path: str, key: str) -> str:

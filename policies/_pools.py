@@ -1,6 +1,6 @@
-"""Node pools as they look from outside: Node objects, EKS node groups, GKE node pools, Karpenter NodePools.
+"""Node pools of a stack: Node objects, EKS node groups, GKE node pools, Karpenter NodePools.
 
-Each kind says the same things in its own words: which machines, labels, taints and Topology Manager policy.
+One interface for all of them: machine types, labels, taints and Topology Manager policy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TOPOLOGY_IN_USER_DATA = re.compile(r"topology-?manager-?policy[\"']?\s*[:=]\s*[
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
-    """A node taint; `effect` as Kubernetes writes it, whatever the provider's spelling. `value` None: any."""
+class NodeTaint:
+    """A node taint; `effect` in Kubernetes' spelling, whatever the provider's. `value` None: any."""
 
     key: str
     value: str | None
@@ -35,7 +35,7 @@ class Taint:
 
     @property
     def keeps_pods_off(self) -> bool:
-        """Whether a pod needs a toleration to be placed. Taints of the node's own conditions come and go."""
+        """Whether a pod needs a toleration. Taints of node conditions are temporary and not counted."""
         return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(
             ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
         )
@@ -45,7 +45,7 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool(ABC):
+class NodePool(ABC):
     """One node pool, or one node of it. Everything but `resource`, `name` and `group` may raise NotVisible."""
 
     resource: Resource
@@ -54,31 +54,31 @@ class Pool(ABC):
     @property
     @abstractmethod
     def labels(self) -> Value:
-        """The labels that the nodes get."""
+        """The labels of the nodes."""
 
     @property
     @abstractmethod
     def taint_list(self) -> Value:
-        """The taints that the nodes get, in the provider's words."""
+        """The taints of the nodes, in the provider's spelling."""
 
     @property
     @abstractmethod
     def machine_types(self) -> tuple[str, ...]:
-        """The machine types that the pool may be made of; empty where it names none."""
+        """The machine types that the pool's nodes may have; empty where it names none."""
 
     @property
     def annotations(self) -> Value:
-        """The annotations that the nodes get; only Kubernetes objects have any."""
+        """The annotations of the nodes; only Kubernetes objects have any."""
         return Value(self.resource.urn)
 
     @property
     def kubelet_topology(self) -> Value:
-        """The Topology Manager policy in the kubelet's own configuration, where that is visible."""
+        """The Topology Manager policy in the kubelet's configuration, where that is visible."""
         return Value(self.resource.urn)
 
     @property
-    def has_gpu_mark(self) -> bool:
-        """Whether the pool says that it has GPUs in other ways than by labels or machine types."""
+    def declares_gpus(self) -> bool:
+        """Whether a field other than labels and machine types shows that the pool has GPUs."""
         return False
 
     @property
@@ -88,7 +88,7 @@ class Pool(ABC):
 
     @property
     def name(self) -> str:
-        """The pool's name in the platform where its label says it, else the provider's."""
+        """The pool's name by its label in the platform, else the provider's."""
         try:
             return self.label(names.POOL_LABEL).text() or self.own_name
         except NotVisible:
@@ -96,11 +96,11 @@ class Pool(ABC):
 
     @property
     def group(self) -> str:
-        """The nodes of one pool are one thing to a reader."""
+        """The nodes of one pool are reported together."""
         return f"{self.resource.type} {self.name}"
 
     def label(self, key: str) -> Value:
-        """Return the place of a label."""
+        """Return a label."""
         return self.labels.get(key)
 
     @property
@@ -109,10 +109,10 @@ class Pool(ABC):
         return self.label(names.WORKLOAD_LABEL).text()
 
     @property
-    def taints(self) -> tuple[Taint, ...]:
-        """The taints that the nodes get."""
+    def taints(self) -> tuple[NodeTaint, ...]:
+        """The taints of the nodes."""
         return tuple(
-            Taint(
+            NodeTaint(
                 key=taint.get("key").text() or "",
                 value=taint.get("value").text() or "",
                 effect=_effect(taint.get("effect").text() or ""),
@@ -122,7 +122,7 @@ class Pool(ABC):
 
     @property
     def topology_policy(self) -> Value:
-        """The Topology Manager policy: the kubelet's configuration, else what the nodes' label says."""
+        """The Topology Manager policy of the kubelet's configuration, else of the nodes' label."""
         label = self.label(names.TOPOLOGY_POLICY_LABEL)
         try:
             configured = self.kubelet_topology
@@ -134,7 +134,7 @@ class Pool(ABC):
 
     @property
     def machines(self) -> tuple[MachineType, ...]:
-        """The machine types that the catalogue knows; all of them have GPUs."""
+        """The pool's machine types that are in the catalogue; all of them have GPUs."""
         known = self.stack.catalog.machine_types
         return tuple(known[name] for name in self.machine_types if name in known)
 
@@ -155,8 +155,8 @@ class Pool(ABC):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether the nodes have GPUs: the pool marks them so, or a machine type has GPUs."""
-        if self.has_gpu_mark or self.machines or any(self.label(key).present for key in _GPU_LABELS):
+        """Whether the nodes have GPUs, by a machine type, a label or another field."""
+        if self.declares_gpus or self.machines or any(self.label(key).present for key in _GPU_LABELS):
             return True
         return not self.machine_types and self.label(names.POOL_LABEL).present
 
@@ -174,7 +174,7 @@ _GPU_LABELS = (
 )
 
 
-class _KubernetesNode(Pool):
+class _KubernetesNode(NodePool):
     """A Node object, or a patch of one; a patch shows only what it changes."""
 
     @property
@@ -208,8 +208,8 @@ class _KubernetesNode(Pool):
         return (machine,) if machine else ()
 
 
-class _SelectedNodes(Pool):
-    """Nodes of an existing cluster that the platform leaves to their owner, as its component describes them."""
+class _SelectedNodes(NodePool):
+    """Nodes of an existing cluster that the platform does not change, as its component describes them."""
 
     @property
     def labels(self) -> Value:
@@ -229,8 +229,8 @@ class _SelectedNodes(Pool):
         return (machine,) if machine else ()
 
 
-class _EksNodeGroup(Pool):
-    """An EKS managed node group; what it leaves to its launch template is read there."""
+class _EksNodeGroup(NodePool):
+    """An EKS managed node group, with the fields that its launch template sets."""
 
     @property
     def own_name(self) -> str:
@@ -252,7 +252,7 @@ class _EksNodeGroup(Pool):
         return tuple(name for name in named if name)
 
     @property
-    def has_gpu_mark(self) -> bool:
+    def declares_gpus(self) -> bool:
         image = self.resource.inputs.get("amiType").text() or ""
         return image.endswith(("_NVIDIA", "_GPU"))
 
@@ -275,7 +275,7 @@ class _EksNodeGroup(Pool):
         return None
 
 
-class _GkeNodePool(Pool):
+class _GkeNodePool(NodePool):
     """A GKE node pool."""
 
     @property
@@ -296,7 +296,7 @@ class _GkeNodePool(Pool):
         return (machine,) if machine else ()
 
     @property
-    def has_gpu_mark(self) -> bool:
+    def declares_gpus(self) -> bool:
         accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
         return any((item.get("type").text() or "").startswith("nvidia") for item in accelerators)
 
@@ -305,8 +305,8 @@ class _GkeNodePool(Pool):
         return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "policy")
 
 
-class _KarpenterNodePool(Pool):
-    """A Karpenter NodePool; its startup taints go away and so do not count."""
+class _KarpenterNodePool(NodePool):
+    """A Karpenter NodePool, without its startup taints, which are removed from the nodes."""
 
     @property
     def labels(self) -> Value:
@@ -334,7 +334,7 @@ class _KarpenterNodePool(Pool):
         return tuple(types)
 
     @property
-    def has_gpu_mark(self) -> bool:
+    def declares_gpus(self) -> bool:
         return any(
             "/instance-gpu-" in key and operator in ("In", "Exists", "Gt", "Gte")
             for key, operator, _ in self._requirements()
@@ -355,12 +355,12 @@ class _KarpenterNodePool(Pool):
             yield item.get("key").text() or "", item.get("operator").text() or "", values
 
 
-def pools(stack: Stack) -> tuple[Pool, ...]:
+def pools(stack: Stack) -> tuple[NodePool, ...]:
     """Return every node pool, whether it has GPUs or not."""
-    return tuple(made for resource in stack.resources if (made := _pool(resource, stack)) is not None)
+    return tuple(pool for resource in stack.resources if (pool := _pool(resource, stack)) is not None)
 
 
-def _pool(resource: Resource, stack: Stack) -> Pool | None:
+def _pool(resource: Resource, stack: Stack) -> NodePool | None:
     if resource.kind in ("core/Node", "core/NodePatch"):
         return _KubernetesNode(resource, stack)
     if resource.type == COMPONENT and resource.inputs.get("ownership").text() == "selected":
@@ -385,7 +385,7 @@ def _visible_text(inputs: Value, key: str) -> str | None:
 
 
 def _topology_in(user_data: Value, text: str) -> Value:
-    """Return the Topology Manager policy that user data sets, at the place of the user data."""
+    """Return the Topology Manager policy that user data sets, with the path of the user data."""
     match = _TOPOLOGY_IN_USER_DATA.search(text)
     return Value(user_data.owner, user_data.path, match.group(1).casefold() if match else None)
 

@@ -1,4 +1,4 @@
-"""What a rule is: a pure check under an id, a severity, a level and a typed configuration."""
+"""What a rule is: a pure check with an id, a severity and a typed configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -16,38 +16,51 @@ from policies._inputs import Value
 from policies._stack import Resource, Stack
 
 
-class Severity(StrEnum):
-    """How bad the thing is that a rule catches."""
-
-    CRITICAL = "critical"
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
 class Level(StrEnum):
-    """What a violation does: `mandatory` stops the deploy, `advisory` warns, `disabled` judges nothing."""
+    """CrossGuard's enforcement level of a rule.
+
+    A violation of a `mandatory` rule stops the deploy, that of an `advisory` rule is a warning, and a `disabled`
+    rule is not evaluated.
+    """
 
     ADVISORY = "advisory"
     MANDATORY = "mandatory"
     DISABLED = "disabled"
 
 
-class RuleModel(BaseModel):
-    """Base of what a person writes to configure a rule: camelCase keys, and none that is not known."""
+class Severity(StrEnum):
+    """The consequence of breaking a rule. It decides the rule's default level."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    CRITICAL = "critical"
+    """GPUs are unusable, or allocated twice, or taken by workloads that must not have them."""
+    HIGH = "high"
+    """A workload does not start, fails, or gets something else than it requested."""
+    MEDIUM = "medium"
+    """Everything works, but GPU time is wasted."""
+    LOW = "low"
+    """A convention is broken."""
+
+    @property
+    def default_level(self) -> Level:
+        """What breaks is mandatory, what only wastes is advisory."""
+        return Level.MANDATORY if self in (Severity.CRITICAL, Severity.HIGH) else Level.ADVISORY
+
+
+class RuleModel(BaseModel):
+    """Base of a rule's configuration: immutable, with camelCase keys; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
 
 
 class Exemption(RuleModel):
-    """One agreed exception from a rule, with its reason and its end."""
+    """One exception from a rule, with its reason and its last day."""
 
     resource: Annotated[str, Field(min_length=1)]
     """A name, or a glob such as `legacy-*`: of the resource, of the Kubernetes object (`namespace/name` or
-    `name`), of the pool or config that is judged, or a URN."""
+    `name`), of the pool or config that is checked, or a URN."""
     reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
     until: datetime.date
-    """The last day on which it counts."""
+    """The last day on which it applies."""
 
     def covers(self, names: Iterable[str]) -> bool:
         """Return whether the exemption names one of `names`."""
@@ -61,7 +74,7 @@ class Settings(RuleModel):
 
 
 class Subject(Protocol):
-    """One thing that a rule judges: a pool, a workload, a config, a namespace. Nothing of it raises."""
+    """One thing that a rule checks: a pool, a workload, a config, a namespace. These properties never raise."""
 
     @property
     def resource(self) -> Resource:
@@ -70,12 +83,12 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that people know it by."""
+        """The name to show."""
         ...
 
     @property
     def group(self) -> str:
-        """Subjects of one group are one thing to a reader, such as the nodes of one pool."""
+        """Subjects with the same group are reported together, such as the nodes of one pool."""
         ...
 
 
@@ -95,30 +108,38 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Rule(Generic[SubjectT, SettingsT]):
-    """One policy.
+    """One rule.
 
-    `check` yields the breaches of one subject and raises `NotVisible` where it cannot tell; what it yielded
-    before stands.
+    `check` yields the breaches of one subject. It raises `NotVisible` where it needs a value that cannot be seen;
+    the breaches that it yielded before remain.
     """
 
     id: str
     severity: Severity
-    level: Level
     description: str
     subjects: Callable[[Stack], Iterable[SubjectT]]
     check: Callable[[Stack, SubjectT, SettingsT], Iterator[Breach]]
     settings: type[SettingsT]
 
     @property
+    def level(self) -> Level:
+        """The rule's level unless the configuration sets another one."""
+        return self.severity.default_level
+
+    @property
     def config_schema(self) -> Mapping[str, Mapping[str, Any]]:
         """The JSON Schema of each configuration key, without references, as CrossGuard takes it."""
         schema = self.settings.model_json_schema(by_alias=True)
-        return _inline(schema["properties"], schema.get("$defs", {}))
+        definitions = schema.get("$defs", {})
+        return {key: _inline(value, definitions) for key, value in schema["properties"].items()}
 
 
 def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON Schema
     if isinstance(node, Mapping):
-        if (reference := node.get("$ref")) is not None:
-            return _inline(definitions[reference.rpartition("/")[2]], definitions)
-        return {key: _inline(value, definitions) for key, value in node.items()}
-    return [_inline(item, definitions) for item in node] if isinstance(node, list) else node
+        mapping = cast("Mapping[str, Any]", node)
+        if (reference := mapping.get("$ref")) is not None:
+            return _inline(definitions[str(reference).rpartition("/")[2]], definitions)
+        return {key: _inline(value, definitions) for key, value in mapping.items()}
+    if isinstance(node, list):
+        return [_inline(item, definitions) for item in cast("list[object]", node)]
+    return node

@@ -1,4 +1,4 @@
-"""The resources that rules judge: the records of one stack, and views of them that are made once."""
+"""The resources that rules check: the records of one stack, and views of them that are built once."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ class Resource:
     def from_record(cls, record: Mapping[str, Any]) -> Resource:
         """Return the resource of a record (`urn`, `type`, `name`, `inputs`, `dependencies`)."""
         urn = _text(record.get("urn"))
-        dependencies = record.get("dependencies")
+        dependencies: object = record.get("dependencies")
+        listed = cast("list[object]", dependencies) if isinstance(dependencies, list) else []
         return cls(
             urn=urn,
             type=_text(record.get("type")),
             name=_text(record.get("name")) or urn.rpartition("::")[2],
             inputs=Value(urn, "", record.get("inputs")),
-            dependencies=tuple(_text(item) for item in dependencies) if isinstance(dependencies, list) else (),
+            dependencies=tuple(_text(item) for item in listed),
         )
 
     @property
@@ -44,7 +45,7 @@ class Resource:
 
     @property
     def object_name(self) -> str:
-        """The Kubernetes object's own name where it is visible, else the resource's name."""
+        """The Kubernetes object's name where it is visible, else the resource's name."""
         return self._metadata("name") or self.name
 
     @property
@@ -60,7 +61,7 @@ class Resource:
 
 
 class Stack:
-    """The resources of a stack in registration order, with the catalogue that they are judged by."""
+    """The resources of a stack in registration order, and the catalogue of machine types."""
 
     def __init__(self, resources: Sequence[Resource], catalog: Catalog) -> None:
         self.resources = tuple(resources)
@@ -70,7 +71,7 @@ class Stack:
 
     @classmethod
     def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
-        """Return the stack of resource records; what is no record is left out."""
+        """Return the stack of resource records; anything that is not a record is left out."""
         mappings = [cast("Mapping[str, Any]", record) for record in records if isinstance(record, Mapping)]
         return cls([Resource.from_record(record) for record in mappings], catalog)
 
@@ -83,7 +84,7 @@ class Stack:
         return self._by_urn.get(urn)
 
     def view(self, build: Callable[[Stack], ViewT]) -> ViewT:
-        """Return `build(self)`, made on first use. A view never raises: what it cannot see, its parts say."""
+        """Return `build(self)`, cached. A view never raises; reading its parts may raise NotVisible."""
         if build not in self._views:
             self._views[build] = build(self)
         return cast("ViewT", self._views[build])
@@ -91,7 +92,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectSubject:
-    """One object that a rule judges by itself."""
+    """One object that a rule checks by itself."""
 
     resource: Resource
 
@@ -102,7 +103,7 @@ class ObjectSubject:
 
     @property
     def group(self) -> str:
-        """Each object stands for itself."""
+        """Every object is reported by itself."""
         return self.resource.urn
 
 

@@ -1,4 +1,4 @@
-"""Workloads as they look from outside: everything that makes pods, by its pod spec."""
+"""Workloads of a stack: every resource that creates pods, by its pod spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpu_platform import names
 from policies._inputs import Value
-from policies._pools import Pool, Taint, pools
+from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
 _POD_SPEC: Mapping[str, tuple[str, ...]] = {
@@ -24,58 +24,58 @@ _POD_SPEC: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of a pod, and the GPU resources it asks for."""
+    """One container of a pod, and the GPU resources that it requests."""
 
-    place: Value
+    spec: Value
 
     @property
     def requests(self) -> Mapping[str, Value]:
         """GPU resources under `resources.requests`. Raises NotVisible."""
-        return _gpu_resources(self.place.get("resources", "requests"))
+        return _gpu_resources(self.spec.get("resources", "requests"))
 
     @property
     def limits(self) -> Mapping[str, Value]:
         """GPU resources under `resources.limits`. Raises NotVisible."""
-        return _gpu_resources(self.place.get("resources", "limits"))
+        return _gpu_resources(self.spec.get("resources", "limits"))
 
     @property
-    def wanted(self) -> Mapping[str, Value]:
+    def requested(self) -> Mapping[str, Value]:
         """GPU resources that the container gets: its limits, else its requests. Raises NotVisible."""
-        asked = {**self.requests, **self.limits}
-        return {name: amount for name, amount in asked.items() if amount.quantity() != 0}
+        amounts = {**self.requests, **self.limits}
+        return {name: amount for name, amount in amounts.items() if amount.quantity() != 0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload(ObjectSubject):
-    """One resource that makes pods."""
+    """One resource that creates pods."""
 
     @property
     def pod_spec(self) -> Value:
-        """The place of the pod spec. Raises NotVisible."""
+        """The pod spec. Raises NotVisible."""
         return self.resource.inputs.get(*_POD_SPEC[self.resource.kind])
 
     @property
     def containers(self) -> Iterator[Container]:
-        """All containers, init containers too. Raises NotVisible."""
+        """All containers, with the init containers. Raises NotVisible."""
         for key in ("initContainers", "containers"):
             yield from (Container(item) for item in self.pod_spec.get(key).items())
 
     @property
-    def wants_gpus(self) -> bool:
-        """Whether a container asks for a GPU resource, or the pod claims devices. Raises NotVisible."""
-        return bool(self.pod_spec.get("resourceClaims").items()) or any(c.wanted for c in self.containers)
+    def requests_gpus(self) -> bool:
+        """Whether a container requests a GPU resource, or the pod claims devices. Raises NotVisible."""
+        return bool(self.pod_spec.get("resourceClaims").items()) or any(c.requested for c in self.containers)
 
     @property
     def tolerations(self) -> Value:
-        """The place of the tolerations. Raises NotVisible."""
+        """The tolerations. Raises NotVisible."""
         return self.pod_spec.get("tolerations")
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: NodeTaint) -> bool:
         """Return whether a toleration of the pod covers a taint."""
         return any(_covers(toleration, taint) for toleration in self.tolerations.items())
 
-    def targets(self, stack: Stack) -> tuple[Pool, ...]:
-        """Return the GPU pools that the node selector allows, by the labels that can be seen. NotVisible."""
+    def targets(self, stack: Stack) -> tuple[NodePool, ...]:
+        """Return the GPU pools that the node selector allows, by the visible labels. Raises NotVisible."""
         selector = [(key, value.text()) for key, value in self.pod_spec.get("nodeSelector").entries()]
         return tuple(
             pool
@@ -85,7 +85,7 @@ class Workload(ObjectSubject):
 
 
 def workloads(stack: Stack) -> tuple[Workload, ...]:
-    """Return everything that makes pods."""
+    """Return every resource that creates pods."""
     return tuple(Workload(resource) for resource in stack.of_kind(*_POD_SPEC))
 
 
@@ -94,11 +94,11 @@ def is_gpu_resource(name: str) -> bool:
     return name == names.GPU_RESOURCE or name.startswith((names.GPU_RESOURCE + ".", names.MIG_RESOURCE_PREFIX))
 
 
-def _gpu_resources(place: Value) -> Mapping[str, Value]:
-    return {name: amount for name, amount in place.entries() if is_gpu_resource(name)}
+def _gpu_resources(amounts: Value) -> Mapping[str, Value]:
+    return {name: amount for name, amount in amounts.entries() if is_gpu_resource(name)}
 
 
-def _covers(toleration: Value, taint: Taint) -> bool:
+def _covers(toleration: Value, taint: NodeTaint) -> bool:
     key = toleration.get("key").text() or ""
     effect = toleration.get("effect").text() or ""
     if effect not in ("", taint.effect):

@@ -1,7 +1,7 @@
 """Rules about Multi-Instance GPU.
 
-Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. What a
-GPU model can hold comes from the catalogue, by real placements.
+Source: NVIDIA Multi-Instance GPU User Guide, GPU Operator docs ("GPU Operator with MIG") and mig-parted. Which
+layouts a GPU model can hold is decided by the guide's own tables (`mig_profiles.yaml`), not by the planner.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.mig.geometry import check_layout, layout_text
 from policies._gpu_operator import (
     MIG_BALANCED,
     MigLayout,
@@ -22,16 +21,18 @@ from policies._gpu_operator import (
     mig_strategy_of,
 )
 from policies._inputs import NotVisible, Value
-from policies._pools import Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._mig_profiles import layout_error, layout_text, mig_tables
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
 
-def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _gpu_without_mig(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
-    without = [gpu for gpu in pool.gpus if gpu.mig is None]
+    tables = mig_tables()
+    without = [gpu for gpu in pool.gpus if gpu.model not in tables]
     if not without:
         return
     layout = mig_layout_of(stack, pool)
@@ -40,33 +41,31 @@ def _gpu_without_mig(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
         without = [gpu for gpu in without if any(devices.selects(gpu) for devices in enabled)]
         if not without:
             return
-    able = sorted(gpu.model for gpu in stack.catalog.gpus.values() if gpu.mig is not None)
     yield Breach(
         at=label,
         found=f"MIG layout {label.text()!r} on {', '.join(gpu.product for gpu in without)} in pool {pool.name!r}",
-        allowed="MIG on " + ", ".join(able),
-        fix="take a machine type with such a GPU, or time-slicing or whole GPUs on this one",
+        allowed="MIG on " + ", ".join(sorted(tables)),
+        fix="use a machine type with such a GPU, or time-slicing or whole GPUs on this one",
     )
 
 
 mig_on_unsupported_gpu = Rule(
     id="mig-on-unsupported-gpu",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="MIG is asked only of GPUs that have it: on others nothing happens.",
+    description="MIG is configured only on GPUs that support it: on others it has no effect.",
     subjects=lambda stack: stack.view(pools),
     check=_gpu_without_mig,
     settings=Settings,
 )
 
 
-def _illegal_geometry(stack: Stack, subject: Pool | MigLayout, _: Settings) -> Iterator[Breach]:
+def _illegal_geometry(stack: Stack, subject: NodePool | MigLayout, _: Settings) -> Iterator[Breach]:
     if isinstance(subject, MigLayout):
         return _of_unused_layout(stack, subject)
     return _of_pool(stack, subject)
 
 
-def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
+def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
@@ -84,7 +83,8 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
         yield from _of_generated_layout(pool, label)
         return
     for gpu in pool.gpus:
-        if gpu.mig is not None and not any(devices.selects(gpu) for devices in layout.devices):
+        table = mig_tables().get(gpu.model)
+        if table is not None and not any(devices.selects(gpu) for devices in layout.devices):
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
@@ -92,46 +92,46 @@ def _of_pool(stack: Stack, pool: Pool) -> Iterator[Breach]:
                 fix=f"add {gpu.pci_id} to a device-filter, or name another layout",
             )
         for devices in layout.devices:
-            if gpu.mig is None or not devices.enabled:
+            if table is None or not devices.enabled:
                 continue
-            illegal = check_layout(gpu, devices.instances)
-            if illegal is None or not devices.selects(gpu):
+            error = layout_error(table, devices.instances, gpu.product)
+            if error is None or not devices.selects(gpu):
                 continue
             yield Breach(
                 at=devices.entry.get("mig-devices"),
-                found=f"{illegal.found}, for pool {pool.name!r}",
-                allowed=illegal.allowed,
-                fix=illegal.fix,
+                found=f"{error.found}, for pool {pool.name!r}",
+                allowed=error.allowed,
+                fix=error.fix,
             )
 
 
-def _of_generated_layout(pool: Pool, label: Value) -> Iterator[Breach]:
-    """Judge `all-<profile>`, which the operator makes from the hardware."""
+def _of_generated_layout(pool: NodePool, label: Value) -> Iterator[Breach]:
+    """Check `all-<profile>`, which the operator generates from the hardware."""
     profile = (label.text() or "").removeprefix("all-")
-    if "g." not in profile:  # all-balanced, all-enabled: made to fit
+    if "g." not in profile:  # all-balanced and all-enabled fit by definition
         return
     for gpu in pool.gpus:
-        illegal = check_layout(gpu, {profile: 1}) if gpu.mig is not None else None
-        if illegal is not None:
-            yield Breach(label, f"{illegal.found}, for pool {pool.name!r}", illegal.allowed, illegal.fix)
+        table = mig_tables().get(gpu.model)
+        error = layout_error(table, {profile: 1}, gpu.product) if table is not None else None
+        if error is not None:
+            yield Breach(label, f"{error.found}, for pool {pool.name!r}", error.allowed, error.fix)
 
 
 def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
-    """Judge a layout that no visible pool names: some GPU model must be able to hold it."""
+    """Check a layout that no visible pool names: at least one GPU model must be able to hold it."""
     if any(_names_layout(pool, layout.name) for pool in stack.view(pools)):
         return
-    able = [gpu for gpu in stack.catalog.gpus.values() if gpu.mig is not None]
     for devices in layout.devices:
-        if devices.enabled and all(check_layout(gpu, devices.instances) for gpu in able):
+        if devices.enabled and not any(table.holds(devices.instances) for table in mig_tables().values()):
             yield Breach(
                 at=devices.entry.get("mig-devices"),
                 found=f"{layout_text(devices.instances)} in MIG layout {layout.name!r}",
-                allowed="instances that fit on one GPU of some model",
-                fix="see NVIDIA's MIG user guide for the profiles of each GPU and where they can start",
+                allowed="instances that fit on one GPU of at least one model",
+                fix="see NVIDIA's MIG user guide for the profiles of each GPU and their placements",
             )
 
 
-def _names_layout(pool: Pool, layout: str) -> bool:
+def _names_layout(pool: NodePool, layout: str) -> bool:
     try:
         return pool.label(names.MIG_CONFIG_LABEL).text() == layout
     except NotVisible:
@@ -141,15 +141,14 @@ def _names_layout(pool: Pool, layout: str) -> bool:
 mig_geometry_valid = Rule(
     id="mig-geometry-valid",
     severity=Severity.CRITICAL,
-    level=Level.MANDATORY,
-    description="A MIG layout is one that the GPU can hold: its own profiles, at real placements.",
+    description="A MIG layout fits the GPU: profiles of its model, in slices that do not overlap.",
     subjects=lambda stack: (*stack.view(pools), *stack.view(mig_layouts)),
     check=_illegal_geometry,
     settings=Settings,
 )
 
 
-def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _wrong_strategy(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     label = mig_config_of(pool)
     if label is None:
         return
@@ -178,15 +177,14 @@ def _wrong_strategy(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
 mig_strategy_consistent = Rule(
     id="mig-strategy-consistent",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A layout with several profiles has MIG strategy mixed: single offers them wrongly or not at all.",
+    description="A layout with several profiles has MIG strategy mixed: single advertises no GPUs then.",
     subjects=lambda stack: stack.view(pools),
     check=_wrong_strategy,
     settings=Settings,
 )
 
 
-def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+def _live_change(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
     if mig_config_of(pool) is None:
         return
     label, annotation = pool.label(names.MIG_CHANGE_LABEL), pool.annotations.get(names.MIG_CHANGE_LABEL)
@@ -195,7 +193,7 @@ def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
         return
     yield Breach(
         at=annotation if annotation.present and not label.present else label,
-        found=(f"MIG change {change!r}" if change else "no way of changing MIG") + f" on pool {pool.name!r}",
+        found=(f"MIG change {change!r}" if change else "no MIG change declared") + f" on pool {pool.name!r}",
         allowed="drain (cordon, drain, then change) or replace (new nodes)",
         fix=f"label the nodes {names.MIG_CHANGE_LABEL}=drain",
     )
@@ -204,10 +202,9 @@ def _live_change(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
 mig_live_change = Rule(
     id="mig-live-change",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
     description=(
-        "Nodes with MIG say that a new layout comes by drain or by replacement: changed live it kills running "
-        "work. A policy sees only the state to come, so the promise itself is what is judged, on every MIG pool."
+        "Nodes with MIG declare that a new layout is applied by drain or by replacement: a live change kills "
+        "running pods. A policy sees only the new state, so the rule requires the declaration on every MIG pool."
     ),
     subjects=lambda stack: stack.view(pools),
     check=_live_change,

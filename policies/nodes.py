@@ -1,4 +1,4 @@
-"""Rules about GPU node pools: who may run there, and how their kubelets align devices."""
+"""Rules about GPU node pools: taints, and the alignment of devices by the kubelet."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from gpu_platform import names
 from policies._inputs import NotVisible
-from policies._pools import Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
 _GPU_TAINT = f"{names.GPU_TAINT_KEY}={names.GPU_TAINT_VALUE}:NoSchedule"
 
 
-def _no_taint(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+def _no_taint(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
     if not pool.has_gpus or any(taint.keeps_pods_off for taint in pool.taints):
         return
     found = ", ".join(str(taint) for taint in pool.taints)
     yield Breach(
         at=pool.taint_list,
         found=(f"only {found}" if found else "no taint") + f" on GPU pool {pool.name!r}",
-        allowed="a taint with effect NoSchedule or NoExecute that stays",
+        allowed="a permanent taint with effect NoSchedule or NoExecute",
         fix=f"add the taint {_GPU_TAINT}",
     )
 
@@ -28,15 +28,14 @@ def _no_taint(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
 gpu_node_taint = Rule(
     id="gpu-node-taint",
     severity=Severity.CRITICAL,
-    level=Level.MANDATORY,
-    description="GPU nodes have a NoSchedule taint: without one, pods that need no GPU hold GPU nodes.",
+    description="GPU nodes have a NoSchedule taint: without one, pods that need no GPU occupy GPU nodes.",
     subjects=lambda stack: stack.view(pools),
     check=_no_taint,
     settings=Settings,
 )
 
 
-def _no_topology_policy(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
+def _no_topology_policy(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
     if pool.workload != "training" or not pool.has_gpus or _aligns_devices(pool) or pool.gpus_per_node < 2:
         return
     policy = pool.topology_policy
@@ -45,13 +44,13 @@ def _no_topology_policy(_: Stack, pool: Pool, __: Settings) -> Iterator[Breach]:
         found=(f"Topology Manager policy {policy.text()!r}" if policy.text() else "no Topology Manager policy")
         + f" on training pool {pool.name!r} with {pool.gpus_per_node} GPUs a node",
         allowed="restricted or single-numa-node",
-        fix="set it in the kubelet's configuration, with the static CPU manager policy; where that is out of "
-        f"sight, say it by the node label {names.TOPOLOGY_POLICY_LABEL}",
+        fix="set it in the kubelet's configuration, with the static CPU manager policy; where that is not visible "
+        f"here, declare it by the node label {names.TOPOLOGY_POLICY_LABEL}",
     )
 
 
-def _aligns_devices(pool: Pool) -> bool:
-    """Return whether the policy can be seen to align devices: then the number of GPUs need not be known."""
+def _aligns_devices(pool: NodePool) -> bool:
+    """Return whether the policy visibly aligns devices; then the number of GPUs need not be known."""
     try:
         return pool.topology_policy.text() in ("restricted", "single-numa-node")
     except NotVisible:
@@ -60,9 +59,8 @@ def _aligns_devices(pool: Pool) -> bool:
 
 topology_for_multi_gpu = Rule(
     id="topology-for-multi-gpu",
-    severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="Training nodes with several GPUs align GPUs and CPUs: GPUs on two NUMA nodes make jobs slow.",
+    severity=Severity.MEDIUM,
+    description="Training nodes with several GPUs align GPUs and CPUs: jobs across two NUMA nodes are slow.",
     subjects=lambda stack: stack.view(pools),
     check=_no_topology_policy,
     settings=Settings,

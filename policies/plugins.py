@@ -1,4 +1,4 @@
-"""Rules about who offers a node's GPUs to Kubernetes.
+"""Rules about the device plugins of a node.
 
 Sources: GKE docs on GPUs and NVIDIA GPU Operator docs, "Google GKE"; bottlerocket.dev, kubelet-device-plugins;
 GPU Operator v26.7.0, controllers/state_manager.go (node labels of operands).
@@ -10,30 +10,31 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.gke.node import NO_DEVICE_PLUGIN_LABEL
 from policies._gpu_operator import operator
 from policies._inputs import Value
-from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 
+# GKE: "Manage the GPU stack with the NVIDIA GPU Operator"; the label keeps GKE's device plugin off a node.
+_NO_GKE_PLUGIN: Final = "gke-no-default-nvidia-gpu-device-plugin"
 _KEEP_OFF: Final = (names.DEPLOY_OPERANDS_LABEL, "nvidia.com/gpu.deploy.device-plugin")
 
 
-def _two_plugins(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _two_plugins(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     own = _own_plugin(stack, pool)
     if own is None or not _operators_plugin_runs(stack, pool):
         return
-    whose, place, fix = own
+    whose, selected_by, fix = own
     yield Breach(
-        at=place,
+        at=selected_by,
         found=f"two device plugins on pool {pool.name!r}: {whose} and the GPU Operator's",
-        allowed="one: two count the same GPUs twice and give one GPU to two pods",
+        allowed="one: two advertise the same GPUs twice and allocate one GPU to two pods",
         fix=f"label the nodes {names.DEPLOY_OPERANDS_LABEL}=false, or {fix}",
     )
 
 
-def _operators_plugin_runs(stack: Stack, pool: Pool) -> bool:
+def _operators_plugin_runs(stack: Stack, pool: NodePool) -> bool:
     """Return whether the operator of the stack runs its device plugin on the nodes. Raises NotVisible."""
     found = operator(stack)
     if found is None:
@@ -44,17 +45,17 @@ def _operators_plugin_runs(stack: Stack, pool: Pool) -> bool:
     return all(pool.label(key).text() != "false" for key in _KEEP_OFF)
 
 
-def _own_plugin(stack: Stack, pool: Pool) -> tuple[str, Value, str] | None:
-    """Return the device plugin that comes with the nodes: whose, where that is said, and how to be without it.
+def _own_plugin(stack: Stack, pool: NodePool) -> tuple[str, Value, str] | None:
+    """Return the device plugin of the node image: whose it is, the field that selects it, how to do without it.
 
     Raises NotVisible.
     """
     inputs = pool.resource.inputs
     if pool.resource.type == GKE_NODE_POOL:
-        label = pool.label(NO_DEVICE_PLUGIN_LABEL)
+        label = pool.label(_NO_GKE_PLUGIN)
         if not pool.has_gpus or label.text() == "true":
             return None
-        fix = f"label them {NO_DEVICE_PLUGIN_LABEL}=true, with GKE's driver installation disabled"
+        fix = f"label them {_NO_GKE_PLUGIN}=true, with GKE's driver installation disabled"
         return "GKE's own", label, fix
     image = None
     if pool.resource.type == EKS_NODE_GROUP:
@@ -64,10 +65,10 @@ def _own_plugin(stack: Stack, pool: Pool) -> tuple[str, Value, str] | None:
     text = (image.text() or "").casefold() if image is not None else ""
     if image is None or not text.startswith("bottlerocket"):
         return None
-    # Images without NVIDIA's stack have no plugin; Karpenter takes the one with it for GPU nodes by itself.
-    if pool.resource.type == EKS_NODE_GROUP and not pool.has_gpu_mark:
+    # Only the NVIDIA variant has the plugin; Karpenter chooses that variant for GPU nodes by itself.
+    if pool.resource.type == EKS_NODE_GROUP and not pool.declares_gpus:
         return None
-    return "Bottlerocket's own", image, "take an image of AL2023"
+    return "Bottlerocket's own", image, "use an AL2023 image"
 
 
 def _karpenter_image(stack: Stack, inputs: Value) -> Value | None:
@@ -86,8 +87,7 @@ def _karpenter_image(stack: Stack, inputs: Value) -> Value | None:
 plugin_ownership = Rule(
     id="plugin-ownership",
     severity=Severity.CRITICAL,
-    level=Level.MANDATORY,
-    description="One device plugin offers a node's GPUs: with two, the same GPU is counted and granted twice.",
+    description="A node has one device plugin: two advertise and allocate the same GPUs twice.",
     subjects=lambda stack: stack.view(pools),
     check=_two_plugins,
     settings=Settings,

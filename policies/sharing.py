@@ -1,7 +1,8 @@
 """Rules about time-slicing and MPS.
 
-Both replicate a GPU as Kubernetes resources; neither isolates memory faults, and time-slicing gives no share of
-anything. Source: NVIDIA k8s-device-plugin README and GPU Operator docs, "Time-Slicing GPUs" and "MPS".
+Both advertise replicas of a GPU as Kubernetes resources. Neither isolates memory faults, and time-slicing limits
+neither memory nor compute.
+Source: NVIDIA k8s-device-plugin README and GPU Operator docs, "Time-Slicing GPUs" and "MPS".
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from pydantic import Field
 
 from gpu_platform import names
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
-from policies._pools import Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
 
 
-def _time_slicing_for_training(stack: Stack, pool: Pool, _: Settings) -> Iterator[Breach]:
+def _time_slicing_for_training(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
     if pool.workload != "training":
         return
     config = device_plugin_config_of(stack, pool)
@@ -27,15 +28,14 @@ def _time_slicing_for_training(stack: Stack, pool: Pool, _: Settings) -> Iterato
             at=pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL),
             found=f"time-slicing (config {config.name!r}) on training pool {pool.name!r}",
             allowed="whole GPUs or MIG for training",
-            fix="take sharing mode none or mig, or make it an inference or development pool",
+            fix="use sharing mode none or mig, or make it an inference or development pool",
         )
 
 
 sharing_for_training = Rule(
     id="sharing-for-training",
-    severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="Training pools offer whole GPUs or MIG instances: time-sliced training is slow and unfair.",
+    severity=Severity.MEDIUM,
+    description="Training pools have whole GPUs or MIG instances: time-sliced training jobs slow each other down.",
     subjects=lambda stack: stack.view(pools),
     check=_time_slicing_for_training,
     settings=Settings,
@@ -43,11 +43,11 @@ sharing_for_training = Rule(
 
 
 class ReplicaLimits(Settings):
-    """How many replicas of one GPU are allowed."""
+    """The most replicas of one GPU."""
 
     max_time_slicing_replicas: int = Field(default=4, ge=1)
     max_mps_replicas: int = Field(default=8, ge=1, le=48)
-    """48 is the most clients that MPS serves on one GPU."""
+    """MPS serves at most 48 clients on one GPU."""
 
 
 def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimits) -> Iterator[Breach]:
@@ -67,8 +67,7 @@ def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimi
 sharing_replicas_bounded = Rule(
     id="sharing-replicas-bounded",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A GPU is shared by few enough: with more replicas latency grows and memory runs out.",
+    description="Replicas of a GPU are limited: with too many, latency grows and memory runs out.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_too_many_replicas,
     settings=ReplicaLimits,
@@ -92,8 +91,7 @@ def _not_renamed(_: Stack, config: DevicePluginConfig, __: Settings) -> Iterator
 sharing_rename = Rule(
     id="sharing-rename",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A shared GPU is offered under a name of its own, or a share looks like a whole GPU.",
+    description="A shared GPU has its own resource name: otherwise a pod gets a share instead of a whole GPU.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_not_renamed,
     settings=Settings,
@@ -102,7 +100,7 @@ sharing_rename = Rule(
 
 def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
     for container in workload.containers:
-        for resource, amount in container.wanted.items():
+        for resource, amount in container.requested.items():
             quantity = amount.quantity()
             if quantity is None or quantity <= 1:
                 continue
@@ -116,7 +114,7 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
 
 
 def _shared_without_rename(stack: Stack, workload: Workload) -> set[str]:
-    """Return the resources that are shares under a whole GPU's name in the one pool that a workload selects."""
+    """Return the shared resources with the name of a whole GPU in the pool that a workload selects."""
     if not workload.pod_spec.get("nodeSelector", names.POOL_LABEL).present:
         return set()
     configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
@@ -133,8 +131,7 @@ def _shared_without_rename(stack: Stack, workload: Workload) -> set[str]:
 gpu_shared_request_one = Rule(
     id="gpu-shared-request-one",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A container asks for one share of a GPU: a second gives no more compute, and MPS refuses it.",
+    description="A container requests one share of a GPU: a second adds no compute, and MPS refuses it.",
     subjects=lambda stack: stack.view(workloads),
     check=_several_shares,
     settings=Settings,

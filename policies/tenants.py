@@ -13,8 +13,8 @@ from policies._gpu_operator import (
     mig_strategy_of,
 )
 from policies._inputs import NotVisible, Value
-from policies._pools import Pool, pools
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import is_gpu_resource
 
@@ -27,7 +27,7 @@ class Namespace(ObjectSubject):
 
     @property
     def team(self) -> Value:
-        """The place of the team's label. Raises NotVisible."""
+        """The label with the team's name. Raises NotVisible."""
         return self.resource.inputs.get("metadata", "labels", names.TEAM_LABEL)
 
 
@@ -37,10 +37,10 @@ def namespaces(stack: Stack) -> tuple[Namespace, ...]:
 
 
 class QuotaSettings(Settings):
-    """Which GPU resources a tenant's quota must hold, beside those of the pools in the same stack."""
+    """The GPU resources that a tenant's quota must limit, beside those of the pools in the same stack."""
 
     resources: tuple[str, ...] = ()
-    """For a team's stack, whose pools are in another: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""
+    """For a team's stack, whose pools are in another stack: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""
 
 
 def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> Iterator[Breach]:
@@ -67,19 +67,19 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             at=namespace.team,
             found=f"no ResourceQuota for {', '.join(missing)} in namespace {namespace.name!r}"
             + (f" ({', '.join(in_part)} only within a quota's scopes)" if in_part else ""),
-            allowed="a quota without scopes for every GPU resource that the pools offer, 0 where none is granted",
+            allowed="a quota without scopes for every GPU resource of the pools, 0 where the team has none",
             fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
     if gaps:
         raise gaps[0]
     if not has_pools and not settings.resources:
         raise namespace.team.not_visible(
-            "the GPU pools are not in this stack: name the resources that they offer in this rule's `resources`"
+            "the GPU pools are not in this stack: list their resources in this rule's `resources`"
         )
 
 
 def _device_classes(stack: Stack) -> set[str]:
-    """Return the device classes that claims can name: those of the driver, and the stack's own."""
+    """Return the device classes that claims can name: the driver's and those of the stack."""
     own = {resource.object_name for resource in stack.of_kind("resource.k8s.io/DeviceClass")}
     return {names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *own}
 
@@ -88,8 +88,8 @@ def _is_limit_of_gpus(resource: str) -> bool:
     return is_gpu_resource(resource) or resource == names.GPU_DEVICE_CLASS
 
 
-def _offered(stack: Stack, pool: Pool) -> set[str]:
-    """Return the GPU resources that a pool's nodes offer. Raises NotVisible."""
+def _offered(stack: Stack, pool: NodePool) -> set[str]:
+    """Return the GPU resources of a pool's nodes. Raises NotVisible."""
     offered: set[str] = set()
     for instances in mig_instances_of(stack, pool):
         if instances and mig_strategy_of(stack, pool)[0] == "mixed":
@@ -126,8 +126,7 @@ def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
 gpu_namespace_quota = Rule(
     id="gpu-namespace-quota",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A team's namespace has a quota for every GPU resource: what no quota names is without limit.",
+    description="A team's namespace has a quota for every GPU resource: one that no quota names is unlimited.",
     subjects=lambda stack: stack.view(namespaces),
     check=_no_quota,
     settings=QuotaSettings,

@@ -6,24 +6,25 @@ from collections.abc import Iterator
 
 from gpu_platform import names
 from policies._inputs import NotVisible
-from policies._pools import Taint
-from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._pools import NodeTaint
+from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
 
-_ANY_GPU_TAINT = Taint(names.GPU_TAINT_KEY, None, "NoSchedule")
+_ANY_GPU_TAINT = NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule")
 
 
 def _no_toleration(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
-    if not workload.wants_gpus:
+    if not workload.requests_gpus:
         return
-    targets, unseen = [], None
+    targets: list[list[NodeTaint]] = []
+    unseen: NotVisible | None = None
     for pool in workload.targets(stack):
         try:
             targets.append([taint for taint in pool.taints if taint.keeps_pods_off])
         except NotVisible as gap:
             unseen = gap
-    # Where no pool is in sight, the one taint that GPU nodes have by convention must be tolerated.
+    # Without a visible pool, the taint that GPU nodes have by convention must be tolerated.
     missing = [
         [taint for taint in taints if not workload.tolerates(taint)] for taints in targets or [[_ANY_GPU_TAINT]]
     ]
@@ -44,8 +45,7 @@ def _no_toleration(stack: Stack, workload: Workload, _: Settings) -> Iterator[Br
 gpu_toleration = Rule(
     id="gpu-toleration",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
-    description="A pod that asks for GPUs tolerates the taints of GPU nodes: otherwise it stays pending.",
+    description="A pod that requests GPUs tolerates the taints of GPU nodes: otherwise it stays pending.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_toleration,
     settings=Settings,
@@ -71,7 +71,6 @@ def _request_is_not_limit(_: Stack, workload: Workload, __: Settings) -> Iterato
 gpu_requests_equal_limits = Rule(
     id="gpu-requests-equal-limits",
     severity=Severity.HIGH,
-    level=Level.MANDATORY,
     description="GPU requests equal GPU limits: the API server refuses the pod otherwise.",
     subjects=lambda stack: stack.view(workloads),
     check=_request_is_not_limit,

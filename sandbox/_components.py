@@ -1,4 +1,4 @@
-"""The command line of each process of the sandbox. All run in the data folder; relative paths are below it."""
+"""Command lines of the sandbox's processes, which run in its data folder; relative paths refer to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _ETCD: Final = "unix://etcd:0"
 _SERVICES: Final = "10.96.0.0/16"
 _PODS: Final = "10.244.0.0/16"
-# Every simulated node answers with this address; loopback is not allowed in EndpointSlices.
+# Address of all simulated nodes; EndpointSlices do not allow loopback addresses.
 _NODE: Final = "10.10.0.1"
 
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
@@ -26,7 +26,7 @@ _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One process: its command, and the files whose change asks for a restart."""
+    """A process of the sandbox: its command, and the files whose change requires a restart."""
 
     name: str
     command: Sequence[str]
@@ -34,7 +34,7 @@ class Component:
 
 
 def etcd(binaries: Binaries) -> Component:
-    """Return the store. It listens on sockets in the data folder only, which belongs to its owner alone."""
+    """Return etcd, which listens only on sockets in the data folder that only its owner can access."""
     peer = "unix://etcd-peer:0"
     return Component(
         "etcd",
@@ -47,15 +47,15 @@ def etcd(binaries: Binaries) -> Component:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=sandbox={peer}",
-            "--unsafe-no-fsync",  # what is written survives any crash but the machine's own
-            "--max-request-bytes=8388608",  # a large CRD and its managed fields pass etcd's default of 1.5 MiB
+            "--unsafe-no-fsync",  # data can only be lost if the whole machine crashes
+            "--max-request-bytes=8388608",  # a large CRD with its managed fields exceeds etcd's default of 1.5 MiB
             "--log-level=warn",
         ],
     )
 
 
 def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
-    """Return the API server: RBAC, the default admission plugins, and a certificate that it signs itself."""
+    """Return the API server, with RBAC, the default admission plugins and a self-signed certificate."""
     key = str(layout.server_key.relative_to(layout.folder))
     return Component(
         "kube-apiserver",
@@ -64,7 +64,7 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
             f"--etcd-servers={_ETCD}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # it would retry for ever: no Endpoints may hold a loopback address
+            "--endpoint-reconciler-type=none",  # it would fail: Endpoints do not allow loopback addresses
             f"--secure-port={port}",
             f"--cert-dir={layout.certificates.relative_to(layout.folder)}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -82,7 +82,7 @@ def api_server(binaries: Binaries, layout: Layout, port: int) -> Component:
 
 
 def controller_manager(binaries: Binaries, layout: Layout) -> Component:
-    """Return the controllers, each with its own service account as in any cluster."""
+    """Return the controller manager, in which each controller has its own service account."""
     user = "system:kube-controller-manager"
     kubeconfig = layout.component_kubeconfig(user)
     return Component(
@@ -114,7 +114,7 @@ def scheduler(binaries: Binaries, layout: Layout) -> Component:
 
 
 def kwok(binaries: Binaries, layout: Layout) -> Component:
-    """Return KWOK, which plays the kubelet of every node with its annotation, as stages.yaml says."""
+    """Return KWOK, which simulates the kubelets of nodes with its annotation, configured by stages.yaml."""
     stages = _HERE / "stages.yaml"
     kubeconfig = layout.component_kubeconfig("kwok")
     return Component(
@@ -133,7 +133,7 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
 
 
 def simulator(layout: Layout) -> Component:
-    """Return the simulated GPU operator and nodes; it is replaced when its code or the catalogue changed."""
+    """Return the simulator of GPU Operator and nodes, restarted if its code or the catalogue changes."""
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
     rooms = (_HERE / "simulator", _HERE / "nvml", PROJECT_ROOT / "gpu_platform" / "catalog")
     sources = [file for room in rooms for suffix in ("py", "yaml") for file in room.rglob(f"*.{suffix}")]
@@ -145,7 +145,7 @@ def simulator(layout: Layout) -> Component:
 
 
 def environment(layout: Layout) -> Mapping[str, str]:
-    """Return the environment of every component: nothing of the user's settings of the same programs."""
+    """Return the environment of all components, without the user's settings of the same programs."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     # The simulator is this checkout's, also where another one is installed in the virtual environment.
     return {

@@ -1,7 +1,7 @@
-"""Processes that outlive the command that started them, and can be found again by any other command.
+"""Starts, finds and stops daemons: processes that keep running after the command that started them.
 
-A daemon inherits an open file on which an exclusive lock is held. The kernel drops the lock when the
-process is gone, however it went, so a process id that was reused since can never be taken for ours.
+A daemon inherits an open file with an exclusive lock. The kernel releases the lock when the process ends, so
+another process with a reused process id is never mistaken for the daemon.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gpu_platform.errors import UnknownOutcome
 
 _POLL_SECONDS = 0.02
 
-# Kept so that a dead child of this very process is reaped, and no warning says that it still runs.
+# Kept so that ended children of this process are reaped, and Python does not warn that they still run.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One long-running process of the sandbox whose data folder is `folder`."""
+    """A daemon of the sandbox whose data folder is `folder`."""
 
     name: str
     folder: Path
 
     @property
     def log(self) -> Path:
-        """The file that takes its standard output and error; the run before is in `<log>.1`."""
+        """Log file with standard output and error; the previous run is in `<log>.1`."""
         return self.folder / "logs" / f"{self.name}.log"
 
     @property
@@ -43,7 +43,7 @@ class Daemon:
         return self.folder / "run" / f"{self.name}.json"
 
     def pid(self) -> int | None:
-        """Return the process id (also its process group's), or None when it does not run."""
+        """Return the process id, which is also the process group's, or None if it does not run."""
         try:
             record = self._record.open()
         except FileNotFoundError:
@@ -64,10 +64,10 @@ class Daemon:
         reads: Iterable[Path] = (),
         prepare: Callable[[], None] | None = None,
     ) -> bool:
-        """Run `command` in the data folder unless it runs already; return whether it was started.
+        """Start `command` in the data folder unless it runs already; return whether it was started.
 
-        A process that was started with another command, or with other contents of the files that it
-        `reads`, is replaced. `prepare` is called when none runs, just before one is started.
+        A process that was started with another command, or with other contents of the files in `reads`, is
+        restarted. `prepare` is called directly before a start.
         """
         fingerprint = _fingerprint(command, reads)
         if self.pid() is not None:
@@ -80,10 +80,10 @@ class Daemon:
         return True
 
     def stop(self, *, grace_seconds: float) -> None:
-        """End the process and its group: politely, and by force after `grace_seconds`.
+        """Stop the process and its group by SIGTERM, and after `grace_seconds` by SIGKILL.
 
         Raises:
-            UnknownOutcome: the kernel does not end it, as with a process that waits for a dead disk.
+            UnknownOutcome: the process does not end, for example because it waits for a broken disk.
         """
         for name, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 10.0)):
             pid = self.pid()

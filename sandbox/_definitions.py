@@ -25,12 +25,12 @@ def read_definitions(folder: Path) -> list[Document]:
     definitions: list[Document] = []
     files = sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
     if not files:
-        problems.append(Problem(str(folder), "no YAML file", f"a folder of {_KIND} manifests"))
+        problems.append(Problem(str(folder), "no YAML file", f"a folder with {_KIND} manifests"))
     for file in files:
         try:
             documents = [document for document in _documents(file) if document is not None]
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            problems.append(Problem(str(file), f"no YAML ({error})", f"{_KIND} manifests"))
+            problems.append(Problem(str(file), f"invalid YAML ({error})", f"{_KIND} manifests"))
             continue
         for document in documents:
             match document:

@@ -1,4 +1,4 @@
-"""The files in a sandbox's data folder, and the small documents in them that this program writes."""
+"""Files in a sandbox's data folder: settings, tokens, certificates, kubeconfigs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _CERTIFICATE_DAYS: Final = 300
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = "admin"
-# Who talks to the API server, and as member of which groups. The two Kubernetes components get their
-# rights from the roles that the API server creates for exactly these names.
+# Users of the API server and their groups. The API server creates roles for the names of the two Kubernetes
+# components.
 IDENTITIES: Final = {
     ADMIN: "system:masters",
     "system:kube-controller-manager": "",
@@ -32,56 +32,56 @@ IDENTITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a sandbox remembers from one `up` to the next."""
+    """Settings that a sandbox keeps between two calls of `up`."""
 
     name: str
     api_port: int
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
+        """URL of the API server."""
         return f"https://{HOST}:{self.api_port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below a sandbox's data folder."""
+    """Paths in a sandbox's data folder."""
 
     folder: Path
 
     @property
     def lock(self) -> Path:
-        """Held by whoever changes this sandbox. Its presence says that the folder is a sandbox's."""
+        """Lock of processes that change the sandbox; its existence marks the folder as a sandbox's."""
         return self.folder / ".gpu-platform-sandbox.lock"
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, for people and for the program."""
+        """Kubeconfig of the administrator, for users and for this program."""
         return self.folder / "kubeconfig"
 
     @property
     def scratch(self) -> Path:
-        """Temporary files of the components, gone with the sandbox."""
+        """Folder for temporary files of the components, deleted with the sandbox."""
         return self.folder / "tmp"
 
     @property
     def tokens(self) -> Path:
-        """The API server's static token file."""
+        """Static token file of the API server."""
         return self.folder / "tokens.csv"
 
     @property
     def certificates(self) -> Path:
-        """Where the API server writes its key and the certificate that it signs for itself."""
+        """Folder in which the API server writes its key and its self-signed certificate."""
         return self.folder / "pki"
 
     @property
     def server_key(self) -> Path:
-        """The API server's private key, which signs service-account tokens as well."""
+        """Private key of the API server, which also signs service-account tokens."""
         return self.certificates / "apiserver.key"
 
     @property
     def authority(self) -> Path:
-        """The certificate that clients have to trust."""
+        """Certificate authority that clients must trust."""
         return self.certificates / "ca.crt"
 
     @property
@@ -93,18 +93,18 @@ class Layout:
         return self.kubeconfig if user == ADMIN else self.folder / "kubeconfigs" / user.replace(":", "-")
 
     def settings(self) -> Settings | None:
-        """Return what the sandbox remembers, or None when this folder holds no sandbox."""
+        """Return the settings of the sandbox, or None if this folder has no sandbox."""
         try:
             return Settings(**json.loads(self._settings.read_text()))
         except FileNotFoundError:
             return None
 
     def write_settings(self, settings: Settings) -> None:
-        """Remember `settings`; from here on the folder holds a sandbox."""
+        """Write the settings of the sandbox."""
         _write(self._settings, json.dumps({"name": settings.name, "api_port": settings.api_port}) + "\n")
 
     def ensure_tokens(self) -> None:
-        """Make a token for every identity that has none; the API server knows only those at its start."""
+        """Create missing tokens of identities; the API server only reads them at its start."""
         known = self._tokens() if self.tokens.exists() else {}
         tokens = {user: known.get(user) or secrets.token_hex(24) for user in IDENTITIES}
         rows = [f'{tokens[user]},{user},{user},"{group}"\n' for user, group in IDENTITIES.items()]
@@ -119,20 +119,20 @@ class Layout:
             return {user: token for token, user, *_ in csv.reader(file)}
 
     def certificate_is_old(self) -> bool:
-        """Return whether the API server should sign itself a new certificate at its next start."""
+        """Return whether the API server should create a new certificate at its next start."""
         certificate = self.certificates / "apiserver.crt"
         if not certificate.exists():
             return False
         return time.time() - certificate.stat().st_mtime > _CERTIFICATE_DAYS * _DAY_SECONDS
 
     def write_kubeconfigs(self, settings: Settings) -> bool:
-        """Write the authority and every kubeconfig; return False while there is no certificate yet."""
+        """Write the authority and all kubeconfigs; return False while there is no certificate yet."""
         try:
             chain = (self.certificates / "apiserver.crt").read_text()
         except FileNotFoundError:
             return False
         found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", chain, re.DOTALL)
-        if len(found) < 2:  # the API server is just writing it: its own certificate, then its authority's
+        if len(found) < 2:  # still being written: first the server's own certificate, then its authority's
             return False
         _write(self.authority, found[-1])
         for user in IDENTITIES:
@@ -155,7 +155,7 @@ class Layout:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file's content at once, readable by its owner only; leaves it alone when it is the same."""
+    """Replace a file atomically, readable by its owner only; an unchanged file is not written."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

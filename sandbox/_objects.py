@@ -1,4 +1,4 @@
-"""What a new sandbox already holds: the definitions of the kinds that the program uses, and a namespace."""
+"""Creates the initial objects of a sandbox: CustomResourceDefinitions and a namespace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIELD_MANAGER: Final = "gpu-platform-sandbox"
 
 
 def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> None:
-    """Create what a sandbox holds from the start.
+    """Create the initial objects of a sandbox.
 
     The definitions `given` are applied; ours, which permit any content, only where there is none yet.
 
@@ -47,7 +47,11 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
                 _apply(api.patch_custom_resource_definition, definition)
             except ApiException as error:
                 reason = json.loads(error.body or "{}").get("message", error.reason)
-                refused.append(Problem(_name(definition), str(reason), "a definition that the API server accepts"))
+                refused.append(
+                    Problem(
+                        _name(definition), str(reason), "a CustomResourceDefinition that the API server accepts"
+                    )
+                )
         if refused:
             raise BadInput("CRD folder", refused)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
@@ -55,13 +59,13 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
 
 
 def kinds_are_served(layout: Layout, settings: Settings) -> bool:
-    """Return whether the API server serves the kind of every definition."""
+    """Return whether the API server serves the kinds of all definitions."""
     with _client(layout, settings) as client:
         return all(_is_established(item) for item in _definitions(ApiextensionsV1Api(client)))
 
 
 def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
-    """Return whether the controllers made what every pod mounts: an account and the authority's certificate."""
+    """Return whether the controllers have created what pods mount: service account and CA certificate."""
     with _client(layout, settings) as client:
         core = CoreV1Api(client)
         try:
@@ -73,7 +77,7 @@ def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
 
 
 def forget_leases(layout: Layout, settings: Settings) -> None:
-    """Delete every node's lease: a new KWOK would wait up to 40 s for those of one that was killed."""
+    """Delete the leases of all nodes: a new KWOK would wait up to 40 s for those of a killed one."""
     with _client(layout, settings) as client:
         CoordinationV1Api(client).delete_collection_namespaced_lease("kube-node-lease")
 
@@ -86,7 +90,7 @@ def _client(layout: Layout, settings: Settings) -> Iterator[ApiClient]:
         api_key_prefix={"authorization": "Bearer"},
     )
     configuration.ssl_ca_cert = str(layout.authority)
-    configuration.proxy = None  # never through the proxy of the environment: it is this machine
+    configuration.proxy = None  # this machine is never behind the proxy of the environment
     try:
         with ApiClient(configuration) as client:
             yield client
@@ -95,7 +99,7 @@ def _client(layout: Layout, settings: Settings) -> Iterator[ApiClient]:
 
 
 def _definitions(api: ApiextensionsV1Api) -> list[Document]:
-    # Parsed here: the client's models of some thousand schema fields would take seconds.
+    # Not parsed by the client, whose models of thousands of schema fields would take seconds.
     response = cast("Any", api.list_custom_resource_definition(_preload_content=False))
     return json.loads(response.data)["items"]
 
@@ -110,7 +114,7 @@ def _name(document: Document) -> str:
 
 
 def _apply(patch: Callable[..., object], document: Document) -> None:
-    """Apply on the server's side with one of the client's patch functions."""
+    """Apply an object by server-side apply with one of the client's patch functions."""
     patch(
         _name(document),
         document,

@@ -1,7 +1,7 @@
-"""A Kubernetes control plane on this machine: started, repaired, looked at and removed by name.
+"""Starts, repairs, inspects and removes sandboxes: Kubernetes control planes on this machine with simulated nodes.
 
-The processes are real (etcd, API server, controllers, scheduler) and outlive the command that starts them;
-KWOK and the simulator stand in for the nodes. Everything listens on the loopback address or on sockets in
+The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command that
+starts them; KWOK and the simulator replace the nodes. All of them listen on the loopback address or on sockets in
 the sandbox's data folder.
 """
 
@@ -31,11 +31,11 @@ from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
 
-_START_SECONDS: Final = 300.0  # a start takes 4 s; on a machine with a load of 30, over 120 s
+_START_SECONDS: Final = 300.0  # a start takes 4 s, but over 120 s on a machine with a load of 30
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
-# In the order of starting; each stops before the ones that it needs.
+# In the order in which they start; they stop in reverse order.
 _NAMES: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "simulator")
 
 State = Literal["running", "degraded", "stopped", "absent"]
@@ -43,7 +43,7 @@ State = Literal["running", "degraded", "stopped", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A sandbox as it is now. `pids` has every component, None for one that does not run."""
+    """Current state of a sandbox; `pids` has the process id of each component, None if it does not run."""
 
     name: str
     state: State
@@ -54,7 +54,7 @@ class Status:
     pids: dict[str, int | None]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the status as plain JSON values."""
         return json.loads(json.dumps(asdict(self), default=str))
 
 
@@ -66,19 +66,19 @@ def up(
     crds_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Status:
-    """Make the sandbox `name` run: build, create, start or repair, whatever is missing.
+    """Start the sandbox `name`; build its programs, create its data and restart components as needed.
 
     Args:
-        name: lower-case letters, digits and hyphens; sandboxes of different names run side by side.
-        data_dir: an empty or new folder for its data; by default `paths.sandbox_dir(name)`, which becomes a
-            link to the one given. Needed in the first `up` only.
-        api_port: the API server's TCP port; by default a free one, remembered.
-        crds_dir: CustomResourceDefinitions to install in place of the permissive ones.
-        progress: where to show what takes long.
+        name: lower-case letters, digits and hyphens; sandboxes of different names can run at the same time.
+        data_dir: an empty or new folder for its data, default `paths.sandbox_dir(name)`, which becomes a link to
+            it. Only needed in the first `up`.
+        api_port: the API server's TCP port; by default a free one, which the sandbox keeps.
+        crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
+        progress: shows the progress of long steps.
 
     Raises:
-        BadInput: the name, folder or port cannot be used, or `crds_dir` holds something else.
-        UnknownOutcome: a component could not be built or did not start; carries the end of its log.
+        BadInput: the name, folder or port cannot be used, or `crds_dir` contains other files.
+        UnknownOutcome: a component could not be built or started; the message has the end of its log.
     """
     progress = progress or Progress()
     definitions = read_definitions(crds_dir) if crds_dir else []
@@ -89,13 +89,13 @@ def up(
 
 
 def down(name: str, *, keep_data: bool = False) -> Status:
-    """Stop every process of the sandbox `name` and remove its data folder, unless `keep_data`."""
+    """Stop all processes of the sandbox `name` and, unless `keep_data`, remove its data folder."""
     home = _home(name)
     layout = Layout(home.resolve())
     if layout.lock.exists():
         with file_lock(layout.lock):
             for component in reversed(_NAMES):
-                # Without the data no process has anything left to write, so none gets time for it.
+                # Processes only need time to write their data if it is kept.
                 Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
             if not keep_data:
                 shutil.rmtree(layout.folder)
@@ -105,7 +105,7 @@ def down(name: str, *, keep_data: bool = False) -> Status:
 
 
 def status(name: str) -> Status:
-    """Return how the sandbox `name` is, without changing anything."""
+    """Return the status of the sandbox `name`."""
     layout = Layout(_home(name).resolve())
     settings = layout.settings()
     pids = {component: Daemon(component, layout.folder).pid() for component in _NAMES}
@@ -130,7 +130,7 @@ def status(name: str) -> Status:
 
 
 class _Starter:
-    """One `up` of one sandbox, under its lock."""
+    """One `up` of a sandbox, while its lock is held."""
 
     def __init__(self, name: str, layout: Layout, binaries: build.Binaries) -> None:
         self._name = name
@@ -142,30 +142,30 @@ class _Starter:
 
     def run(self, api_port: int | None, definitions: Sequence[Document]) -> Status:
         layout, binaries = self._layout, self._binaries
-        layout.folder.chmod(0o700)  # etcd's sockets have no other protection
+        layout.folder.chmod(0o700)  # the only protection of etcd's sockets
         settings = self._settings(api_port)
         layout.scratch.mkdir(exist_ok=True)
         layout.ensure_tokens()
 
         self._ensure(_components.etcd(binaries))
         self._ensure(_components.api_server(binaries, layout, settings.api_port))
-        from sandbox import _objects  # its client takes 0.5 s to import: done while the API server starts
+        from sandbox import _objects  # its client takes 0.5 s to import, while the API server starts
 
-        self._wait("kube-apiserver", "sign its certificate", lambda: layout.write_kubeconfigs(settings))
-        self._wait("kube-apiserver", "be ready", lambda: _is_ready(layout, settings))
+        self._wait("kube-apiserver", "create its certificate", lambda: layout.write_kubeconfigs(settings))
+        self._wait("kube-apiserver", "become ready", lambda: _is_ready(layout, settings))
         self._ensure(_components.controller_manager(binaries, layout))
         self._ensure(_components.scheduler(binaries, layout))
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         self._ensure(_components.simulator(layout))
         _objects.install(layout, settings, definitions)
         self._wait("kube-apiserver", "serve the new kinds", lambda: _objects.kinds_are_served(layout, settings))
-        accounts = "make the service accounts of pods"
+        accounts = "create the service accounts of pods"
         self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))
         self._keep_alive()
         return status(self._name)
 
     def _settings(self, api_port: int | None) -> Settings:
-        """Return the port to use; stops everything first where it has to change."""
+        """Return the settings to use; stops all components first if the port or certificate changes."""
         layout = self._layout
         known = layout.settings()
         runs = Daemon("kube-apiserver", layout.folder).pid() is not None
@@ -173,8 +173,8 @@ class _Starter:
             settings = known
         else:
             if api_port is not None and not _is_free(api_port):
-                fix = "leave it out to get a free one"
-                raise BadInput("sandbox", [Problem("API port", f"{api_port}, in use", "a free port", fix)])
+                fix = "omit it to get a free one"
+                raise BadInput("sandbox", [Problem("--api-port", f"{api_port}, in use", "a free port", fix)])
             settings = Settings(self._name, api_port or _free_port())
         if settings != known or layout.certificate_is_old():
             for component in reversed(_NAMES):
@@ -203,41 +203,39 @@ class _Starter:
             time.sleep(_POLL_SECONDS)
 
     def _keep_alive(self) -> None:
-        """Start again what was found running and died since; fail when what this `up` started died."""
+        """Restart components that ended; raise UnknownOutcome if this `up` had started one of them."""
         for name, ensure in list(self._ensured.items()):
             daemon = Daemon(name, self._layout.folder)
             if daemon.pid() is not None:
                 continue
             if name in self._started:
                 raise UnknownOutcome(
-                    f"Sandbox {self._name}: {name} died while starting. The end of {daemon.log}:\n"
+                    f"Sandbox {self._name}: {name} ended during the start. The end of {daemon.log}:\n"
                     f"{daemon.last_words()}"
                 )
             ensure()
 
 
 def _home(name: str) -> Path:
-    """Return the place of the sandbox `name`: its data folder, or a link to it."""
+    """Return the path of the sandbox `name`: its data folder, or a link to it."""
     if _NAME.fullmatch(name) is None:
-        allowed = "lower-case letters, digits and hyphens, at most 42"
+        allowed = "at most 42 lower-case letters, digits and hyphens, first and last a letter or digit"
         raise BadInput("sandbox", [Problem("name", repr(name), allowed)])
     return sandbox_dir(name)
 
 
 def _claim(name: str, data_dir: Path | None) -> Path:
-    """Return the data folder of the sandbox `name`, made if need be."""
+    """Return the data folder of the sandbox `name`, which is created if it does not exist."""
     home = _home(name)
     wanted = (data_dir or home).expanduser().resolve()
     if home.exists() and home.resolve() != wanted:
-        fix = f"run `gpu-platform sandbox down --name {name}` first, or take another name"
-        raise BadInput("sandbox", [Problem("data folder", str(wanted), f"{home.resolve()}, where it is", fix)])
+        fix = f"run `gpu-platform sandbox down --name {name}` first, or use another name"
+        raise BadInput("sandbox", [Problem("--data-dir", str(wanted), f"its folder {home.resolve()}", fix)])
     wanted.mkdir(parents=True, exist_ok=True)
-    # `down` removes this folder, so nothing else may live in it.
+    # `down` removes this folder, so it must not contain other files.
     if not Layout(wanted).lock.exists() and any(wanted.iterdir()):
-        raise BadInput(
-            "sandbox", [Problem("data folder", f"files of others in {wanted}", "an empty or new folder")]
-        )
-    if home.is_symlink() and not home.exists():  # to a folder that is gone
+        raise BadInput("sandbox", [Problem("--data-dir", f"other files in {wanted}", "an empty or new folder")])
+    if home.is_symlink() and not home.exists():  # to a folder that was deleted
         home.unlink()
     if data_dir is not None and not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +250,7 @@ def _is_ready(layout: Layout, settings: Settings) -> bool:
         with contextlib.closing(connection):
             connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {layout.token(ADMIN)}"})
             return connection.getresponse().status == HTTPStatus.OK
-    except (OSError, http.client.HTTPException):  # no certificate yet, or nobody listens yet
+    except (OSError, http.client.HTTPException):  # no certificate yet, or not listening yet
         return False
 
 

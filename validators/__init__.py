@@ -1,1 +1,1 @@
-"""Proof that what was declared is what came up: node agent, cluster checks, one report."""
+"""Validation of GPU nodes against the Plan: node agent, cluster checks, report."""

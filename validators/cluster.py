@@ -1,4 +1,4 @@
-"""Cluster checks: a `v1/Node` object against what its pool's nodes should say. Pure."""
+"""Cluster checks: compare a `v1/Node` object with the expectations of its pool; pure functions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.planning.expectations.section import NodeExpectation
 from gpu_platform.quantity import parse_quantity
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
-from validators.expectations import NodeExpectation
 from validators.result import CheckResult, Verdict
 
 _VENDOR: Final = "nvidia.com/"
@@ -16,28 +16,28 @@ _NOTHING: Final = "none"
 _IN_PROGRESS: Final = (
     "pending",
     "rebooting",
-)  # states of nvidia.com/mig.config.state on the way to one that stays
+)  # temporary states of nvidia.com/mig.config.state
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 
 _LABEL_REMEDIES: Final = {
-    names.POOL_LABEL: "the node is not in the pool that the stack puts it in: run `up` again",
+    names.POOL_LABEL: "the node is not labelled as a node of its pool: run `up` again",
     names.DEVICE_PLUGIN_CONFIG_LABEL: (
-        "without it the device plugin takes its default config and shares no GPU: run `up` again, or "
+        "without it the device plugin uses its default config without sharing: run `up` again, or "
         "kubectl label node {node} --overwrite " + names.DEVICE_PLUGIN_CONFIG_LABEL + "={expected}"
     ),
     names.MIG_CONFIG_LABEL: (
-        "the MIG manager makes the layout that this label names: drain the node, then "
+        "the MIG manager applies the layout that this label names: drain the node, then "
         "kubectl label node {node} --overwrite " + names.MIG_CONFIG_LABEL + "={expected}"
     ),
 }
 _DISCOVERY_REMEDY: Final = (
-    "feature discovery sets it: see its pod on the node (kubectl get pods -n gpu-operator -o wide "
-    "-l app=gpu-feature-discovery); a stale value goes when the pod restarts"
+    "feature discovery sets it: check its pod on the node (kubectl get pods -n gpu-operator -o wide "
+    "-l app=gpu-feature-discovery), and restart the pod if the value is outdated"
 )
 
 
 def check_node(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Return the result of every cluster check of one node."""
+    """Return the results of all cluster checks of one node."""
     return [
         _ready(node),
         *_allocatable(node, expectation),
@@ -70,7 +70,7 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Compare every `nvidia.com/*` resource, those that nobody expects too; none and 0 are the same."""
+    """Compare every `nvidia.com/*` resource, also unexpected ones; a missing resource counts as 0."""
     status = node.get("status", {})
     found = {
         name: int(parse_quantity(value))
@@ -107,17 +107,17 @@ def _allocatable_remedy(
 ) -> str:
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
-        return f"the node lacks the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
+        return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
     is_cut = expectation.labels.get(names.MIG_CONFIG_LABEL, names.MIG_ALL_DISABLED) != names.MIG_ALL_DISABLED
     if is_cut or resource.startswith(names.MIG_RESOURCE_PREFIX):
         return f"the GPUs' MIG instances differ from the layout: {_MIG_MANAGER_LOG}"
     if not expected:
-        return "look for a second device plugin on the node, or a config that does not rename shared GPUs"
+        return "check for a second device plugin on the node, or a config that does not rename shared GPUs"
     if int(parse_quantity(capacity.get(resource, 0))) > observed:
-        return "the device plugin calls some GPUs unhealthy: see its log for Xid errors, and the node's own checks"
+        return "the device plugin reports unhealthy GPUs: see its log for Xid errors, and the node agent's checks"
     if not observed:
         return (
-            "the device plugin has registered nothing: kubectl get pods -n gpu-operator -o wide "
+            "the device plugin has not registered the resource: kubectl get pods -n gpu-operator -o wide "
             "-l app=nvidia-device-plugin-daemonset"
         )
     return "compare the number of GPUs (check gpu-count) and the replicas in the device plugin's config"
@@ -128,7 +128,7 @@ def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeEx
     verdict: Verdict = PASS if observed == expected else FAIL
     remedy = _label_remedy(key).format(node=_name(node), expected=expected)
     if key == names.MIG_STATE_LABEL and observed in _IN_PROGRESS:
-        verdict, remedy = UNKNOWN, "the MIG manager is at work: wait for it, then validate again"
+        verdict, remedy = UNKNOWN, "the MIG manager is still working: wait, then validate again"
     return CheckResult(
         id="mig-config-state" if key == names.MIG_STATE_LABEL else "label",
         device=key,
@@ -143,7 +143,7 @@ def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeEx
 def _label_remedy(key: str) -> str:
     if key == names.MIG_STATE_LABEL:
         return (
-            f"see why the MIG manager failed: {_MIG_MANAGER_LOG}; instances change only on an idle GPU: "
+            f"check why the MIG manager failed: {_MIG_MANAGER_LOG}; instances change only on an idle GPU: "
             "drain the node and set the label " + names.MIG_CONFIG_LABEL + " again"
         )
     if key in _LABEL_REMEDIES:
@@ -152,7 +152,7 @@ def _label_remedy(key: str) -> str:
 
 
 def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeExpectation) -> CheckResult:
-    """Every expected taint has to be there; others (a cordon, a not-ready node) are not judged here."""
+    """Check that the node has an expected taint; other taints (cordon, not-ready) are ignored."""
     key = taint["key"]
     taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
     same = [_taint_text(each) for each in taints if each.get("key") == key]
@@ -166,7 +166,8 @@ def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeE
         source=expectation.sources.get(key, f"pool {expectation.pool}"),
         remediation=""
         if expected in same
-        else f"pods without GPUs can land here: run `up` again, or kubectl taint node {_name(node)} {expected}",
+        else "without it pods that use no GPU can be scheduled on the node: run `up` again, or "
+        f"kubectl taint node {_name(node)} {expected}",
     )
 
 

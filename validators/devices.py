@@ -1,4 +1,4 @@
-"""What the DRA driver publishes for a node, against what its pool's nodes should offer. Pure."""
+"""Checks of the ResourceSlices that the DRA driver publishes for a node; pure functions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.planning.expectations.section import RESOURCE_SLICES, NodeExpectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
-from validators.expectations import RESOURCE_SLICES, NodeExpectation
 from validators.result import CheckResult, Verdict
 
 _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"
@@ -18,9 +18,9 @@ _NOTHING: Final = "nothing"
 def check_devices(
     node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
 ) -> list[CheckResult]:
-    """Return the results of a node whose GPUs are claimed; none for a node with a device plugin.
+    """Return the results for a node with DRA; none for a node with a device plugin.
 
-    `slices`: all ResourceSlices of the cluster, None where they were not read.
+    `slices`: all ResourceSlices of the cluster, None if they were not read.
     """
     if expectation.gpu_devices is None:
         return []
@@ -29,10 +29,10 @@ def check_devices(
     if slices is None:
         return [_result("dra-devices", UNKNOWN, expected, "ResourceSlices were not read", source, "")]
     own = _current(node, slices)
-    wanted = own[0]["spec"]["pool"].get("resourceSliceCount", 1) if own else 0
-    if own and len(own) < wanted:
-        observed = f"{len(own)} of {wanted} resource slices"
-        remedy = "the driver is publishing: wait for it, then validate again"
+    announced = own[0]["spec"]["pool"].get("resourceSliceCount", 1) if own else 0
+    if own and len(own) < announced:
+        observed = f"{len(own)} of {announced} resource slices"
+        remedy = "the driver is still publishing: wait, then validate again"
         return [_result("dra-devices", UNKNOWN, expected, observed, source, remedy)]
     devices = [device for one in own for device in one["spec"].get("devices") or ()]
     kinds = Counter(_attribute(device, "type") for device in devices)
@@ -46,7 +46,7 @@ def check_devices(
 
 
 def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectation, source: str) -> CheckResult:
-    """Every profile has to be there to be claimed; others do no harm."""
+    """Check that all expected MIG profiles are published; additional ones are allowed."""
     published = {_attribute(device, "profile") for device in devices if _attribute(device, "type") == "mig"}
     missing = [profile for profile in expectation.mig_profiles if profile not in published]
     return _result(
@@ -55,13 +55,13 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
         ", ".join(expectation.mig_profiles),
         ", ".join(sorted(published)) or _NOTHING,
         source,
-        "partitions need the feature gates DynamicMIG of the driver and DRAPartitionableDevices of the API server "
-        f"and scheduler: {_DRIVER_LOG}",
+        "enable the feature gates DynamicMIG of the driver and DRAPartitionableDevices of the API server and "
+        f"scheduler: {_DRIVER_LOG}",
     )
 
 
 def _current(node: str, slices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the slices of a node that count: those of the newest generation of its pool."""
+    """Return the current slices of a node: those of the newest generation of its pool."""
     own = [
         one
         for one in slices

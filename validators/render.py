@@ -1,4 +1,4 @@
-"""The validation report for a terminal and as JUnit XML."""
+"""Prints a validation report on a terminal, and converts it to JUnit XML."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from validators.report import NodeReport, ValidationReport
 from validators.result import CheckResult
 
 _STYLES: Final = {PASS: "green", FAIL: "bold red", UNKNOWN: "yellow", NOT_APPLICABLE: "dim"}
-_MOST_NODES_NAMED: Final = 4
+_MAX_LISTED_NODES: Final = 4
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def print_report(report: ValidationReport, console: Console) -> None:
-    """Print what needs attention first, one row for all nodes that share it, then a line for each pool."""
+    """Print failed and unknown checks, one row for all nodes with the same result, then a line per pool."""
     for verdict in (FAIL, UNKNOWN):
         rows = _shared(report, verdict)
         if rows:
@@ -29,15 +29,15 @@ def print_report(report: ValidationReport, console: Console) -> None:
     console.print(_pools(report))
     for node in report.nodes:
         if node.verdict == NOT_APPLICABLE:
-            told = "; ".join(f"{check.observed} ({check.expected})" for check in node.checks)
-            console.print(Text(f"pool {node.pool}: {told}", style=_STYLES[NOT_APPLICABLE]))
+            results = "; ".join(f"{check.observed} ({check.expected})" for check in node.checks)
+            console.print(Text(f"pool {node.pool}: {results}", style=_STYLES[NOT_APPLICABLE]))
     console.print(Text(f"Validation: {report.verdict}", style=_STYLES[report.verdict]))
 
 
 def as_junit(report: ValidationReport) -> str:
-    """Return JUnit XML: a test suite for each node, a test case for each check.
+    """Return JUnit XML with a test suite per node and a test case per check.
 
-    A critical check that could not tell is an error, a lesser one is skipped: neither passes.
+    A critical unknown check is an error, another unknown check is skipped.
     """
     root = ElementTree.Element("testsuites", name="gpu-platform validation")
     for node in report.nodes:
@@ -74,17 +74,17 @@ def _is_skipped(check: CheckResult) -> bool:
 
 def _message(check: CheckResult) -> str:
     if check.verdict == NOT_APPLICABLE:
-        return "nothing expected" + (f"; observed {check.observed}" if check.observed else "")
+        return "no expectation" + (f"; observed {check.observed}" if check.observed else "")
     return f"{check.verdict}: expected {check.expected}, observed {check.observed}"
 
 
 def _xml(text: str) -> str:
-    """Return text without the characters that XML 1.0 cannot hold."""
+    """Return a text with characters that XML 1.0 does not allow replaced."""
     return _NOT_XML.sub("�", text)
 
 
 def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[NodeReport]]:
-    """Return the checks with a verdict, each with the nodes where it came out the same."""
+    """Return the checks with a verdict, each with the nodes that have the same result."""
     rows: dict[CheckResult, list[NodeReport]] = {}
     for node in report.nodes:
         for check in node.checks:
@@ -100,12 +100,18 @@ def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:
     for check, nodes in rows.items():
         table.add_row(
             Text(_names(nodes)),
-            Text(check.name if check.severity == "critical" else f"{check.name} ({check.severity})"),
+            Text(_name(check)),
             _with_source(check),
             Text(check.observed),
             Text(check.remediation),
         )
     return table
+
+
+def _name(check: CheckResult) -> str:
+    """Return the check's name, with its severity where that decides something: a failure fails the node anyway."""
+    softer = check.verdict == UNKNOWN and check.severity != "critical"
+    return f"{check.name} ({check.severity}: does not fail the node)" if softer else check.name
 
 
 def _with_source(check: CheckResult) -> RenderableType:
@@ -114,8 +120,8 @@ def _with_source(check: CheckResult) -> RenderableType:
 
 
 def _names(nodes: Sequence[NodeReport]) -> str:
-    named = ", ".join(node.title for node in nodes[:_MOST_NODES_NAMED])
-    more = len(nodes) - _MOST_NODES_NAMED
+    named = ", ".join(node.title for node in nodes[:_MAX_LISTED_NODES])
+    more = len(nodes) - _MAX_LISTED_NODES
     return f"{named} and {more} more" if more > 0 else named
 
 

@@ -1,4 +1,4 @@
-"""One report over all nodes of a stack: the node agents' reports and the cluster checks. Pure."""
+"""Validation report of all nodes of a stack, from the node agents' reports and the cluster checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
-from validators.expectations import Expectations, NodeExpectation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 
 VERSION: Final = 1
@@ -27,10 +27,10 @@ _EXIT_CODES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPool:
-    """What a pool should be: on its nodes, in the API, and how many nodes.
+    """Expectations for one pool: for the node agent, for the cluster checks, and the number of nodes.
 
-    `selector` finds its nodes, at `least` and at `most` so many. `usual`: how many the stack asks for, where
-    something else may have changed that since; `why`: who has the number between the bounds.
+    `selector` selects its nodes; `least` and `most` are the bounds of their number. `usual`: the number in the
+    stack file, if an autoscaler may change it; `why`: what sets the number within the bounds.
     """
 
     hardware: Expectations
@@ -43,22 +43,22 @@ class ExpectedPool:
 
     @property
     def size(self) -> str:
-        """How many nodes, for people."""
+        """Expected number of nodes, for a reader."""
         if self.least == self.most:
             return _nodes(self.least)
         return f"{self.least} to {_nodes(self.most)}" + (f", {self.why}" if self.why else "")
 
     @property
     def name(self) -> str:
-        """The pool's name."""
+        """Name of the pool."""
         return self.node.pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """Every check of one node; `node` None: of the pool itself.
+    """Results of all checks of one node; `node` None: of the pool.
 
-    `duration_seconds` is what the agent took, 0 where there is no report of it.
+    `duration_seconds` is the duration of the agent's check, 0 without a report.
     """
 
     node: str | None
@@ -69,16 +69,16 @@ class NodeReport:
 
     @property
     def title(self) -> str:
-        """What was looked at, for people."""
+        """Name of the node or pool, for a reader."""
         return self.node or f"(pool {self.pool})"
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict over all checks."""
+        """Verdict over all checks."""
         return overall(self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the node's part of the JSON report."""
+        """Return the entry of the JSON report."""
         return {
             "node": self.node,
             "pool": self.pool,
@@ -90,22 +90,22 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """Every node of every pool; a pool is an entry too where there is something to say of its number of nodes."""
+    """Report of all nodes of all pools; a pool has an entry if its number of nodes is not as expected."""
 
     nodes: tuple[NodeReport, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """Fail if a node fails, else unknown if one could not tell, else pass; without nodes neither."""
+        """Fail if a node fails, else unknown if a node is unknown, else pass; not-applicable without nodes."""
         return overall(check for node in self.nodes for check in node.checks)
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a command that prints this report."""
+        """Exit code of a command that prints this report."""
         return _EXIT_CODES[self.verdict]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the whole report as plain JSON values."""
+        """Return the report as plain JSON values."""
         counts = {
             verdict: sum(node.verdict == verdict for node in self.nodes if node.node)
             for verdict in (PASS, FAIL, UNKNOWN)
@@ -125,11 +125,11 @@ def build_report(
     pod_uids: Mapping[str, str] | None = None,
     slices: Sequence[Mapping[str, Any]] | None = None,
 ) -> ValidationReport:
-    """Return the report over all nodes.
+    """Return the report of all nodes.
 
-    `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the agent's
-    pod on each node now (`pod_uids_of`; None: not known, so not held against a report), `slices` the
-    ResourceSlices, which pools with DRA are held against.
+    `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
+    agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
+    with DRA.
     """
     found: list[NodeReport] = []
     for pool in pools:
@@ -144,7 +144,7 @@ def build_report(
 
 
 def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the agents' reports by node, out of their ConfigMaps; a text that is no report is kept as `{}`."""
+    """Return the agents' reports by node from their ConfigMaps; `{}` for a report that is not valid JSON."""
     reports: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
         labels = config_map["metadata"].get("labels") or {}
@@ -160,7 +160,7 @@ def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[st
 
 
 def pod_uids_of(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the UID of the agent's pod on each node; pods on their way out do not count."""
+    """Return the UID of the agent's pod on each node, without terminating pods."""
     return {
         pod["spec"]["nodeName"]: pod["metadata"]["uid"]
         for pod in pods
@@ -176,31 +176,31 @@ def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
 
 
 def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
-    """Return what is to be said of a pool's number of nodes, None where there is nothing.
+    """Return the result of the check of a pool's number of nodes, None if it passes.
 
-    No nodes where there may be none: nothing was proven, and that is no pass.
+    Not applicable, instead of a pass, for a pool without nodes that may have none.
     """
     verdict: Verdict
     severity: Severity = "critical"
     expected, remedy = pool.size, ""
     if not pool.least <= found <= pool.most:
         verdict = FAIL
-        remedy = "see why nodes are missing or too many: capacity at the provider, quota, the autoscaler's log"
+        remedy = "check the provider's capacity and quotas, and the autoscaler's log"
         if found > pool.most:
-            remedy += "; an upgrade that is under way adds nodes for a time"
+            remedy += "; an upgrade in progress temporarily adds nodes"
     elif not found:
         verdict = NOT_APPLICABLE
     elif pool.usual is not None and found < pool.usual:
         verdict, severity = UNKNOWN, "info"
         expected = f"{_nodes(pool.usual)} ({pool.size})"
-        remedy = "an autoscaler may have taken nodes away; else see capacity at the provider, and quota"
+        remedy = "an autoscaler may have removed nodes; otherwise check the provider's capacity and quotas"
     else:
         return None
     return CheckResult(
         id="pool-size",
         verdict=verdict,
         expected=expected,
-        observed=_nodes(found) if found else "no nodes: nothing to prove",
+        observed=_nodes(found) if found else "no nodes to validate",
         severity=severity,
         source=f"stack: count of pool {pool.name}",
         remediation=remedy,
@@ -228,8 +228,10 @@ def _node_report(
         try:
             checks = [CheckResult.from_json(entry) for entry in report["checks"]]
             duration = float(report["duration_seconds"])
-        except (MalformedReport, KeyError, TypeError, ValueError) as error:
-            checks = [_no_report(f"a report that cannot be read: {error}", name)]
+        except MalformedReport as error:
+            checks = [_no_report(f"an invalid report: {error}", name)]
+        except (KeyError, TypeError, ValueError):
+            checks = [_no_report("an invalid report: checks or duration_seconds missing or of another type", name)]
     return NodeReport(
         node=name,
         pool=pool.name,
@@ -240,15 +242,17 @@ def _node_report(
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:
-    """Return why a report says nothing about the node as it should be now, or ""."""
+    """Return why a report is outdated or has an unknown format, or ""."""
     if report is None:
         return ""
     if report.get("version") != VERSION:
         return f"a report of version {report.get('version')!r}"
     if report.get("expectations_hash") != pool.hardware.hash:
-        return f"a stale report: of expectations {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
+        return (
+            f"an outdated report, for expectations {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
+        )
     if pod_uid is not None and report.get("pod_uid") != pod_uid:
-        return "a stale report: of a pod that is gone" if pod_uid else "a report, but no pod of the agent"
+        return "an outdated report, of an earlier pod" if pod_uid else "a report, but no pod of the agent"
     return ""
 
 
@@ -258,7 +262,7 @@ def _no_report(observed: str, node: str) -> CheckResult:
         verdict=UNKNOWN,
         expected="a report of the node agent",
         observed=observed,
-        source="always: every node of a pool is proven",
+        source="always: every node of a pool is validated",
         remediation=(
             f"kubectl get pods -n {names.VALIDATION_NAMESPACE} -o wide --field-selector spec.nodeName={node}, "
             "then describe the pod and read its log"

@@ -1,4 +1,4 @@
-"""One answer of one check, from the node agent or from the cluster checks."""
+"""Result of one check, from the node agent or from the cluster checks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Severity = Literal["critical", "warning", "info"]
 
 
 class MalformedReport(Exception):
-    """A node's report is not of the form that the agent writes; the text says where."""
+    """A node's report does not have the agent's format; the message names the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one check found. `device` is the part of the node it looked at: `GPU 3`, a resource name, a label.
+    """Result of one check; `device` is the checked part of the node: `GPU 3`, a resource name, a label.
 
-    A failed check stops a node whatever its severity; one that could not tell stops it only if critical.
+    The node fails with any failed check; with an unknown check it is unknown only if the check is critical.
     """
 
     id: str
@@ -35,21 +35,21 @@ class CheckResult:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether someone has to look: it failed, or could not tell."""
+        """Whether the verdict is fail or unknown."""
         return self.verdict in (FAIL, UNKNOWN)
 
     @property
     def name(self) -> str:
-        """The check and what it looked at, for people."""
+        """Id of the check and the checked device, for a reader."""
         return f"{self.id} {self.device}" if self.device else self.id
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that the agent's report has."""
+        """Return the entry of the agent's report."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> CheckResult:
-        """Read an entry of a report; fields that a newer agent adds are left out.
+        """Parse an entry of a report, ignoring fields of a newer agent.
 
         Raises MalformedReport.
         """
@@ -61,12 +61,14 @@ class CheckResult:
         if not all(isinstance(text, str) for text in (*texts, result.device or "")):
             raise MalformedReport(f"check {result.id!r} with a field that is not text")
         if result.verdict not in get_args(Verdict) or result.severity not in get_args(Severity):
-            raise MalformedReport(f"check {result.id}: {result.verdict!r}, {result.severity!r}")
+            raise MalformedReport(
+                f"check {result.id!r} with verdict {result.verdict!r} and severity {result.severity!r}"
+            )
         return result
 
 
 def overall(results: Iterable[CheckResult]) -> Verdict:
-    """Return the verdict over checks, as the agent gives it; where none of them applies, that is no pass."""
+    """Return the verdict over checks by the agent's rule; not-applicable if none of them is applicable."""
     found = list(results)
     if found and all(each.verdict == NOT_APPLICABLE for each in found):
         return NOT_APPLICABLE

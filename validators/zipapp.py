@@ -1,7 +1,7 @@
-"""Packs the node agent as a zipapp: one file of bytes that any Python 3.9 or newer runs.
+"""Packs the node agent as a zipapp: one file that Python 3.9 or newer can run.
 
-The bytes depend only on the agent's sources and the installed nvidia-ml-py: entries are sorted, stored without
-compression (compressed bytes differ between zlib builds) and carry a fixed time.
+The bytes depend only on the agent's sources and the installed nvidia-ml-py: entries are sorted, have a fixed time
+and are not compressed (compressed bytes differ between zlib builds).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from importlib import metadata, resources
 from typing import Final
 
 SHEBANG: Final = b"#!/usr/bin/env python3\n"
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can say
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can have
 _MODE: Final = 0o100644 << 16
 
 
 @cache
 def build_agent() -> bytes:
-    """Return the zipapp: the agent, the NVML bindings with their license, and what starts it."""
+    """Return the zipapp with the agent, its entry point, and the NVML bindings with their license."""
     agent = resources.files("validators") / "agent"
     entries = {
         "__main__.py": (agent / "__main__.py").read_bytes(),
@@ -36,7 +36,7 @@ def build_agent() -> bytes:
         for name in sorted(entries):
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr = _MODE
-            entry.create_system = 3  # Unix, also when built elsewhere
+            entry.create_system = 3  # Unix, also if built on another system
             archive.writestr(entry, entries[name])
     return buffer.getvalue()
 

@@ -1,6 +1,6 @@
 """Facts about GPUs, machine types and operator releases, each with source and date."""
 
-from gpu_platform.catalog._load import Catalog, load_catalog
+from gpu_platform.catalog._load import Catalog, load_catalog, read_catalog
 from gpu_platform.catalog.models import (
     AwsFamily,
     Chart,
@@ -37,4 +37,5 @@ __all__ = [
     "PoolProperty",
     "Source",
     "load_catalog",
+    "read_catalog",
 ]

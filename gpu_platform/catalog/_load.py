@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
+from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
+from gpu_platform.catalog._references import aws_family_name, check_references, gcp_family_name
 from gpu_platform.catalog.models import (
     AwsFamily,
     CatalogFile,
     Chart,
     EksAddon,
+    Fact,
     GcpFamily,
     GkeFeature,
     Gpu,
@@ -26,6 +31,7 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
     PoolProperty,
 )
+from gpu_platform.errors import BadInput, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +57,22 @@ class Catalog:
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
-        return self.aws_families[machine.name.partition(".")[0]]
+        return self.aws_families[aws_family_name(machine.name)]
 
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
-        return self.gcp_families[machine.name.rpartition("-")[0]]
+        return self.gcp_families[gcp_family_name(machine.name)]
 
     def gpu_quota(self, machine: MachineType, *, spot: bool) -> GpuQuota | None:
         """Return the quota that machines of a type count against, or None where its name is not known."""
-        of_aws, of_gcp = machine.name.partition(".")[0], machine.name.rpartition("-")[0]
+        of_aws = machine.provider == "aws"
+        family = aws_family_name(machine.name) if of_aws else gcp_family_name(machine.name)
         wanted = (machine.provider, "spot" if spot else "on-demand")
         return next(
             (
                 quota
                 for quota in self.gpu_quotas.values()
-                if (quota.provider, quota.capacity) == wanted
-                and (of_aws if machine.provider == "aws" else of_gcp) in quota.families
+                if (quota.provider, quota.capacity) == wanted and family in quota.families
             ),
             None,
         )
@@ -89,28 +95,85 @@ def _fold(name: str) -> str:
 
 @cache
 def load_catalog() -> Catalog:
-    """Read `facts/*.yaml`. The result is shared and immutable."""
-    folder = resources.files("gpu_platform.catalog") / "facts"
-    files = [
-        CatalogFile.model_validate(yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader))
-        for file in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if file.name.endswith(".yaml")
-    ]
-    return Catalog(
-        gpus=MappingProxyType({each.model: each for file in files for each in file.gpus}),
-        machine_types=MappingProxyType({each.name: each for file in files for each in file.machine_types}),
-        operator_releases=MappingProxyType({one.version: one for file in files for one in file.operator_releases}),
-        images=MappingProxyType({each.name: each for file in files for each in file.images}),
-        aws_families=MappingProxyType({each.name: each for file in files for each in file.aws_families}),
-        gcp_families=MappingProxyType({each.name: each for file in files for each in file.gcp_families}),
-        node_images=MappingProxyType(
-            {(each.provider, each.family): each for file in files for each in file.node_images}
-        ),
-        eks_addons=MappingProxyType({each.name: each for file in files for each in file.eks_addons}),
-        charts=MappingProxyType({each.name: each for file in files for each in file.charts}),
-        gke_features=MappingProxyType({each.name: each for file in files for each in file.gke_features}),
-        pool_properties=MappingProxyType(
-            {(each.platform, each.name): each for file in files for each in file.pool_properties}
-        ),
-        gpu_quotas=MappingProxyType({each.name: each for file in files for each in file.gpu_quotas}),
-    )
+    """Read `facts/*.yaml` of this package. The result is shared and immutable. Raises what `read_catalog` does."""
+    return read_catalog(resources.files("gpu_platform.catalog") / "facts")
+
+
+def read_catalog(folder: Traversable) -> Catalog:
+    """Read a folder of facts; raises BadInput with every mistake, each with its file and entry.
+
+    A mistake is a file of another form, an entry written twice, or a reference to an entry that does not exist.
+    """
+    files: dict[str, object] = {}
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".yaml"):
+            try:
+                files[file.name] = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
+            except yaml.YAMLError as error:
+                raise BadInput(SOURCE, [Problem(file.name, str(error), "valid YAML")]) from None
+    problems = [problem for name, document in files.items() for problem in _problems_of_form(name, document)]
+    if problems:
+        raise BadInput(SOURCE, problems)
+    parsed = {name: CatalogFile.model_validate(document) for name, document in files.items()}
+    places: dict[int, str] = {}
+    by_place: dict[str, int] = {}
+    entries: dict[str, list[Fact]] = {kind: [] for kind in CatalogFile.model_fields}
+    for name, facts in parsed.items():
+        for kind, found in entries.items():
+            of_file: tuple[Fact, ...] = getattr(facts, kind)
+            found += of_file
+            for entry in of_file:
+                key = f"{kind}[{_label(kind, entry)}]"
+                places[id(entry)] = f"{name}: {key}"
+                by_place[key] = by_place.get(key, 0) + 1
+                if by_place[key] == 2:
+                    text = f"a second entry {_label(kind, entry)}"
+                    problems.append(Problem(places[id(entry)], text, "each entry once", "remove one of them"))
+    whole = CatalogFile.model_construct(None, **{kind: tuple(found) for kind, found in entries.items()})
+    problems += check_references(whole, lambda entry: places[id(entry)])
+    if problems:
+        raise BadInput(SOURCE, problems)
+    return Catalog(**{kind: _indexed(kind, found) for kind, found in entries.items()})
+
+
+SOURCE = "the catalogue (gpu_platform/catalog/facts)"
+# What names an entry, where that is not `name`.
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "gpus": ("model",),
+    "operator_releases": ("version",),
+    "node_images": ("provider", "family"),
+    "pool_properties": ("platform", "name"),
+}
+
+
+def _key(kind: str, entry: Fact) -> tuple[str, ...]:
+    return tuple(getattr(entry, name) for name in _KEYS.get(kind, ("name",)))
+
+
+def _label(kind: str, entry: Fact) -> str:
+    return "/".join(_key(kind, entry))
+
+
+def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
+    """Return the entries of a kind by what names them: a text, or a pair."""
+    keyed = [(_key(kind, entry), entry) for entry in entries]
+    return MappingProxyType({key[0] if len(key) == 1 else key: entry for key, entry in keyed})
+
+
+def _problems_of_form(name: str, document: object) -> Iterator[Problem]:
+    """Yield what the models say against a file; an entry is named by its name, else by its number."""
+    try:
+        CatalogFile.model_validate(document)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            place = [str(part) for part in details["loc"]]
+            if len(place) > 1:
+                place[:2] = [f"{place[0]}[{_written_label(document, *details['loc'][:2])}]"]
+            yield Problem(f"{name}: {'.'.join(place)}", f"{str(details['input'])[:80]!r}", details["msg"])
+
+
+def _written_label(document: Any, kind: str | int, number: str | int) -> str:  # noqa: ANN401 - YAML of any form
+    entry = document[kind][number]
+    keys = _KEYS.get(str(kind), ("name",))
+    named = isinstance(entry, dict) and all(key in entry for key in keys)
+    return "/".join(str(document[kind][number][key]) for key in keys) if named else str(number)

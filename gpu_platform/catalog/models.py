@@ -104,7 +104,6 @@ class Gpu(Fact):
     pcie_generation: int
     pcie_width: int = 16
     slowdown_celsius: int | None = Field(default=None, description="hardware slowdown temperature, °C")
-    power_limit_watt: int | None = Field(default=None, description="default board power limit, W")
     minimum_driver_branch: int = Field(description="first driver branch that supports the GPU: 450")
     maximum_driver_branch: int | None = Field(
         default=None, description="last driver branch that supports the GPU; None: newest branches still do"
@@ -132,7 +131,6 @@ class MachineType(Fact):
     numa_nodes: tuple[int, ...] | None = Field(
         default=None, description="NUMA node of each GPU in index order; None: not known, or hidden by the VM"
     )
-    network_mbps: int | None = None
     rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
     local_nvme_gb: int = 0
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
@@ -212,7 +210,6 @@ class PoolProperty(Fact):
 
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
     name: str = Field(description="as the API of the platform spells it: ami_type")
-    field: str = Field(description="what a stack file says it by: image.family")
     effect: Literal["replace", "roll", "shrink"] = Field(
         description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time; "
         "shrink: it loses some of them"
@@ -244,7 +241,6 @@ class OperatorRelease(Fact):
     toolkit: str
     device_plugin: str
     mig_manager: str
-    dcgm_exporter: str
     gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
     source: Source
 

@@ -1,4 +1,4 @@
-"""The command line: `gpu-platform`."""
+"""The command line `gpu-platform`."""
 
 from gpu_platform.cli.app import main
 

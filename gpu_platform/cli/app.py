@@ -1,6 +1,6 @@
-"""Commands and their options; each does its work in a module of its own, imported when it is called.
+"""Commands of `gpu-platform` and their options; each command imports its own module when it is called.
 
-Exit codes everywhere: 0 good, 1 a finding, 2 bad input, 3 could not tell.
+Exit codes: 0 good, 1 finding, 2 bad input, 3 unknown.
 """
 
 from __future__ import annotations
@@ -19,48 +19,49 @@ from typer.core import TyperGroup
 
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 app = typer.Typer(
     name="gpu-platform",
-    help="Turns a stack file into a working, proven GPU platform on Kubernetes.",
+    help="Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 sandbox_app = typer.Typer(
-    help="The control plane on this machine, with simulated GPU nodes.", no_args_is_help=True
+    help="Kubernetes control plane on this machine with simulated GPU nodes.", no_args_is_help=True
 )
 app.add_typer(sandbox_app, name="sandbox")
-mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, the fewest GPUs.", no_args_is_help=True)
+mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, minimum number of GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
 
 
 class _StackFirst(TyperGroup):
-    """A group whose first word may be a stack instead of a command: `capacity local` is `capacity show local`."""
+    """Command group with the default command `show`: `capacity local` means `capacity show local`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own copy of Click
-        """Put the default command before anything that is none of the group's."""
+        """Insert the default command unless the first argument is a command of the group."""
         known = args and (args[0] in self.commands or args[0] == "--help")
         return super().parse_args(ctx, args if known else ["show", *args])
 
 
 capacity_app = typer.Typer(
-    cls=_StackFirst, help="Capacity of a stack: `capacity STACK`; or pools for workloads: `capacity suggest`."
+    cls=_StackFirst,
+    help="Capacity and cost of a stack (`capacity STACK`), or pools for given workloads (`suggest`).",
 )
 app.add_typer(capacity_app, name="capacity")
 
 
 class Format(StrEnum):
-    """How a command prints its result."""
+    """Output format of a command."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class Engine(StrEnum):
-    """Which engine deploys."""
+    """Engine that deploys a stack."""
 
     AUTO = "auto"
     PULUMI = "pulumi"
@@ -68,17 +69,19 @@ class Engine(StrEnum):
 
 
 StackArgument = Annotated[
-    str, typer.Argument(metavar="STACK", help="A stack's name (local), or the path of a stack file.")
+    str, typer.Argument(metavar="STACK", help="Name of a stack (local), or path of a stack file.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="text for people, json for machines.")]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="auto: the Pulumi CLI where it is usable.")]
-NameOption = Annotated[str, typer.Option("--name", help="Sandboxes of different names run side by side.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="auto: the Pulumi CLI if it can be used, else embedded.")
+]
+NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; several can run at the same time.")]
 
 
 @app.command()
 def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
-    """Write what a stack registers: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # what a render makes lives until it ends; collecting takes a fifteenth of its time
+    """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
+    gc.disable()  # all objects live until the end; collection takes a fifteenth of the time
     try:
         from gpu_platform.cli.render import render_to
 
@@ -89,7 +92,7 @@ def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help
 
 @app.command()
 def check(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
-    """Judge a stack without touching anything: spec, plan and policies; prints what was chosen and why."""
+    """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
     from gpu_platform.cli.check import check_stack
 
     _leave(check_stack(stack, to_json=output is Format.JSON))
@@ -100,12 +103,14 @@ def capacity_show(
     stack: StackArgument,
     utilisation: Annotated[
         Path | None,
-        typer.Option("--utilisation", help="Measured: YAML or JSON, pool to share of GPU time, 0 to 1."),
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long one proof may take.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 10.0,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show GPUs by pool, whether the quotas can be honoured together, cost and waste; `show` may be left out."""
+    """Show GPUs by pool, whether all quotas fit the nodes, cost and waste; `show` is the default command."""
     from gpu_platform.cli.capacity import show_capacity
 
     _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=output is Format.JSON))
@@ -113,11 +118,13 @@ def capacity_show(
 
 @capacity_app.command("suggest")
 def capacity_suggest(
-    workloads: Annotated[Path, typer.Option("--workloads", help="YAML: what is to run, and where it may.")],
-    seconds: Annotated[float, typer.Option("--seconds", min=1, help="How long the search may take.")] = 20.0,
+    workloads: Annotated[Path, typer.Option("--workloads", help="YAML file with the workloads.")],
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, help="Time limit of the search, in seconds.")
+    ] = 20.0,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Suggest the cheapest pools for workloads: YAML for a stack file, with the reasons and the next best."""
+    """Find the cheapest pools for workloads; print YAML for a stack file, with reasons and alternatives."""
     from gpu_platform.cli.suggest import suggest_pools
 
     _leave(suggest_pools(workloads, seconds=seconds, to_json=output is Format.JSON))
@@ -125,7 +132,7 @@ def capacity_suggest(
 
 @app.command()
 def preview(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatOption = Format.TEXT) -> None:
-    """Show what `up` would change."""
+    """Show the changes that `up` would make."""
     from gpu_platform.cli.deploy import preview_stack
 
     _leave(preview_stack(stack, engine.value, to_json=output is Format.JSON))
@@ -133,7 +140,7 @@ def preview(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: Fo
 
 @app.command()
 def up(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatOption = Format.TEXT) -> None:
-    """Deploy a stack, wait for the proof that its nodes are what was declared, and report."""
+    """Deploy a stack, wait until its nodes pass validation, and print a report."""
     from gpu_platform.cli.deploy import deploy_stack
 
     _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON))
@@ -141,7 +148,7 @@ def up(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatO
 
 @app.command()
 def destroy(stack: StackArgument, engine: EngineOption = Engine.AUTO) -> None:
-    """Remove everything that a stack deployed, and nothing else."""
+    """Delete all resources that a stack deployed, and nothing else."""
     from gpu_platform.cli.deploy import destroy_stack
 
     _leave(destroy_stack(stack, engine.value))
@@ -153,7 +160,7 @@ def validate(
     output: FormatOption = Format.TEXT,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML file.")] = None,
 ) -> None:
-    """Hold every node of a deployed stack against the Plan."""
+    """Compare every node of a deployed stack with the Plan."""
     from gpu_platform.cli.validate import validate_stack
 
     _leave(validate_stack(stack, to_json=output is Format.JSON, junit=junit))
@@ -162,10 +169,10 @@ def validate(
 @app.command()
 def schema(
     check_only: Annotated[
-        bool, typer.Option("--check", help="Fail when the written file is out of date.")
+        bool, typer.Option("--check", help="Only check that the file is up to date; exit code 1 if it is not.")
     ] = False,
 ) -> None:
-    """Write the stack file's JSON Schema to stacks/, for editors."""
+    """Write the JSON Schema of stack files to stacks/, for editors."""
     from gpu_platform.cli.schema import write_schema
 
     _leave(write_schema(check_only=check_only))
@@ -174,11 +181,11 @@ def schema(
 @app.command()
 def doctor(
     stack: Annotated[
-        str | None, typer.Argument(metavar="[STACK]", help="Say as well what an `up` of this stack needs.")
+        str | None, typer.Argument(metavar="[STACK]", help="Also check what `up` of this stack needs.")
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Say what is installed here, what is missing, and what to do; of a stack, what its `up` needs."""
+    """Check the tools on this machine and, for a stack, the prerequisites of its `up`; print how to get them."""
     from gpu_platform.cli.doctor import examine
 
     _leave(examine(stack, to_json=output is Format.JSON))
@@ -186,24 +193,26 @@ def doctor(
 
 @app.command("node-check")
 def node_check(
-    expect: Annotated[Path | None, typer.Option("--expect", help="Expectations (JSON) of this node.")] = None,
-    machine: Annotated[str | None, typer.Option("--machine", help="Machine type of this node.")] = None,
+    expect: Annotated[Path | None, typer.Option("--expect", help="JSON file with the expectations.")] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
+    ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the node agent on this very machine."""
+    """Run the node agent once on this machine."""
     from gpu_platform.cli.node_check import check_node
 
     _leave(check_node(expect, machine, to_json=output is Format.JSON))
 
 
 GpuOption = Annotated[
-    str, typer.Option("--gpu", metavar="MODEL", help="As NVML or common use spell it: A100-80GB.")
+    str, typer.Option("--gpu", metavar="MODEL", help="GPU model by its NVML or common name: A100-80GB.")
 ]
 
 
 @mig_app.command("list")
 def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
-    """Show the MIG profiles of a GPU model, and every maximal layout."""
+    """Show the MIG profiles of a GPU model, and all maximal layouts."""
     from gpu_platform.cli.mig import list_profiles
 
     _leave(list_profiles(gpu, to_json=output is Format.JSON))
@@ -215,7 +224,7 @@ def mig_check(
     instances: Annotated[list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4")],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Say whether one GPU can hold the instances; exit code 1 where it cannot, with what is in the way."""
+    """Check whether one GPU can hold the instances; exit code 1 if not, with the conflicts."""
     from gpu_platform.cli.mig import check_instances
 
     _leave(check_instances(gpu, instances, to_json=output is Format.JSON))
@@ -224,16 +233,19 @@ def mig_check(
 @mig_app.command("solve")
 def mig_solve(
     gpu: Annotated[
-        list[str], typer.Option("--gpu", metavar="MODEL", help="Repeat it with a --demand of its own.")
+        list[str], typer.Option("--gpu", metavar="MODEL", help="GPU model; repeat it, each with a --demand.")
     ],
     demand: Annotated[
-        list[str], typer.Option("--demand", metavar="PROFILE=COUNT,...", help="1g.10gb=14,3g.40gb=3")
+        list[str],
+        typer.Option("--demand", metavar="PROFILE=COUNT,...", help="Number of instances: 1g.10gb=14,3g.40gb=3"),
     ],
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16)] = 8,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="How long a search may take.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of a search, in seconds.")
+    ] = 10.0,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Find the fewest GPUs for a demand; print every start, the proof, and a mig-parted config."""
+    """Find the minimum number of GPUs for a demand; print placements, lower bound and a mig-parted config."""
     from gpu_platform.cli.mig import solve_demands
 
     _leave(solve_demands(gpu, demand, gpus_per_node=gpus_per_node, seconds=seconds, to_json=output is Format.JSON))
@@ -242,14 +254,16 @@ def mig_solve(
 @sandbox_app.command("up")
 def sandbox_up(
     name: NameOption = "local",
-    api_port: Annotated[int | None, typer.Option("--api-port", min=1, max=65535, help="Default: free.")] = None,
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Where it keeps its data.")] = None,
+    api_port: Annotated[
+        int | None, typer.Option("--api-port", min=1, max=65535, help="Default: a free port.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder of the sandbox's data.")] = None,
     crds: Annotated[
-        Path | None, typer.Option("--crds", help="Install these CRDs instead of permissive ones.")
+        Path | None, typer.Option("--crds", help="Folder of CRDs to install instead of the permissive ones.")
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Start or repair a sandbox."""
+    """Start a sandbox, or restart its components that do not run."""
     from gpu_platform.cli.sandbox import start
 
     start(name, api_port=api_port, data_dir=data_dir, crds=crds, to_json=output is Format.JSON)
@@ -258,9 +272,9 @@ def sandbox_up(
 @sandbox_app.command("down")
 def sandbox_down(
     name: NameOption = "local",
-    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep what the cluster holds.")] = False,
+    keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the data of the cluster.")] = False,
 ) -> None:
-    """Stop a sandbox; nothing of it is left running."""
+    """Stop all processes of a sandbox and delete its data."""
     from gpu_platform.cli.sandbox import stop
 
     stop(name, keep_data=keep_data)
@@ -268,7 +282,7 @@ def sandbox_down(
 
 @sandbox_app.command("status")
 def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEXT) -> None:
-    """Show whether a sandbox runs; exit code 1 when it does not."""
+    """Show whether a sandbox runs; exit code 1 if it does not."""
     from gpu_platform.cli.sandbox import show
 
     _leave(show(name, to_json=output is Format.JSON))
@@ -276,14 +290,16 @@ def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEX
 
 @sandbox_app.command("fault")
 def sandbox_fault(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="A simulated node, such as train-0.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
     faults: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FAULT", help='JSON, such as {"kind": "gpu-missing", "index": 3}; none: heal it.'),
+        typer.Argument(
+            metavar="FAULT", help='JSON, such as {"kind": "gpu-missing", "index": 3}; none: remove all faults.'
+        ),
     ] = None,
     name: NameOption = "local",
 ) -> None:
-    """Break a simulated node, or heal it."""
+    """Inject faults into a simulated node, or remove them."""
     from gpu_platform.cli.sandbox import set_faults
 
     set_faults(name, node, faults or [])
@@ -294,7 +310,7 @@ def _leave(code: ExitCode) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; errors of ours end in one clear message and their exit code."""
+    """Run the command line; a GpuPlatformError is printed as one message and sets the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         app(given)
@@ -303,10 +319,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(int(error.exit_code))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
-            print("interrupted: run the same command again to go on", file=sys.stderr)
+            print("interrupted: run the same command again to continue", file=sys.stderr)
         raise
     except BrokenPipeError:
-        # The reader of our output has gone; without this Python complains once more at exit.
+        # The reader closed the pipe; without this Python reports the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

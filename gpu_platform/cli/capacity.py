@@ -1,4 +1,4 @@
-"""`gpu-platform capacity`: physical and logical GPUs, whether the quotas can be honoured, cost and waste."""
+"""`gpu-platform capacity`: physical and logical GPUs, whether all quotas fit the nodes, cost and waste."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown
 def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, to_json: bool) -> ExitCode:
     """Print the capacity of an environment at its desired size.
 
-    Ends with a finding where the quotas cannot be honoured together at the most nodes that the pools may have.
+    Returns a finding if the quotas do not fit the nodes at the maximum size of the pools.
     """
     plan = load_stack(stack).plan
     if plan.kind != "environment":
         problem = Problem(
             "kind",
             "'team'",
-            "environment: pools belong to it",
+            "a stack of kind environment, because teams have no pools",
             f"run `gpu-platform capacity {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
@@ -54,27 +54,28 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
     for mode in document["modes"]:
         out.print(f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical")
     for resource in document["resources"]:
-        out.print(f"{resource['name']}: {resource['granted']} granted of {resource['offered']} offered")
+        out.print(f"{resource['name']}: {resource['granted']} of {resource['offered']} allocated to teams")
     _show_quotas(out, document["quotas"])
     cost, effective, waste = document["cost"], document["effective"], document["waste"]
     out.print(
-        f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); granted to nobody: {_usd(cost['unallocated_usd_per_hour'])}"
+        f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); not allocated to any team: "
+        f"{_usd(cost['unallocated_usd_per_hour'])}"
     )
     if cost["unknown_price"]:
-        out.print(f"not in the cost, price unknown: {', '.join(cost['unknown_price'])}")
+        out.print(f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}")
     share = f" ({effective['share']:.0%})" if effective["share"] is not None else ""
     out.print(f"effective: {_money(effective)}{share}: {effective['how']}")
     if effective["unknown"]:
         out.print(
-            f"not in the effective part: {', '.join(effective['unknown'])} (write utilisation in the pool, "
-            "or give --utilisation)"
+            f"not included in the effective cost: {', '.join(effective['unknown'])} (set utilisation in the pool, "
+            "or use --utilisation)"
         )
     out.print(f"waste: {'at least ' if waste['at_least'] else ''}{_money(waste)}, by cause:")
     _show_causes(out, waste)
     for one in document["oversubscription"]["resources"]:
         out.print(
-            f"oversubscription: {one['asked']} of {one['name']} granted, {one['offered']} offered: "
-            f"{one['gpus']:g} GPUs, {_money(one)} to honour it; no part of the waste"
+            f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "
+            f"{one['gpus']:g} more GPUs would be needed, {_money(one)}; not included in the waste"
         )
 
 
@@ -90,7 +91,7 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
         "logical GPUs",
         "USD/h",
         "USD/month",
-        "granted",
+        "allocated",
         "utilisation",
     ):
         pools.add_column(column, overflow="fold")
@@ -122,36 +123,36 @@ def _mps(pool: Mapping[str, Any]) -> str:
 
 
 def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:
-    for size in ("desired", "most"):
-        judged = quotas[size]
-        if judged is None:
+    for key, size in (("desired", "desired"), ("most", "maximum")):
+        result = quotas[key]
+        if result is None:
             continue
-        nodes = ", ".join(f"{pool} {count}" for pool, count in judged["nodes"].items())
-        told = {
-            "placed": "can be honoured together",
-            "impossible": "cannot be honoured together",
-            "unknown": "could not be placed, nor shown impossible, in time: give it more --seconds",
-        }[judged["verdict"]]
-        out.print(f"quotas at the {size} nodes ({nodes}): {told}")
-        if judged["conflict"] is not None:
-            _show_conflict(out, judged["conflict"])
+        nodes = ", ".join(f"{pool} {count}" for pool, count in result["nodes"].items())
+        verdict = {
+            "placed": "fit the nodes",
+            "impossible": "do not fit the nodes",
+            "unknown": "unknown, the search reached its time limit; try more --seconds",
+        }[result["verdict"]]
+        out.print(f"quotas at {size} size ({nodes}): {verdict}")
+        if result["conflict"] is not None:
+            _show_conflict(out, result["conflict"])
     out.print(f"  {quotas['how']}")
 
 
 def _show_conflict(out: Console, conflict: Mapping[str, Any]) -> None:
-    kind = "the smallest set" if conflict["smallest"] else "a set"
-    alone = "; without any one of them the others can be" if conflict["minimal"] else ""
-    out.print(f"  {kind} that cannot be: {', '.join(conflict['teams'])}{alone}")
+    kind = "smallest set of teams" if conflict["smallest"] else "set of teams"
+    minimal = "; without any one of them the others fit" if conflict["minimal"] else ""
+    out.print(f"  {kind} that do not fit together: {', '.join(conflict['teams'])}{minimal}")
     for lacking in conflict["lacking"]:
-        out.print(f"  too little: {lacking}")
+        out.print(f"  not enough: {lacking}")
 
 
 def _show_causes(out: Console, waste: Mapping[str, Any]) -> None:
     table = Table(box=None, pad_edge=True)
-    for column in ("cause", "GPUs", "USD/h", "USD/month", "how"):
-        table.add_column(column, overflow="fold", justify="left" if column in ("cause", "how") else "right")
+    for column in ("cause", "GPUs", "USD/h", "USD/month", "definition"):
+        table.add_column(column, overflow="fold", justify="left" if column in ("cause", "definition") else "right")
     for cause in waste["causes"]:
-        without = f"; not known of {', '.join(cause['unknown'])}" if cause["unknown"] else ""
+        without = f"; unknown for {', '.join(cause['unknown'])}" if cause["unknown"] else ""
         numbers = (cause["gpus"], cause["usd_per_hour"], cause["usd_per_month"])
         table.add_row(cause["cause"], *map(_number, numbers), cause["how"] + without)
     out.print(table)

@@ -1,4 +1,4 @@
-"""The capacity report as plain JSON values; each figure says how it was computed."""
+"""Converts a capacity report to plain JSON values, with a description of how each figure is computed."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 _HOW_CAUSE = {
-    GEOMETRY: "compute slices of cut GPUs that no MIG instance of the layout has",
-    STRANDED: "units that nobody holds, on nodes of the placement whose CPU or memory left is too little for the "
-    "smallest pod that wants one",
-    UNALLOCATED: "units that nobody holds in the placement, less the stranded ones",
-    IDLE: "GPUs that are not put to work, less the causes above: held by a quota, and idle",
+    GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",
+    STRANDED: "free units in the placement on nodes with too little free CPU or memory for the smallest pod that "
+    "requests one",
+    UNALLOCATED: "free units in the placement, without the stranded ones",
+    IDLE: "GPU time that is not used, without the causes above: allocated to a team and idle",
 }
 _HOW_QUOTAS = (
-    "declared workloads as they are, the rest of each quota as pods of one unit with an equal part of the team's "
-    "CPU and memory, at most the unit's part of a node; placed by the units, CPU and memory of each node"
+    "checked by placing pods on the nodes by GPU units, CPU and memory: the declared workloads, and for the rest "
+    "of each quota pods with one unit and an equal part of the team's CPU and memory, at most the unit's part of "
+    "a node"
 )
-_HOW_MPS = "memory and threads of one GPU by the number of replicas, rounded down; a pod has one replica"
+_HOW_MPS = "memory and threads of one GPU divided by the number of replicas, rounded down; a pod gets one replica"
 _HOW_OVERSUBSCRIPTION = (
-    "units of all quotas less units offered at the desired size; in USD at the cheapest known price of the pools "
-    "that offer them. Nobody pays for it, so it is no part of the waste: pods wait for it"
+    "units of all quotas minus available units at the desired size, in USD at the cheapest known price of the "
+    "pools with such units; not included in the waste, because nobody pays for them: pods wait instead"
 )
 
 
 def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Catalog) -> dict[str, Any]:
-    """Return capacity, proof, cost and waste; money in USD (null: unknown), memory in MiB, shares from 0 to 1."""
+    """Return capacity, placement, cost and waste; money in USD (null: unknown), memory in MiB, shares 0 to 1."""
     offered: dict[str, int] = {}
     for pool in plan.pools:
         for name, count in pool.units_desired.items():
@@ -74,7 +75,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
 
 def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dict[str, Any]:
     nodes = pool.nodes.desired
-    # With DRA a GPU is one or the other: whole, or cut for claims of its instances.
+    # With DRA a GPU is allocated as a whole or partitioned for claims, so the counts are alternatives.
     also = " or " if pool.devices else " + "
     logical = also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
     share = pool.sharing.mps
@@ -123,7 +124,7 @@ def _price_how(pool: PoolPlan, catalog: Catalog) -> str:
     if price != machine.price_usd_per_hour:
         return f"{pool.nodes.desired} (nodes) x {price} USD/h of {pool.path}.usd_per_hour"
     kind = pool.capacity["type"]
-    other = "" if kind == "on-demand" else f"; what {kind} costs is not known here: write {pool.path}.usd_per_hour"
+    other = "" if kind == "on-demand" else f"; the price of {kind} is unknown: write {pool.path}.usd_per_hour"
     return f"{pool.nodes.desired} (nodes) x {price} USD/h on demand ({machine.source}){other}"
 
 
@@ -171,13 +172,12 @@ def _placed(pods: PodsOnNode) -> dict[str, Any]:
 
 def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
     cost = plan.cost
-    known = len(cost.unknown) < len(cost.pools)
     return {
-        "usd_per_hour": _hour(cost.usd_per_hour if known else None),
-        "usd_per_month": _month(cost.usd_per_hour if known else None),
-        "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour if known else None),
+        "usd_per_hour": _hour(cost.usd_per_hour),
+        "usd_per_month": _month(cost.usd_per_hour),
+        "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour),
         "unknown_price": list(cost.unknown),
-        "how": f"desired nodes x price of a node, over pools of known price; a month has {HOURS_PER_MONTH} h",
+        "how": f"desired nodes x price of a node, for pools with a known price; a month has {HOURS_PER_MONTH} h",
     }
 
 
@@ -190,7 +190,7 @@ def _effective(uses: Sequence[PoolUse]) -> dict[str, Any]:
         "usd_per_month": _month(usd),
         "share": round(usd / cost, 4) if usd is not None and cost else None,
         "unknown": [use.pool for use in uses if use.gpus and use not in known],
-        "how": "GPUs x utilisation x price of a GPU, over the pools of which both are known",
+        "how": "GPUs x utilisation x price of a GPU, for pools where both are known",
     }
 
 
@@ -203,7 +203,7 @@ def _waste(uses: Sequence[PoolUse]) -> dict[str, Any]:
         "usd_per_month": _month(usd),
         "at_least": any(use.gpus and (use.price is None or use.utilisation is None) for use in uses),
         "causes": causes,
-        "how": "the sum of its causes; at_least: of some pool the price or the utilisation is not known",
+        "how": "sum of the causes; at_least: the price or the utilisation of a pool is unknown",
     }
 
 
@@ -221,7 +221,7 @@ def _cause(cause: str, uses: Sequence[PoolUse]) -> dict[str, Any]:
 
 
 def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
-    """Return what a cause costs an hour over the pools of which it and the price are known; None if of none."""
+    """Return the cost of a cause in USD/h, for pools where it and the price are known; None if there is none."""
     known = [
         count * use.price for use in uses if (count := use.wasted[cause]) is not None and use.price is not None
     ]

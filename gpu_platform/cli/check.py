@@ -1,4 +1,4 @@
-"""`gpu-platform check`: spec, plan and policies, without touching anything."""
+"""`gpu-platform check`: check stack file, plan and policies without a cluster."""
 
 from __future__ import annotations
 
@@ -11,56 +11,59 @@ from rich.table import Table
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
-from gpu_platform.policy_check import judge
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
-from policies import Judgement, Level
+from policies import Level, PolicyReport, Severity
 
 
 def check_stack(stack: str, *, to_json: bool) -> ExitCode:
-    """Judge a stack and print what was chosen, why, and which rules it breaks."""
+    """Check a stack and print what was chosen, why, and which rules it breaks."""
     loaded = load_stack(stack)
-    judgement = judge(record_stack(loaded), loaded.plan)
+    report = evaluate_policies(record_stack(loaded), loaded.plan)
     if to_json:
         document = {
             "version": 1,
             "stack": loaded.stack,
             "decisions": plan_to_json(loaded.plan.decisions),
-            "policies": judgement.to_json(),
+            "policies": report.to_json(),
         }
         print(json.dumps(document, indent=2))
     else:
         out = console()
         show_decisions(out, loaded.plan)
-        show_judgement(out, judgement)
-    return verdict(judgement)
+        show_policies(out, report)
+    return verdict(report)
 
 
-def verdict(judgement: Judgement) -> ExitCode:
-    """Return a finding where a mandatory rule is broken; advice is no finding."""
-    broken = any(violation.level is Level.MANDATORY for violation in judgement.violations)
+def verdict(report: PolicyReport) -> ExitCode:
+    """Return a finding where a mandatory rule is broken; an advisory one is none."""
+    broken = any(violation.level is Level.MANDATORY for violation in report.violations)
     return ExitCode.FINDING if broken else ExitCode.GOOD
 
 
 def show_decisions(console: Console, plan: Plan) -> None:
-    """Print what the program chose by itself."""
-    table = Table(title=f"Stack {plan.stack}: what was chosen and why", title_justify="left", box=None)
-    for column in ("for", "what", "chosen", "because"):
+    """Print the decisions of a plan: subject, setting, value and reason."""
+    table = Table(title=f"Stack {plan.stack}: decisions", title_justify="left", box=None)
+    for column in ("subject", "setting", "value", "reason"):
         table.add_column(column, overflow="fold")
     for decision in plan.decisions:
         table.add_row(*(escape(text) for text in (decision.subject, decision.what, decision.chosen, decision.why)))
     console.print(table)
 
 
-def show_judgement(console: Console, judgement: Judgement) -> None:
-    """Print broken rules, the worst first; then what rules could not tell."""
-    for violation in sorted(judgement.violations, key=lambda one: one.level is not Level.MANDATORY):
+def show_policies(console: Console, report: PolicyReport) -> None:
+    """Print broken rules, the mandatory ones first and the most severe first; then what rules could not check."""
+    severities = list(Severity)
+    for violation in sorted(
+        report.violations, key=lambda one: (one.level is not Level.MANDATORY, severities.index(one.severity))
+    ):
         console.print(
             escape(f"{violation.level.value}: {violation.rule} ({violation.severity.value}): {violation}")
         )
-    for violation in judgement.exempted:
+    for violation in report.exempted:
         console.print(escape(f"exempted: {violation.rule}: {violation}"))
-    for gap in judgement.undecided:
+    for gap in report.not_checked:
         console.print(escape(f"not checked: {gap.rule}: {gap}"))
-    if not judgement.violations:
+    if not report.violations:
         console.print("policies: no violation")

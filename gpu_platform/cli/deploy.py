@@ -1,4 +1,4 @@
-"""`gpu-platform up`, `preview` and `destroy`: one flow over both engines."""
+"""`gpu-platform up`, `preview` and `destroy`, for both engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check import show_judgement, verdict
+from gpu_platform.cli.check import show_policies, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.mig_rollout import (
@@ -27,51 +27,51 @@ from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, P
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
-from gpu_platform.planning.dra.requirements import check_allocation
+from gpu_platform.planning.operator.allocation import check_allocation
 from gpu_platform.planning.problems import Problems
-from gpu_platform.policy_check import judge
+from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
-from policies import Judgement
+from policies import PolicyReport
 from sandbox import control_plane
 
-_SETTLE_SECONDS = 60.0  # what the operator may take to answer a change, after everything is ready
+_SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     loaded: LoadedStack
-    judgement: Judgement
+    report: PolicyReport
     deployment: Deployment
     progress: Progress
 
 
-def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _Prepared:
-    """Judge a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
+def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
+    """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `judged` the policies are asked; a broken mandatory one is raised as a Finding.
+    With `with_policies` a broken mandatory rule is raised as a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
     recorded = record_stack(loaded)
-    judgement = judge(recorded, loaded.plan) if judged else Judgement((), (), ())
-    if verdict(judgement) is not ExitCode.GOOD:
+    report = evaluate_policies(recorded, loaded.plan) if with_policies else PolicyReport()
+    if verdict(report) is not ExitCode.GOOD:
         if not quiet:
-            show_judgement(console(), judgement)
+            show_policies(console(), report)
         raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
-    if loaded.plan.cluster.provider == "sandbox":
+    if loaded.plan.cluster.access == "sandbox":
         control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
-    return _Prepared(loaded, judgement, deployment, progress)
+    return _Prepared(loaded, report, deployment, progress)
 
 
 def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
-    """Print what `up` would change; a finding where a mandatory policy refuses it."""
+    """Print what `up` would change; raises Finding for a violation of a mandatory policy."""
     prepared = _prepare(stack, engine, quiet=to_json)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
@@ -80,7 +80,7 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     if to_json:
         document = {
             "version": 1,
-            "policies": prepared.judgement.to_json(),
+            "policies": prepared.report.to_json(),
             "pool_changes": _as_json(pools),
             "mig_changes": rollout_as_json(rollout),
             "changes": changes,
@@ -88,12 +88,15 @@ def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
         print(json.dumps(document, indent=2))
     else:
         show_changes(console(), changes)
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     return ExitCode.GOOD
 
 
 def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
-    """Return the outputs of an environment's last deployment, none where there was none; BadInput beside them."""
+    """Return the outputs of an environment's last deployment, empty if there is none.
+
+    Raises BadInput if the plan is not compatible with them.
+    """
     plan = prepared.loaded.plan
     if plan.kind != "environment":
         return {}
@@ -106,12 +109,12 @@ def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
 
 
 def _warn_of_pools(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:
-    """Say on standard error what becomes of the pools of the last deployment; None where that is not known."""
+    """Print to standard error how the pools of the last deployment change; None if that is unknown."""
     plan = prepared.loaded.plan
     if plan.kind != "environment" or not outputs:
         return ()
     if "pools" not in outputs:
-        print("not compared with the last deployment: it does not say what its pools were", file=sys.stderr)
+        print("pools were not compared with the last deployment: its outputs do not list them", file=sys.stderr)
         return None
     changes = pool_changes(outputs["pools"], plan, load_catalog())
     for change in changes:
@@ -124,17 +127,17 @@ def _as_json(changes: tuple[PoolChange, ...] | None) -> list[dict[str, Any]] | N
 
 
 def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
-    """Deploy a stack, wait for the proof, and print the report; the worst of the findings is the exit code."""
+    """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code."""
     prepared = _prepare(stack, engine, quiet=to_json)
     if not to_json:
-        show_judgement(console(), prepared.judgement)
+        show_policies(console(), prepared.report)
     outputs = _outputs(prepared)
     pools = _warn_of_pools(prepared, outputs)
     failure: GpuPlatformError | None = None
     summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why, pool_changes=_as_json(pools))
     plan = prepared.loaded.plan
     try:
-        # Before the engine, which would change all of them at once.
+        # Before the engine, which would change all nodes at once.
         summary.mig_changes = change_nodes(plan, outputs, prepared.progress)
         summary.changes = prepared.deployment.up()
         hold_nodes(plan)
@@ -142,9 +145,9 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
         failure, summary.mig_changes = error, error.outcomes
     except Finding as error:
         failure = error
-    # Where nothing could be applied there is nothing of this stack to look at.
-    tried = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
-    applied = failure is None or isinstance(failure, NotReady) or tried
+    # Only the Pulumi CLI may have applied a part before a failure of another kind.
+    partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
+    applied = failure is None or isinstance(failure, NotReady) or partly
     if plan.kind == "environment" and applied:
         _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
     if to_json:
@@ -159,7 +162,7 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
 
 
 def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress: Progress) -> None:
-    """Fill in what the cluster says: the nodes' report, and the pods that hold GPUs."""
+    """Add the validation report of the nodes and the GPU usage of the pods to the summary."""
     client = client_of(plan)
     if failed:
         summary.report = collect_report(client, plan)
@@ -174,19 +177,19 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
 
 
 def destroy_stack(stack: str, engine: str) -> ExitCode:
-    """Remove everything that a stack deployed, and nothing else; refuses while something of it is protected."""
+    """Delete all resources that a stack deployed, and nothing else; raises BadInput while one is protected."""
     plan = load_stack(stack).plan
     _refuse_protected(stack, protected(plan) if plan.kind == "environment" else (), "the stack file")
     cluster = plan.cluster
-    if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
+    if cluster.access == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
-    prepared = _prepare(stack, engine, quiet=False, judged=False)
+    prepared = _prepare(stack, engine, quiet=False, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
     _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     prepared.deployment.destroy()
     release_nodes(plan)
-    _say_what_is_left(plan)
+    _show_retained(plan)
     return ExitCode.GOOD
 
 
@@ -196,14 +199,18 @@ def _refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
     problem = Problem(
         "cluster.production",
         f"true in {source}, which protects {', '.join(names)}",
-        "false, also in what is deployed: a production cluster is not destroyed by one command",
-        f"set production: false, run `gpu-platform up {stack}`, then destroy; nothing was changed",
+        "false in the stack file and in the last deployment: no single command destroys a production cluster",
+        f"set production: false, run `gpu-platform up {stack}`, then destroy again; nothing was changed",
     )
     raise BadInput(stack, [problem])
 
 
-def _say_what_is_left(plan: Plan) -> None:
+def _show_retained(plan: Plan) -> None:
+    """Print the resources that a destroy keeps."""
     retained = plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
-    print(f"stack {plan.stack}: " + ("left behind, to be removed by hand:" if retained else "nothing left"))
+    print(
+        f"stack {plan.stack}: destroyed"
+        + ("; these resources were kept, remove them by hand:" if retained else "")
+    )
     for name in retained:
         print(f"  {name}")

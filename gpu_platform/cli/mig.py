@@ -1,4 +1,4 @@
-"""`gpu-platform mig`: the profiles of a GPU model, whether a layout is legal, the fewest GPUs for a demand."""
+"""`gpu-platform mig`: profiles of a GPU model, check of a layout, minimum number of GPUs for a demand."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpu_platform.planning.mig.geometry import GpuInstance, check_layout, layout
 from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
 
-_MOST_INSTANCES = 100_000
-"""Of one profile in one demand: what is answered in seconds, and beyond any one cluster."""
+_MAX_INSTANCES = 100_000
+"""Per profile of one demand: more than any cluster has, and solved within seconds."""
 
 
 def list_profiles(model: str, *, to_json: bool) -> ExitCode:
@@ -40,10 +40,10 @@ def list_profiles(model: str, *, to_json: bool) -> ExitCode:
         print(json.dumps(document, indent=2))
         return ExitCode.GOOD
     table = Table(title=f"{gpu.product}: MIG profiles", title_justify="left", box=None)
-    for column in ("profile", "compute slices", "memory slices", "memory MiB", "most on a GPU", "starts"):
+    for column in ("profile", "compute slices", "memory slices", "memory MiB", "max per GPU", "starts"):
         justify = "left" if column in ("profile", "starts") else "right"
         table.add_column(column, justify=justify, overflow="fold")
-    # A profile that a narrow terminal cuts short reads as another one.
+    # A profile name truncated by a narrow terminal looks like another profile.
     table.columns[0].min_width = max(len(profile.name) for profile in mig.profiles)
     for profile in mig.profiles:
         starts = ", ".join(map(str, profile.starts))
@@ -61,7 +61,7 @@ def list_profiles(model: str, *, to_json: bool) -> ExitCode:
 
 
 def check_instances(model: str, instances: Sequence[str], *, to_json: bool) -> ExitCode:
-    """Say whether one GPU can hold the instances, and where each goes or what is in the way."""
+    """Print whether one GPU can hold the instances, with the placement or the conflicts."""
     gpu, mig = _mig_gpu(model)
     layout = _counts(instances, ":", "PROFILE:COUNT", gpu, mig)
     illegal = check_layout(gpu, layout)
@@ -93,29 +93,29 @@ def check_instances(model: str, instances: Sequence[str], *, to_json: bool) -> E
 def solve_demands(
     models: Sequence[str], demands: Sequence[str], *, gpus_per_node: int, seconds: float, to_json: bool
 ) -> ExitCode:
-    """Print the fewest GPUs of each model that hold its demand, as a mig-parted config with every start."""
+    """Print the minimum number of GPUs of each model for its demand, the placements, and a mig-parted config."""
     if len(models) != len(demands):
         problem = Problem(
             "--demand",
             f"{len(demands)} demands for {len(models)} GPU models",
-            "one --demand after each --gpu",
+            "one --demand for each --gpu",
             "write --gpu A --demand ... --gpu B --demand ...",
         )
         raise BadInput("mig solve", [problem])
     solved: list[tuple[Gpu, Mig, dict[str, int], MigSolution]] = []
     for model, demand in zip(models, demands, strict=True):
         gpu, mig = _mig_gpu(model)
-        wanted = _counts(demand.split(","), "=", "PROFILE=COUNT", gpu, mig)
-        solved.append((gpu, mig, wanted, solve_mig(mig, wanted, seconds=seconds)))
+        requested = _counts(demand.split(","), "=", "PROFILE=COUNT", gpu, mig)
+        solved.append((gpu, mig, requested, solve_mig(mig, requested, seconds=seconds)))
     if to_json:
         print(json.dumps({"version": 1, "solutions": [_document(one, gpus_per_node) for one in solved]}, indent=2))
         return ExitCode.GOOD
     out = console()
-    for gpu, mig, wanted, solution in solved:
-        proof = "which is optimal" if solution.optimal else "not proven optimal: give it more --seconds"
+    for gpu, mig, requested, solution in solved:
+        proof = "optimal" if solution.optimal else "not proven optimal, try more --seconds"
         out.print(
-            f"{gpu.product}: {len(solution.gpus)} GPUs for {layout_text(wanted)}; "
-            f"no fewer than {solution.bound} can do, {proof}"
+            f"{gpu.product}: {len(solution.gpus)} GPUs for {layout_text(requested)}; "
+            f"lower bound {solution.bound}, {proof}"
         )
         for number, instances in enumerate(solution.gpus):
             out.print(f"GPU {number}:")
@@ -126,10 +126,10 @@ def solve_demands(
 
 
 def _document(one: tuple[Gpu, Mig, dict[str, int], MigSolution], gpus_per_node: int) -> dict[str, Any]:
-    gpu, _, wanted, solution = one
+    gpu, _, requested, solution = one
     return {
         "gpu": gpu.product,
-        "demand": wanted,
+        "demand": requested,
         "gpus": len(solution.gpus),
         "bound": solution.bound,
         "optimal": solution.optimal,
@@ -149,30 +149,30 @@ def _slices(instance: GpuInstance) -> str:
 
 
 def _reasons(mig: Mig, blocked: Blocked) -> list[str]:
-    """Return why the next instance finds no room: a limit, or who holds the slices at each of its starts."""
+    """Return why the next instance does not fit: a limit, or the instances that overlap it at each start."""
     if blocked.why:
-        return [f"no room for another {blocked.profile}: {blocked.why}"]
-    return [f"no room for another {blocked.profile}:"] + [
-        f"  at {start} it collides with " + ", ".join(f"{one.profile} ({_slices(one)})" for one in held)
+        return [f"no free slices for another {blocked.profile}: {blocked.why}"]
+    return [f"no free slices for another {blocked.profile}:"] + [
+        f"  start {start} overlaps " + ", ".join(f"{one.profile} ({_slices(one)})" for one in held)
         for start, held in blocked.by_start
     ]
 
 
 def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
-    """Return a GPU model that has MIG, however it is spelled; raises BadInput, or Finding where it has none."""
+    """Return a GPU model by any of its names; raises BadInput if it is unknown, Finding if it has no MIG."""
     catalog = load_catalog()
     gpu = catalog.find_gpu(model)
     known = [one.model for one in catalog.gpus.values() if one.mig]
     if gpu is not None and gpu.mig is not None:
         return gpu, gpu.mig
     if gpu is not None:
-        raise Finding(f"no layout is legal on {gpu.product}: it has no MIG. GPUs with MIG: {', '.join(known)}")
+        raise Finding(f"{gpu.product} does not support MIG. GPUs with MIG: {', '.join(known)}")
     problem = Problem("--gpu", f"{model!r}", "one of " + ", ".join(known), did_you_mean(model, known))
     raise BadInput("mig", [problem])
 
 
 def _counts(texts: Sequence[str], between: str, form: str, gpu: Gpu, mig: Mig) -> dict[str, int]:
-    """Read `3g.40gb:1` or `3g.40gb=1`, each profile once; raises BadInput with every mistake."""
+    """Parse `3g.40gb:1` or `3g.40gb=1`, each profile once; raises BadInput with every mistake."""
     names = [profile.name for profile in mig.profiles]
     counts: dict[str, int] = {}
     problems: list[Problem] = []
@@ -184,9 +184,9 @@ def _counts(texts: Sequence[str], between: str, form: str, gpu: Gpu, mig: Mig) -
             allowed = f"a profile of {gpu.product}: " + ", ".join(names)
             problems.append(Problem(text, repr(name), allowed, did_you_mean(name, names)))
         elif name in counts:
-            problems.append(Problem(text, f"{name} again", "each profile once", "add the counts up"))
-        elif len(number) > len(str(_MOST_INSTANCES)) or int(number) > _MOST_INSTANCES:
-            problems.append(Problem(name, "a larger count", f"at most {_MOST_INSTANCES}", "split the demand"))
+            problems.append(Problem(text, f"a second {name}", "each profile once", "add the counts"))
+        elif len(number) > len(str(_MAX_INSTANCES)) or int(number) > _MAX_INSTANCES:
+            problems.append(Problem(name, "a larger count", f"at most {_MAX_INSTANCES}", "split the demand"))
         else:
             counts[name] = int(number)
     if problems:

@@ -1,4 +1,4 @@
-"""`up` and `preview` for live nodes whose MIG layout changes: shown before, changed one by one, held after."""
+"""Part of `up` and `preview` for live nodes whose MIG layout changes: show, drain and change, keep the label."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gpu_platform.rollout.run import roll
 
 
 def preview_rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout | None:
-    """Say on standard error which nodes `up` would drain and change; None where the cluster does not tell."""
+    """Print to standard error which nodes `up` would drain and change; None if the cluster does not answer."""
     try:
         rollout = _rollout(plan, outputs)
     except UnknownOutcome as reason:
-        print(f"not looked at for nodes whose MIG layout changes: {reason}", file=sys.stderr)
+        print(f"MIG layouts of live nodes were not checked: {reason}", file=sys.stderr)
         return None
     _warn(rollout)
     return rollout
 
 
 def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
-    """Return the nodes of a rollout for a JSON report."""
+    """Return the nodes that a rollout drains, for a JSON report."""
     return None if rollout is None else [change.to_json() for change in rollout.changes if change.drains]
 
 
 def change_nodes(plan: Plan, outputs: Mapping[str, Any], progress: Progress) -> tuple[Outcome, ...]:
-    """Bring live nodes to their new MIG layout, node by node; raises RolloutFailed where one does not get it."""
+    """Change the MIG layout of live nodes, node by node; raises RolloutFailed if a node does not get it."""
     rollout = _rollout(plan, outputs)
     if plan.kind != "environment" or not rollout.changes:
         return ()
@@ -44,26 +44,26 @@ def change_nodes(plan: Plan, outputs: Mapping[str, Any], progress: Progress) -> 
 
 
 def hold_nodes(plan: Plan) -> None:
-    """Keep the nodes' layouts from an engine that would change them all at once."""
-    # On a cloud whoever owns the node pool writes labels without regard to who holds them.
+    """Own the nodes' MIG labels, so that no engine can change all layouts at once."""
+    # In a cloud the node pool writes its labels without regard to field managers.
     if plan.kind == "environment" and plan.cluster.cloud is None:
         hold(client_of(plan), plan)
 
 
 def release_nodes(plan: Plan) -> None:
-    """Let go of the nodes of somebody else's cluster, once the stack is destroyed."""
-    if plan.kind == "environment" and plan.cluster.provider == "existing":
+    """Give up the ownership of the MIG labels on an existing cluster, after the stack is destroyed."""
+    if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
         release(client_of(plan), plan.stack)
 
 
 def _rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout:
-    if plan.kind != "environment" or not _is_there(plan, outputs):
+    if plan.kind != "environment" or not _cluster_exists(plan, outputs):
         return Rollout()
     return plan_rollout(plan, read_cluster(client_of(plan)))
 
 
-def _is_there(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
-    """Return whether there are nodes to look at: a cloud's cluster is reached by what the last deployment says."""
+def _cluster_exists(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
+    """Return whether the cluster can have nodes: on a cloud, whether there are outputs of a deployment."""
     return plan.cluster.cloud is None or bool(outputs)
 
 

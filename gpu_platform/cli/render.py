@@ -1,4 +1,4 @@
-"""`gpu-platform render`: what a stack registers, as files."""
+"""`gpu-platform render`: write the resources of a stack to files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.stacks import load_stack
 
 
 def render_to(stack: str, out: Path) -> None:
-    """Write resources.json, manifests, state.json and plan.json of a stack to `out`."""
+    """Write resources.json, manifests, state.json and plan.json of a stack to the folder `out`."""
     loaded = load_stack(stack)
     program = record_stack(loaded)
     write_render(out, program, plan_to_json(loaded.plan))

@@ -1,4 +1,4 @@
-"""`gpu-platform sandbox`: the control plane on this machine."""
+"""`gpu-platform sandbox`: start, stop and show sandboxes, and inject faults into their simulated nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandbox.control_plane import Status
 
 
 def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path | None, to_json: bool) -> None:
-    """Start or repair a sandbox and print how to reach it."""
+    """Start a sandbox, or restart its components that do not run, and print its address."""
     status = control_plane.up(
         name, api_port=api_port, data_dir=data_dir, crds_dir=crds, progress=Progress(quiet=to_json)
     )
@@ -22,7 +22,7 @@ def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path 
 def stop(name: str, *, keep_data: bool) -> None:
     """Stop a sandbox."""
     control_plane.down(name, keep_data=keep_data)
-    print(f"sandbox {name}: stopped" + (", its data kept" if keep_data else ", nothing left"))
+    print(f"sandbox {name}: stopped" + (", data kept" if keep_data else ", data deleted"))
 
 
 def show(name: str, *, to_json: bool) -> ExitCode:
@@ -33,7 +33,7 @@ def show(name: str, *, to_json: bool) -> ExitCode:
 
 
 def set_faults(name: str, node: str, faults: list[str]) -> None:
-    """Break a simulated node as `faults` say, or heal it with none; raises BadInput for what is no fault."""
+    """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault."""
     from gpu_platform.engine.client import KubernetesClient
     from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.paths import sandbox_kubeconfig
@@ -50,7 +50,7 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
             "data": {node: text if faults else None},
         }
     )
-    print(f"{node}: " + (", ".join(faults) if faults else "healed"))
+    print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
 
 
 def _print(status: Status, *, to_json: bool) -> None:

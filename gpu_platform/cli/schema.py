@@ -1,4 +1,4 @@
-"""`gpu-platform schema`: the stack file's JSON Schema, for editors."""
+"""`gpu-platform schema`: write the JSON Schema of stack files, for editors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA_FILE = STACKS_DIR / "platform.schema.json"
 
 
 def stack_file_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a whole stack file."""
+    """Return the JSON Schema of a stack file."""
     platform = stack_adapter().json_schema()
     definitions = platform.pop("$defs", {})
     return {
@@ -33,7 +33,7 @@ def stack_file_schema() -> dict[str, Any]:
 
 
 def write_schema(*, check_only: bool) -> ExitCode:
-    """Write the schema; with `check_only` only say whether the written one is what the models say."""
+    """Write the schema to stacks/; with `check_only` only check whether the file matches the models."""
     text = json.dumps(stack_file_schema(), indent=2, ensure_ascii=False) + "\n"
     current = SCHEMA_FILE.read_text("utf-8") if SCHEMA_FILE.is_file() else ""
     if check_only:

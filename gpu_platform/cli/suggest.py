@@ -1,4 +1,4 @@
-"""`gpu-platform capacity suggest`: pools for workloads, as YAML that a stack file takes, with the reasons."""
+"""`gpu-platform capacity suggest`: find the cheapest pools for workloads, as YAML for a stack file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
-
-_PRICED_IN = {"aws": "us-east-1", "gcp": "us-central1"}
-"""Region of the catalogue's list prices."""
 
 
 def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode:
@@ -36,15 +34,15 @@ def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode
 def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     hour = suggestion.usd_per_hour
     yield f"{suggestion.provider}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
-    proven = "which is optimal" if suggestion.optimal else "not proven optimal: give it more --seconds"
-    yield f"no mix of these machine types and modes costs less than {suggestion.bound:.2f} USD/h, {proven}"
+    proven = "optimal" if suggestion.optimal else "not proven optimal, try more --seconds"
+    yield f"lower bound over all machine types and modes considered: {suggestion.bound:.2f} USD/h, {proven}"
     yield _prices(suggestion, demands)
     for provider, usd in suggestion.others.items():
-        yield f"{provider}: " + (f"{usd:.2f} USD/h" if usd is not None else "cannot hold these workloads")
+        yield f"{provider}: " + (f"{usd:.2f} USD/h" if usd is not None else "no pools found for these workloads")
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
-        yield "compute without measured_on is taken as a share of whatever GPU is chosen; measure it there"
+        yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if suggestion.left_out:
-        yield f"left out, price unknown: {', '.join(suggestion.left_out)}"
+        yield f"excluded, price unknown: {', '.join(suggestion.left_out)}"
     for one in suggestion.pools:
         yield ""
         yield f"{one.pool['name']}: {one.pool['count']['desired']} x {one.pool['machine_type']}, {_usd(one)}"
@@ -54,11 +52,11 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
 
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
-    region = _PRICED_IN.get(suggestion.provider)
-    own = f"prices of the file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
-    listed = f"list prices on demand in {region}" if region is not None else ""
+    region = VENDORS[suggestion.provider].price_region
+    own = f"prices of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
+    listed = f"on-demand list prices in {region}" if region is not None else ""
     elsewhere = (
-        f"; what {demands.region} costs is not known here"
+        f"; the catalogue has no prices for {demands.region}"
         if demands.region not in (None, region) and listed
         else ""
     )
@@ -71,7 +69,7 @@ def _usd(one: SuggestedPool) -> str:
 
 def _next_best(one: SuggestedPool) -> str:
     if one.next_best is None:
-        return "next best: none, no other machine type and mode holds these pods"
+        return "next best: none, no other machine type and mode fits these pods"
     hour = one.next_best.usd_per_hour
     pools = " + ".join(one.next_best.pools)
     return f"next best: {pools} at {hour:.2f} USD/h ({hour - one.usd_per_hour:+.2f} USD/h)"

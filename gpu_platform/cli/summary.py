@@ -1,4 +1,4 @@
-"""What `up` and `preview` print in the end."""
+"""Prints the report of `up` and the changes of `preview`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.engine.changes import value_text
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.cost.cost import held_shares
+from gpu_platform.planning.cost.cost import idle_cost
 from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
 from validators.render import print_report
@@ -23,7 +24,7 @@ _MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-"}
 
 @dataclass(slots=True)
 class Summary:
-    """What one `up` did and found; filled as it goes."""
+    """Results of one `up`, filled step by step."""
 
     engine: str
     why: str
@@ -31,12 +32,12 @@ class Summary:
     report: ValidationReport | None = None
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
-    """What became of the pools of the last deployment; None: not known."""
+    """Changes of the pools of the last deployment; None: unknown."""
     mig_changes: Sequence[Outcome] = ()
-    """What became of the nodes whose MIG layout changes."""
+    """Results of the nodes whose MIG layout changes."""
 
     def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the summary as plain JSON values."""
         environment = plan if plan.kind == "environment" else None
         return {
             "version": 1,
@@ -56,14 +57,17 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    shares = held_shares(plan.pools, usage.units if usage else {})
-    idle = sum((line.usd_per_hour or 0.0) * (1 - shares[line.pool]) for line in plan.cost.pools)
+    idle = idle_cost(plan.pools, plan.cost, usage.units if usage else {})
     return {
-        "usd_per_hour": round(plan.cost.usd_per_hour, 4),
-        "wasted_usd_per_hour": round(idle, 4),
-        "unallocated_usd_per_hour": round(plan.cost.unallocated_usd_per_hour, 4),
+        "usd_per_hour": _rounded(plan.cost.usd_per_hour),
+        "wasted_usd_per_hour": _rounded(idle),
+        "unallocated_usd_per_hour": _rounded(plan.cost.unallocated_usd_per_hour),
         "unknown_price": list(plan.cost.unknown),
     }
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 4)
 
 
 def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
@@ -73,7 +77,7 @@ def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
         reason = f" ({change['reason']})" if change["reason"] else ""
         out.print(escape(f"{_MARKS[change['action']]} {change['kind']} {place}{change['name']}{reason}"))
         for field in change["fields"]:
-            out.print(escape(f"    {field['path']}: {field['old']} → {field['new']}"))
+            out.print(escape(f"    {field['path']}: {value_text(field['old'])} → {value_text(field['new'])}"))
     out.print(_counts(changes))
 
 
@@ -86,7 +90,7 @@ def _counts(changes: Mapping[str, Any]) -> str:
 
 
 def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
-    """Print the report of an `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
+    """Print the report of `up`: engine, resources, logical GPUs, pods, nodes, cost and waste."""
     if summary.report is not None:
         print_report(summary.report, out)
     out.print(f"stack       {plan.stack}")
@@ -112,17 +116,27 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     if summary.report is not None:
         counts = summary.report.to_json()["summary"]
         out.print(f"nodes       {counts['pass']} of {sum(counts.values())} validated")
-    cost = _cost(plan, summary.usage)
-    share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
-    out.print(f"cost        {cost['usd_per_hour']:.2f} USD/h")
-    out.print(
-        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) held by no pod; "
-        f"{cost['unallocated_usd_per_hour']:.2f} USD/h granted to no team"
-    )
-    if cost["unknown_price"]:
-        out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")
-    if plan.cluster.provider == "sandbox":
+    for line in cost_lines(_cost(plan, summary.usage)):
+        out.print(escape(line))
+    if plan.cluster.access == "sandbox":
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
+
+
+def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the lines on cost and waste; a pool of unknown price is named, and never counted as zero."""
+    unknown: Sequence[str] = cost["unknown_price"]
+    pools = f"pool{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
+    if cost["usd_per_hour"] is None:
+        fix = "write usd_per_hour in the pool"
+        return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown"
+    beside = f" and the unknown price of {pools}" if unknown else ""
+    without = f"; without {pools}" if unknown else ""
+    share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
+    return (
+        f"cost        {cost['usd_per_hour']:.2f} USD/h{beside}",
+        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod; "
+        f"{cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
+    )
 
 
 def _by_kind(changes: Mapping[str, Any]) -> str:

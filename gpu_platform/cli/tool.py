@@ -1,4 +1,4 @@
-"""One line of what `doctor` prints."""
+"""Result of one check of `gpu-platform doctor`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One thing that some command needs: what was found (empty: missing), what for, and what to do.
+    """A prerequisite of some command: what was found (empty: missing), its purpose, and how to get it.
 
-    `known` False: this machine cannot tell, somebody has to ask.
+    `known` False: it cannot be checked on this machine without network access; the user has to check it.
     """
 
     name: str

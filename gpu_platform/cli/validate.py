@@ -1,4 +1,4 @@
-"""`gpu-platform validate`: every node of a deployed stack against the Plan."""
+"""`gpu-platform validate`: compare every node of a deployed stack with the Plan."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from validators.render import as_junit, print_report
 
 
 def validate_stack(stack: str, *, to_json: bool, junit: Path | None) -> ExitCode:
-    """Print one report over all nodes, and write it as JUnit XML where asked."""
+    """Print a report of all nodes, and write it to the file `junit` as JUnit XML."""
     plan = load_stack(stack).plan
     if plan.kind != "environment":
         problem = Problem(
             "kind",
             "'team'",
-            "environment: nodes belong to it",
+            "a stack of kind environment, because teams have no nodes",
             f"run `gpu-platform validate {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
     if junit is not None and not junit.parent.is_dir():
-        problem = Problem("--junit", str(junit), "a file in a folder that exists", f"make {junit.parent} first")
+        problem = Problem("--junit", str(junit), "a file in an existing folder", f"create {junit.parent} first")
         raise BadInput("validate", [problem])
     client = client_of(plan)
     if client.get("v1", "Namespace", plan.validation.namespace) is None:

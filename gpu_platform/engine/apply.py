@@ -1,7 +1,7 @@
-"""Brings a cluster to what a recorded program declares: server-side apply, waiting, pruning.
+"""Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
-Every step can be repeated. The ApplySet's parent names the kinds of old and new members before the first
-object is touched, so that a run that was interrupted anywhere is finished by the next one.
+Every step can be repeated. The ApplySet's parent names the kinds of old and new members before the first object is
+changed, so that the next run can finish an interrupted one.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from gpu_platform.progress import Progress
 
 
 def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progress | None = None) -> Changes:
-    """Apply a program's objects, wait until they are ready, delete members that it no longer declares.
+    """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
 
-    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
-    NotReady for one that does not become ready; what was applied until then stays.
+    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses, NotReady
+    for one that does not become ready; objects that were applied before stay.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, recorded.stack)
     parent = members.read_parent()
-    reach = parent.inventory | Inventory.of(placed(client, declared).key for declared in objects)
-    members.write_parent(reach, parent.outputs)
-    run = _Run(client, members, members.members(reach), progress)
+    inventory = parent.inventory | Inventory.of(placed(client, declared).key for declared in objects)
+    members.write_parent(inventory, parent.outputs)
+    run = _Run(client, members, members.members(inventory), progress)
     with progress.step(f"applying {len(objects)} objects"):
         for declared in objects:
             run.apply(declared)
-    with progress.step("waiting until everything is ready"):
+    with progress.step("waiting until all objects are ready"):
         run.wait()
-    with progress.step("deleting what is no longer declared"):
+    with progress.step("deleting objects that are no longer declared"):
         run.prune()
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
     members.write_parent(Inventory.of(run.applied), public)
@@ -48,7 +48,7 @@ def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progres
 
 
 class _Run:
-    """One apply: what is live, what was applied, and what of it is still waited for."""
+    """State of one apply: live objects, applied objects, and those that are not ready yet."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class _Run:
         self._live = live
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
-        self._first: set[str] = set()  # URNs in _awaited that everything else waits for
+        self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
         self.applied: set[ObjectKey] = set()
         self.changes: list[Change] = []
 
@@ -93,11 +93,11 @@ class _Run:
         self._waiter.until_ready([self._awaited.pop(urn) for urn in urns if urn in self._awaited])
 
     def _bring(self, declared: KubernetesObject) -> Change:
-        """Make the object what it is declared to be."""
+        """Create, update or replace the object, and return the change."""
         key, manifest = declared.key, self._members.labelled(declared.manifest)
         before = self._live.get(key) or self._client.get(declared.api_version, key.kind, key.name, key.namespace)
         if before is not None and "deletionTimestamp" in before["metadata"]:
-            self._waiter.until_gone([before], timeout_seconds(declared, "delete"))
+            self._waiter.until_deleted([before], timeout_seconds(declared, "delete"))
             before = None
         if before is None:
             self._client.apply(manifest)
@@ -116,7 +116,7 @@ class _Run:
         if not must_be_replaced(self._client, declared.key, manifest, refusal):
             raise refusal
         self._client.delete(before)
-        self._waiter.until_gone([before], timeout_seconds(declared, "delete"))
+        self._waiter.until_deleted([before], timeout_seconds(declared, "delete"))
         after = self._client.apply(manifest)
         fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
         return Change(Action.REPLACE, declared.key, fields, refusal.message)
@@ -125,13 +125,13 @@ class _Run:
 def must_be_replaced(
     client: KubernetesClient, key: ObjectKey, manifest: Mapping[str, Any], refusal: Refused
 ) -> bool:
-    """Return whether the server refused only the change: an immutable field, on an object valid in itself.
+    """Return whether the server refused the change of an immutable field of an otherwise valid object.
 
-    Namespaces and definitions are never replaced: everything in them would go, too.
+    Namespaces and CRDs are never replaced, because this would delete all objects in them.
     """
-    return refusal.status == 422 and not is_first(key) and client.would_be_valid_anew(manifest)
+    return refusal.status == 422 and not is_first(key) and client.could_be_created(manifest)
 
 
 def holds_secrets(declared: KubernetesObject) -> bool:
-    """Return whether the object's values are kept out of reports."""
+    """Return whether the object contains secrets, whose values must not appear in reports."""
     return declared.key.group_kind == "Secret" or declared.record.revealed_inputs is not None

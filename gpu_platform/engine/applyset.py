@@ -1,8 +1,8 @@
-"""A stack's objects as an ApplySet, by the specification that `kubectl apply --prune --applyset` follows.
+"""Tracks the objects of a stack as an ApplySet, the labels that `kubectl apply --prune --applyset` uses.
 
-The parent is a ConfigMap in `kube-system`, which every cluster has; it names the kinds and namespaces where
-members may be, every member carries its id as a label, and its data are the stack's outputs. The engine keeps
-no other state. Specification: KEP-3659 of kubernetes/enhancements, read 2026-08.
+The parent is a ConfigMap in `kube-system`, which every cluster has; it names the kinds and namespaces of the
+members, every member has its id as a label, and its data are the stack's outputs. The engine has no other state.
+Specification: KEP-3659 of kubernetes/enhancements, read 2026-08.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OUTPUTS_KEY: Final = "outputs.json"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Where members may be: their `Kind.group` and their namespaces."""
+    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members."""
 
     group_kinds: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, keys: Iterable[ObjectKey]) -> Inventory:
-        """Return where these objects are."""
+        """Return the kinds and namespaces of objects."""
         objects = list(keys)
         return cls(
             frozenset(key.group_kind for key in objects),
@@ -52,7 +52,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """What the parent object says; `exists` is whether the stack is deployed at all."""
+    """Content of the parent object; `exists`: the stack is deployed, perhaps only in part."""
 
     exists: bool = False
     inventory: Inventory = field(default_factory=Inventory)
@@ -60,7 +60,7 @@ class Parent:
 
 
 class ApplySet:
-    """The members of one stack in one cluster."""
+    """Reads and writes the ApplySet of one stack in one cluster."""
 
     def __init__(self, client: KubernetesClient, stack: str) -> None:
         self._client = client
@@ -71,12 +71,12 @@ class ApplySet:
         self.id: Final = f"applyset-{digest}-v1"
 
     def labelled(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the manifest as a member of this set."""
+        """Return a manifest with the label of this set."""
         labels = {**mapping_at(manifest, "metadata", "labels"), PART_OF_LABEL: self.id}
         return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
     def read_parent(self) -> Parent:
-        """Return what the cluster knows of this set."""
+        """Read the parent object."""
         live = self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)
         if live is None:
             return Parent()
@@ -90,7 +90,7 @@ class ApplySet:
         )
 
     def write_parent(self, inventory: Inventory, outputs: Mapping[str, Any] | None) -> None:
-        """Say where members may be, and what the stack's outputs are (None: it was never deployed whole)."""
+        """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent."""
         annotations = {
             _TOOLING_ANNOTATION: f"{FIELD_MANAGER}/v{version('gpu-platform')}",
             _KINDS_ANNOTATION: ",".join(sorted(inventory.group_kinds)),
@@ -111,12 +111,12 @@ class ApplySet:
         self._client.apply(manifest)
 
     def delete_parent(self) -> None:
-        """Forget the set; only once it has no member."""
+        """Delete the parent object, after all members were deleted."""
         if (live := self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)) is not None:
             self._client.delete(live)
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members of the set among the kinds and namespaces of `inventory`."""
+        """Return the live members of the set in the kinds and namespaces of `inventory`."""
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")
@@ -127,7 +127,7 @@ class ApplySet:
         return found
 
     def refuse_foreign(self, live: Mapping[str, Any]) -> None:
-        """Raise Finding for an object that another stack, or nobody known here, has made."""
+        """Raise Finding for an object that belongs to another stack, or was not created by this engine."""
         labels = mapping_at(live, "metadata", "labels")
         if labels.get(PART_OF_LABEL) == self.id:
             return
@@ -139,12 +139,12 @@ class ApplySet:
                 else "belongs to another stack"
             )
         raise Finding(
-            f"{object_key(live)} exists already and {owner}; stack {self._stack!r} does not take it over. "
-            "Delete it or give one of the two another name"
+            f"{object_key(live)} already exists and {owner}; stack {self._stack!r} does not take it over. "
+            "Delete it, or rename one of the two"
         )
 
     def members_of_kind(self, api_version: str, kind: str) -> Iterator[dict[str, Any]]:
-        """Yield the live members of one kind, in all namespaces."""
+        """Yield the live members of a kind in all namespaces."""
         return self._client.objects(api_version, kind, label_selector=f"{PART_OF_LABEL}={self.id}")
 
     def _of_kind(self, api_version: str, kind: str, namespaces: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -159,20 +159,20 @@ class ApplySet:
 
 
 def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | None:
-    """Return the outputs of a stack that this engine deployed, or None; secret outputs are not among them.
+    """Return the outputs, without secrets, of a stack that this engine deployed, or None.
 
-    `stack` may be a full name, as a stack reference has it: `organization/project/stack`.
+    `stack` may be the full name in a stack reference: `organization/project/stack`.
     """
     return ApplySet(client, stack.rsplit("/", 1)[-1]).read_parent().outputs
 
 
 def is_deployed(client: KubernetesClient, stack: str) -> bool:
-    """Return whether this engine has deployed the stack, be it in part."""
+    """Return whether this engine has deployed the stack, at least in part."""
     return ApplySet(client, stack).read_parent().exists
 
 
 def _parent_name(stack: str) -> str:
-    """Return a DNS name for the parent; a hash keeps apart what only letters DNS does not know tell apart."""
+    """Return a DNS name for the parent; a hash distinguishes stacks that differ only in replaced characters."""
     slug = re.sub(r"[^a-z0-9.-]+", "-", stack.lower()).strip("-.")
     if slug != stack:
         slug = f"{slug}-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""What an apply does to one object, and which of its fields: compared as the API server holds them."""
+"""Changes of objects by an apply, and their changed fields, compared between two states on the API server."""
 
 from __future__ import annotations
 
@@ -14,39 +14,38 @@ from gpu_platform.engine.properties import REDACTED, UNKNOWN, Json
 from gpu_platform.names import FIELD_MANAGER
 
 _ABSENT: Final = object()
-_UNKNOWN_TEXT: Final = "(not known yet)"
 
 
 class Action(StrEnum):
-    """What happens, or would happen, to one object."""
+    """Kind of the change of one object."""
 
     CREATE = "create"
     UPDATE = "update"
-    REPLACE = "replace"  # deleted and created anew: a field of it cannot be changed
+    REPLACE = "replace"  # deleted and created again, because of an immutable field
     DELETE = "delete"
     UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field, by its path as `spec.containers[web].image`; None where it is not there."""
+    """Change of a field with a path such as `spec.containers[web].image`; None: the field is not set."""
 
     path: str
     old: Json
     new: Json
 
     def __str__(self) -> str:
-        return f"{self.path}: {_text(self.old)} → {_text(self.new)}"
+        return f"{self.path}: {value_text(self.old)} → {value_text(self.new)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens to one object."""
+    """Change of one object."""
 
     action: Action
     key: ObjectKey
     fields: tuple[FieldChange, ...] = ()
-    reason: str = ""  # why it is replaced
+    reason: str = ""  # of a replacement
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -62,17 +61,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one run did, or would do, to the objects of a stack, in the order of its doing."""
+    """Changes of the objects of a stack by one run, in the order in which they are made."""
 
     stack: str
     changes: tuple[Change, ...]
 
     def count(self, action: Action) -> int:
-        """Return the number of objects with this action."""
+        """Return the number of objects with an action."""
         return sum(change.action is action for change in self.changes)
 
     def by_kind(self, action: Action) -> Mapping[str, int]:
-        """Return the number of objects with this action by `Kind.group`, sorted."""
+        """Return the number of objects with an action by `Kind.group`, sorted."""
         counts = Counter(change.key.group_kind for change in self.changes if change.action is action)
         return dict(sorted(counts.items()))
 
@@ -82,7 +81,7 @@ class Changes:
         return self.count(Action.UNCHANGED) == len(self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return counts by action, and by action and kind, and every object that is not unchanged."""
+        """Return counts by action, counts by action and kind, and every change other than `unchanged`."""
         return {
             "stack": self.stack,
             "counts": {action.value: self.count(action) for action in Action},
@@ -94,10 +93,10 @@ class Changes:
 def field_changes(
     declared: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any], *, secret: bool = False
 ) -> tuple[FieldChange, ...]:
-    """Return what an apply of `declared` changed between two states of an object on the server.
+    """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
-    Looks at the declared fields, and at those that were declared last time and no longer are. So what
-    controllers write between the two states does not count. Values are hidden where `secret`.
+    Compares declared fields, and fields that were declared last time and no longer are, so changes by controllers
+    do not count. With `secret` values are redacted.
     """
     found = [
         *_changed(declared, before, after, ""),
@@ -130,7 +129,7 @@ def _fields(value: object) -> Mapping[str, object] | None:
 
 
 def _by_name(value: object) -> dict[str, object] | None:
-    """Return the items of a list by their names (containers, ports, environment), or None where it has none."""
+    """Return the items of a list by name (containers, ports, environment); None if they have no unique names."""
     if not isinstance(value, list) or not value:
         return None
     named: dict[str, object] = {}
@@ -200,9 +199,10 @@ def _place(path: str, key: str) -> str:
     return f"{path}[{text}]"
 
 
-def _text(value: Json) -> str:
+def value_text(value: Json) -> str:
+    """Return the value of a field for a reader: JSON, or `(not set)` or `(unknown)`."""
     if value is None:
-        return "(none)"
+        return "(not set)"
     if value == UNKNOWN:
-        return _UNKNOWN_TEXT
+        return "(unknown)"
     return json.dumps(value, ensure_ascii=False)

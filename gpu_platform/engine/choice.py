@@ -1,4 +1,4 @@
-"""Chooses the engine that deploys a stack, and says why."""
+"""Chooses the engine that deploys a stack, with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.errors import BadInput, UnknownOutcome
 
 
 class EngineName(StrEnum):
-    """What may deploy a stack."""
+    """Names of the engines."""
 
     PULUMI = "pulumi"
     EMBEDDED = "embedded"
@@ -20,7 +20,7 @@ class EngineName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The engine, the reason for a reader, and, for Pulumi, the CLI to drive."""
+    """The chosen engine, the reason, and for Pulumi the CLI."""
 
     engine: EngineName
     why: str
@@ -30,24 +30,24 @@ class Choice:
 def choose_engine(
     recorded: RecordedProgram, requested: str = "auto", *, already_embedded: bool = False, install: bool = True
 ) -> Choice:
-    """Choose among pulumi on PATH, pulumi from the installer, and, where the stack allows, the embedded engine.
+    """Choose between the Pulumi CLI (on PATH, or installed) and the embedded engine.
 
-    `requested` is auto, pulumi or embedded. `already_embedded`: the cluster holds this stack as the embedded
-    engine deployed it; auto keeps to that, since Pulumi does not take over objects that exist. With
-    `$GPU_PLATFORM_NO_INSTALL` set to 1, or without `install`, nothing is downloaded.
+    `requested` is auto, pulumi or embedded. `already_embedded`: the embedded engine has deployed this stack; auto
+    then keeps it, since Pulumi does not take over existing objects. With `$GPU_PLATFORM_NO_INSTALL` set to 1, or
+    without `install`, nothing is downloaded.
 
-    Raises BadInput for a stack that only Pulumi can deploy where the embedded engine is all there is, and
-    UnknownOutcome where Pulumi is requested and cannot be had.
+    Raises BadInput if only the embedded engine is available and it cannot deploy the stack, and UnknownOutcome if
+    Pulumi is requested and not available.
     """
     if requested == EngineName.EMBEDDED:
-        return _embedded(recorded, "it was asked for")
+        return _embedded(recorded, "requested")
     if requested != EngineName.PULUMI and already_embedded:
-        return _embedded(recorded, "this stack is already deployed by it (run destroy first to change the engine)")
+        return _embedded(recorded, "it has deployed this stack before (run destroy first to change the engine)")
     try:
         cli = find_cli(install=install)
     except Unusable as reason:
         if requested == EngineName.PULUMI:
-            raise UnknownOutcome(f"the Pulumi engine cannot be used: {reason}") from reason
+            raise UnknownOutcome(f"the Pulumi CLI cannot be used: {reason}") from reason
         return _embedded(recorded, str(reason))
     return Choice(EngineName.PULUMI, cli.why, cli)
 

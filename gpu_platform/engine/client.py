@@ -1,7 +1,7 @@
-"""A thin layer over the official Kubernetes client: any object as a dict, discovery, errors a user can read.
+"""Kubernetes client for objects of any kind as dicts, with discovery and readable errors.
 
-From the official client come the kubeconfig (with its exec plugins) and the connection; its generated models
-are not used, since a program's objects are of any kind.
+It uses the official client for the kubeconfig (with exec plugins) and the connection, but not its generated
+models, since the objects of a program can be of any kind.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from gpu_platform.names import FIELD_MANAGER
 
 _TIMEOUT_SECONDS: Final = 60.0
 _PAGE_SIZE: Final = 500
-_RETRY_PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # an API server that restarts is back by then
+_RETRY_PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # long enough for a restart of the API server
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class Refused(Finding):
-    """The API server answered, and the answer was no.
+    """The API server refused a request.
 
-    `status` is HTTP's, `reason` the API's (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
+    `status` is the HTTP status, `reason` that of the API (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
     """
 
     def __init__(self, what: str, status: int, reason: str, message: str) -> None:
@@ -45,7 +45,7 @@ class Refused(Finding):
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """How one kind is reached: its path below the server, and whether its objects live in namespaces."""
+    """Endpoint of a kind: API version, plural name, and whether it is namespaced."""
 
     api_version: str
     kind: str
@@ -53,25 +53,24 @@ class ApiResource:
     namespaced: bool
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Return the path of one object, or of the collection where `name` is empty."""
+        """Return the path of an object, or of the collection if `name` is empty."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(namespace)}" if self.namespaced and namespace else ""
         return f"{root}{scope}/{self.plural}" + (f"/{quote(name)}" if name else "")
 
 
 class KubernetesClient:
-    """One cluster. Discovery is kept in memory for the life of the client.
+    """Client of one cluster, with a cache of the discovery.
 
-    Methods raise Refused for a request that the API server refuses, and UnknownOutcome where it does not answer.
+    Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer.
     """
 
     def __init__(
         self, kubeconfig: Path | None = None, context: str | None = None, *, source: str | None = None
     ) -> None:
-        """Take a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and one of its contexts.
+        """Read a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and select one of its contexts.
 
-        `source`: what errors call the file, where its path would tell nobody anything. The file is read here,
-        and never again.
+        `source`: description of the kubeconfig in errors, default its path. The file is not read again.
         """
         self._source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
         try:
@@ -84,13 +83,13 @@ class KubernetesClient:
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
+        """URL of the API server."""
         return str(self._configuration.host)
 
     # -- objects -------------------------------------------------------------------------------------------
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """Return one object, or None where it, or its kind, does not exist."""
+        """Return an object, or None if it or its kind does not exist."""
         resource = self.find_resource(api_version, kind)
         if resource is None:
             return None
@@ -110,7 +109,7 @@ class KubernetesClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Iterator[dict[str, Any]]:
-        """Yield the objects of a kind, of one namespace or of all; none where the kind does not exist."""
+        """Yield the objects of a kind in one namespace or in all; none if the kind does not exist."""
         resource = self.find_resource(api_version, kind)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(_PAGE_SIZE)}
         while resource is not None:
@@ -125,25 +124,25 @@ class KubernetesClient:
     def apply(
         self, manifest: Mapping[str, Any], *, dry_run: bool = False, manager: str = FIELD_MANAGER
     ) -> dict[str, Any]:
-        """Apply an object on the server, as the one owner of what it declares, strictly validated."""
+        """Apply an object on the server with strict validation, taking over the fields that it declares."""
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
         return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH)
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create an object; Refused with reason AlreadyExists where it is there and would be valid."""
+        """Create an object; raises Refused with reason AlreadyExists if it exists and the manifest is valid."""
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self._write("POST", manifest, query, dry_run=dry_run)
 
-    def would_be_valid_anew(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether an object that is there, and refused a change, could be created as it is declared."""
+    def could_be_created(self, manifest: Mapping[str, Any]) -> bool:
+        """Return whether the manifest of an existing object would be valid for a new one."""
         try:
             self.create(manifest, dry_run=True)
         except Refused as refusal:
-            return refusal.reason == "AlreadyExists"  # the server validates first, and only then looks
+            return refusal.reason == "AlreadyExists"  # the server validates before it checks the name
         return True
 
     def merge(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Merge fields into an object, None removing one; creates the object where it is not there."""
+        """Merge fields into an object, None removes a field; creates the object if it does not exist."""
         query = {"fieldManager": FIELD_MANAGER}
         try:
             return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH)
@@ -153,9 +152,9 @@ class KubernetesClient:
         return self._write("POST", _without_nulls(manifest), query)
 
     def delete(self, live: Mapping[str, Any]) -> None:
-        """Delete exactly this live object; fine where it is gone, or where another has its name by now.
+        """Delete this live object; no error if it does not exist, or if another object has its name.
 
-        A workload goes after its pods, so that waiting for it is waiting for them.
+        A workload is deleted after its pods, so that waiting for it includes them.
         """
         key = object_key(live)
         resource = self.resource(str(live["apiVersion"]), key.kind)
@@ -168,9 +167,9 @@ class KubernetesClient:
                 raise
 
     def evict(self, pod: Mapping[str, Any]) -> None:
-        """Ask once for the eviction of exactly this pod; fine where it is gone.
+        """Evict this pod, without retries; no error if it does not exist.
 
-        Raises Refused, with status 429 where a PodDisruptionBudget does not allow it now.
+        Raises Refused, with status 429 if a PodDisruptionBudget does not allow the eviction now.
         """
         metadata = pod["metadata"]
         named = {"name": metadata["name"], "namespace": metadata["namespace"]}
@@ -192,22 +191,22 @@ class KubernetesClient:
     # -- discovery -----------------------------------------------------------------------------------------
 
     def resource(self, api_version: str, kind: str) -> ApiResource:
-        """Return how a kind is reached; raises Finding where the cluster does not know it."""
+        """Return the endpoint of a kind; raises Finding if the cluster does not have it."""
         if (resource := self.find_resource(api_version, kind)) is None:
             raise Finding(
-                f"the cluster {self.server} does not know {kind} of {api_version}: "
+                f"the cluster {self.server} does not have the kind {kind} of {api_version}: "
                 "its CustomResourceDefinition is not installed"
             )
         return resource
 
     def find_resource(self, api_version: str, kind: str) -> ApiResource | None:
-        """Return how a kind is reached, or None; a kind that was missing is looked for anew at each call."""
+        """Return the endpoint of a kind, or None; a missing kind is looked up again at each call."""
         if kind not in self._resources.get(api_version, {}):
             self._resources[api_version] = self._discover(api_version)
         return self._resources[api_version].get(kind)
 
     def find_served(self, group: str, kind: str) -> ApiResource | None:
-        """Return how a kind is reached in the first version that serves it, the preferred one before others."""
+        """Return the endpoint of a kind in any served version, the preferred version first, or None."""
         if not group:
             return self.find_resource("v1", kind)
         try:
@@ -262,9 +261,9 @@ class KubernetesClient:
         content_type: str = "application/json",
         patient: bool = True,
     ) -> dict[str, Any]:
-        """Send one request; `what` names it in errors. An answer that is an object is returned, parsed.
+        """Send a request with retries and return the parsed answer; `what` describes the request in errors.
 
-        Without `patient` a refusal that may pass is raised at once.
+        Without `patient` a temporary refusal is raised at once.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
@@ -280,7 +279,7 @@ class KubernetesClient:
                     retries=False,
                 )
             except urllib3.exceptions.HTTPError as error:
-                # Refused connections are told at once; a connection that broke may be a server that restarts.
+                # No retry for a refused connection; a broken one may be a restart of the server.
                 if pause is None or isinstance(error, urllib3.exceptions.NewConnectionError):
                     cause = str(error).rsplit(": ", 1)[-1]
                     raise UnknownOutcome(
@@ -307,18 +306,18 @@ class KubernetesClient:
         return headers
 
 
-_HOW_TO_REACH: Final = "For a cluster on this machine run `gpu-platform sandbox up`."
+_HOW_TO_REACH: Final = "For a sandbox on this machine run `gpu-platform sandbox up`."
 
 
 def _is_passing(refusal: Refused) -> bool:
-    """Return whether the same request may succeed a moment later."""
+    """Return whether the same request may succeed later."""
     if refusal.status == 409:
         return refusal.reason == "Conflict" and "precondition" not in refusal.message.lower()
     return refusal.status in _RETRIED_STATUSES and "typed patch" not in refusal.message
 
 
 def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Read the Status object of an answer: each cause with its field, else the message."""
+    """Return the refusal in the Status object of an answer, with each cause and its field, else the message."""
     try:
         answer: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -327,7 +326,7 @@ def _refusal(what: str, status: int, data: bytes) -> Refused:
     causes = [
         f"{cause['field']}: {cause['message']}" for cause in details.get("causes") or () if cause.get("field")
     ]
-    if status == 429:  # of an eviction: which PodDisruptionBudget, and what it needs
+    if status == 429:  # of an eviction: the PodDisruptionBudget and its condition
         causes = [str(cause["message"]) for cause in details.get("causes") or () if cause.get("message")]
     message = "; ".join(causes) or str(answer.get("message") or f"HTTP {status}")
     return Refused(what, status, str(answer.get("reason") or ""), message)

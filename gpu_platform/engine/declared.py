@@ -1,4 +1,4 @@
-"""What a recorded program declares for a cluster: its objects, checked, in the order in which they are applied."""
+"""Returns the Kubernetes objects of a recorded program, checked and in the order in which they are applied."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpu_platform.engine.readiness import wait_for_problems
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, Problem
 
-_FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")  # others live in them
+_FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")  # other objects need them
 _DEFAULT_NAMESPACE: Final = "default"
 
 
 def declared_objects(recorded: RecordedProgram, *, allow_unknown: bool = False) -> tuple[KubernetesObject, ...]:
-    """Return the objects of a program, Namespaces and CustomResourceDefinitions first, else as registered.
+    """Return the objects of a program: Namespaces and CustomResourceDefinitions first, then in registration order.
 
     Raises BadInput with everything that the embedded engine cannot deploy.
     """
@@ -30,24 +30,24 @@ def declared_objects(recorded: RecordedProgram, *, allow_unknown: bool = False) 
         problems.extend(wait_for_problems(name, declared.manifest))
         if not allow_unknown and is_unknown(declared.manifest):
             allowed = "values that are known before the deployment"
-            problems.append(Problem(f"resource {name!r}", "a value that is not known yet", allowed))
+            problems.append(Problem(f"resource {name!r}", "an unknown value", allowed))
     if problems:
         raise BadInput(f"stack {recorded.stack} with the embedded engine", problems)
     return _in_order(objects)
 
 
 def is_unknown(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a value of the manifest is not known yet."""
+    """Return whether a manifest contains an unknown value."""
     return UNKNOWN in json.dumps(manifest)
 
 
 def is_first(key: ObjectKey) -> bool:
-    """Return whether other objects live in, or are of the kind of, this object."""
+    """Return whether the object is a Namespace or a CustomResourceDefinition, which other objects need."""
     return key.group_kind in _FIRST_KINDS
 
 
 def placed(client: KubernetesClient, declared: KubernetesObject) -> KubernetesObject:
-    """Return the object in the namespace where it will be: `default` for one that names none and needs one."""
+    """Return the object with its namespace set: `default` for a namespaced object without one."""
     key = declared.key
     resource = client.find_resource(declared.api_version, key.kind)
     if resource is None or not resource.namespaced or key.namespace:
@@ -61,7 +61,7 @@ def placed(client: KubernetesClient, declared: KubernetesObject) -> KubernetesOb
 
 
 def defines_kind(objects: Iterable[KubernetesObject], api_version: str, kind: str) -> bool:
-    """Return whether one of the objects is the CustomResourceDefinition of a kind."""
+    """Return whether the objects include the CustomResourceDefinition of a kind."""
     group = api_version.rpartition("/")[0]
     return any(
         (spec := declared.manifest.get("spec", {})).get("group") == group and spec["names"]["kind"] == kind
@@ -71,7 +71,7 @@ def defines_kind(objects: Iterable[KubernetesObject], api_version: str, kind: st
 
 
 def _in_order(objects: tuple[KubernetesObject, ...]) -> tuple[KubernetesObject, ...]:
-    """Move the first kinds forward, but for those that wait for something that is not of a first kind."""
+    """Move Namespaces and CRDs to the front, unless they depend on an object of another kind."""
     urns = {declared.record.urn for declared in objects}
     first: dict[str, KubernetesObject] = {}
     for declared in objects:

@@ -1,4 +1,4 @@
-"""Deletes live objects in an order in which each can go, and waits until they are gone."""
+"""Deletes live objects in the order of their dependencies, and waits until they are deleted."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
 
-# A pod cannot end properly without its node, nor a namespace that has pods: workloads go before namespaces,
-# namespaces before nodes. Definitions go last, since they take all objects of their kind with them.
+# Pods need their node to terminate, and namespaces cannot be deleted before their pods: workloads first, then
+# namespaces, then nodes. CRDs last, because deleting one deletes all objects of its kind.
 _WORKLOAD_GROUPS: Final = ("apps", "batch")
 _LAST_KINDS: Final = ("Namespace", "Node", "CustomResourceDefinition.apiextensions.k8s.io")
 
 
 def delete_all(client: KubernetesClient, waiter: Waiter, lives: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Delete these live objects, the youngest first within each wave; raises NotReady when one stays."""
+    """Delete live objects in waves, the youngest first within a wave; raises NotReady if one is not deleted."""
     changes: list[Change] = []
     for wave in _waves(lives):
         for live in wave:
             client.delete(live)
-        waiter.until_gone(wave, DEFAULT_TIMEOUT_SECONDS)
+        waiter.until_deleted(wave, DEFAULT_TIMEOUT_SECONDS)
         changes.extend(Change(Action.DELETE, object_key(live)) for live in wave)
     return tuple(changes)
 

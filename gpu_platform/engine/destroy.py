@@ -1,4 +1,4 @@
-"""Removes everything that the embedded engine deployed for a stack, and nothing else."""
+"""Deletes all objects that the embedded engine deployed for a stack, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpu_platform.progress import Progress
 
 
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
-    """Delete the members of a stack and then its parent; a stack that is not deployed is no error.
+    """Delete the objects of a stack and then its ApplySet parent; does nothing for a stack that is not deployed.
 
-    The parent goes last, so that a run that was interrupted is finished by the next one. Raises NotReady
-    for an object that does not go.
+    The parent is deleted last, so that the next run can finish an interrupted one. Raises NotReady for an object
+    that is not deleted in time.
     """
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, stack)

@@ -1,4 +1,4 @@
-"""Says what an apply would do, by asking the API server for a dry run of each object."""
+"""Previews an apply by a server-side dry run of each object."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpu_platform.engine.record import RecordedProgram
 
 
 def preview(client: KubernetesClient, recorded: RecordedProgram) -> Changes:
-    """Return what `apply` would change; changes nothing.
+    """Return the changes that `apply` would make, without changing anything.
 
-    Raises as `apply` does, but for what only shows when objects become ready.
+    Raises the same errors as `apply`, except NotReady.
     """
     objects = [placed(client, item) for item in declared_objects(recorded, allow_unknown=True)]
     members = ApplySet(client, recorded.stack)
@@ -68,7 +68,7 @@ def _try_create(
     manifest: Mapping[str, Any],
     objects: Sequence[KubernetesObject],
 ) -> None:
-    """Let the server validate an object that is not there, unless its kind or namespace is to come first."""
+    """Let the server validate an object that does not exist, unless its kind or namespace does not exist yet."""
     if client.find_resource(declared.api_version, declared.key.kind) is None and defines_kind(
         objects, declared.api_version, declared.key.kind
     ):

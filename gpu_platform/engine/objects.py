@@ -1,4 +1,4 @@
-"""Picks the Kubernetes objects out of a recorded program, and says what only the Pulumi engine can deploy."""
+"""Extracts the Kubernetes objects of a recorded program, and finds resources that only Pulumi can deploy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gpu_platform.engine.record import (
 )
 from gpu_platform.errors import Problem
 
-_DEPLOYABLE_ELSEWHERE: Final = "plain Kubernetes objects"
+_EMBEDDED_DEPLOYS: Final = "plain Kubernetes objects"
 _FIX: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
-_MOST_TYPES_NAMED: Final = 4
+_MAX_LISTED_TYPES: Final = 4
 _CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
-    """What names one object in a cluster; the version is left out, since versions of one kind share objects."""
+    """Identity of an object in a cluster, without the API version, because all versions serve the same object."""
 
     group: str  # empty: the core group
     kind: str
@@ -44,7 +44,7 @@ class ObjectKey:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesObject:
-    """One declared object: its key, what the API server gets, and the registration that it comes from."""
+    """A declared object: its key, the manifest for the API server, and the Pulumi resource that declares it."""
 
     key: ObjectKey
     api_version: str
@@ -53,7 +53,7 @@ class KubernetesObject:
 
 
 def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """Return the object at a path of an object of the API, empty where nothing is there."""
+    """Return the mapping at a path of an API object, empty if it does not exist."""
     found = live
     for key in path:
         inner: Any = found.get(key)
@@ -64,17 +64,17 @@ def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 
 def items_at(live: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
-    """Return the list of objects at a path of an object of the API, empty where nothing is there."""
+    """Return the list of mappings at a path of an API object, empty if it does not exist."""
     return mapping_at(live, *path[:-1]).get(path[-1]) or ()
 
 
 def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    """Return an annotation, empty where it is not set."""
+    """Return an annotation, empty if it is not set."""
     return str(mapping_at(manifest, "metadata", "annotations").get(name) or "")
 
 
 def is_plain_object(record: ResourceRecord) -> bool:
-    """Return whether the registration is one Kubernetes object, as it is written to the API server."""
+    """Return whether a resource is a Kubernetes object whose inputs are its manifest."""
     return (
         record.custom
         and not record.external
@@ -99,9 +99,9 @@ def object_key(manifest: Mapping[str, Any]) -> ObjectKey:
 
 
 def manifest_of(record: ResourceRecord, *, reveal: bool) -> dict[str, Any]:
-    """Return the object of a registration in reading order: apiVersion, kind, metadata, then the rest.
+    """Return the manifest of a resource, with apiVersion, kind and metadata first.
 
-    A Secret's `stringData` becomes `data`, so that what is written equals what the API server returns.
+    A Secret's `stringData` is converted to `data`, so that the manifest equals what the API server returns.
     """
     inputs = record.true_inputs if reveal else record.inputs
     head = {key: inputs[key] for key in ("apiVersion", "kind", "metadata") if key in inputs}
@@ -119,7 +119,7 @@ def _encoded(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def kubernetes_objects(records: Iterable[ResourceRecord]) -> tuple[KubernetesObject, ...]:
-    """Return the objects of the plain registrations, with their secrets, in registration order."""
+    """Return the Kubernetes objects with their secrets, in registration order."""
     objects: list[KubernetesObject] = []
     for record in records:
         if is_plain_object(record):
@@ -129,7 +129,7 @@ def kubernetes_objects(records: Iterable[ResourceRecord]) -> tuple[KubernetesObj
 
 
 def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
-    """Return what the embedded engine cannot deploy: a problem for each package, and for each object."""
+    """Return what the embedded engine cannot deploy: a problem per provider package, and per invalid object."""
     problems: list[Problem] = []
     others: dict[str, list[ResourceRecord]] = {}
     seen: dict[ObjectKey, str] = {}
@@ -146,7 +146,7 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
             )
         elif key in seen:
             problems.append(
-                Problem(place, f"{key}, which {seen[key]} is, too", "one resource per object", "remove one")
+                Problem(place, f"{key}, which {seen[key]} also declares", "one resource per object", "remove one")
             )
         else:
             seen[key] = place
@@ -154,17 +154,17 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
 
 
 def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
-    """Return one problem for all resources of a package: a cloud's stack has dozens."""
+    """Return one problem for all resources of a provider package, of which a cloud stack has dozens."""
     if len(records) == 1:
-        return Problem(f"resource {records[0].name!r}", records[0].type, _DEPLOYABLE_ELSEWHERE, _FIX)
+        return Problem(f"resource {records[0].name!r}", records[0].type, _EMBEDDED_DEPLOYS, _FIX)
     types = sorted({record.type for record in records if not record.type.startswith(PROVIDER_PREFIX)})
-    more = len(types) - _MOST_TYPES_NAMED
-    named = ", ".join(types[:_MOST_TYPES_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return Problem(f"{len(records)} resources of {package}", named, _DEPLOYABLE_ELSEWHERE, _FIX)
+    more = len(types) - _MAX_LISTED_TYPES
+    named = ", ".join(types[:_MAX_LISTED_TYPES]) + (f" and {more} more" if more > 0 else "")
+    return Problem(f"{len(records)} resources of {package}", named, _EMBEDDED_DEPLOYS, _FIX)
 
 
 def _needs_no_deployment(record: ResourceRecord) -> bool:
-    """Stacks, components, the Kubernetes provider and references to other stacks exist in Pulumi only."""
+    """Return whether a resource exists only in Pulumi: stack, component, Kubernetes provider, stack reference."""
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
     return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, f"{PROVIDER_PREFIX}kubernetes")

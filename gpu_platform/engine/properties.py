@@ -1,7 +1,7 @@
-"""Turns Pulumi's property maps (protobuf structs with signed special objects) into plain JSON.
+"""Converts Pulumi's property maps (protobuf structs with signed special objects) to plain JSON.
 
 Whole numbers become ints (protobuf only has floats) and keys are sorted (protobuf maps have no order), so that
-two runs of one program give equal texts.
+two runs of a program give equal texts.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import struct_pb2
 
-UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # Pulumi's sentinel of a value that is not known yet
-REDACTED: Final = "[secret]"  # as `pulumi policy analyze` shows a secret that it cannot decrypt
+UNKNOWN: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # Pulumi's sentinel for an unknown value
+REDACTED: Final = "[secret]"  # what `pulumi policy analyze` shows for a secret that it cannot decrypt
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -31,12 +31,12 @@ def plain_properties(struct: struct_pb2.Struct, *, reveal: bool) -> dict[str, An
 
 
 def holds_secret(properties: struct_pb2.Struct | struct_pb2.Value) -> bool:
-    """Return whether a secret is anywhere inside; at the speed of a text search over the wire format."""
+    """Return whether properties contain a secret; a fast text search in the wire format."""
     return _SECRET_SIGNATURE.encode() in properties.SerializeToString()
 
 
 def redact_leaves(value: Json) -> Json:
-    """Redact a value that is secret as a whole (a Secret's `data`), and keep its shape."""
+    """Return a value that is secret as a whole (a Secret's `data`) with every leaf redacted."""
     if isinstance(value, dict):
         return {key: redact_leaves(inner) for key, inner in value.items()}
     return REDACTED

@@ -1,4 +1,4 @@
-"""Finds a Pulumi CLI that can be used on this machine, or installs the one of the SDK's version."""
+"""Finds a usable Pulumi CLI on this machine, or installs the CLI of the SDK's version."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from gpu_platform.paths import PROJECT_ROOT, cache_dir
 
 NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"
 _INSTALL_SECONDS: Final = 180.0
-_CONNECT_SECONDS: Final = 5.0  # without network the installer gives up after this
+_CONNECT_SECONDS: Final = 5.0  # timeout of the installer's connections
 
 
 @dataclass(frozen=True, slots=True)
 class PulumiCli:
-    """A Pulumi CLI that can be used here, and why: its version, where it is from, its backend."""
+    """A usable Pulumi CLI; `why` describes its version, where it was found, and its backend."""
 
     command: automation.PulumiCommand
     why: str
 
 
-class Unusable(Exception):  # an answer, not an error: another engine may serve
-    """No Pulumi CLI can be used here; the text says why."""
+class Unusable(Exception):  # not a GpuPlatformError: the caller may use the embedded engine instead
+    """No Pulumi CLI can be used on this machine; the message is the reason."""
 
 
 def find_cli(*, install: bool) -> PulumiCli:
-    """Return the CLI on PATH, or else the one of the SDK's version in the cache; with `install` it is put there.
+    """Return the CLI on PATH, else the CLI of the SDK's version in the cache, which `install` downloads.
 
-    Raises Unusable where neither can be had, and where no backend is chosen that would keep the state.
+    Raises Unusable if there is none, or if no backend for the state is configured.
     """
     backend = chosen_backend()
     if not backend:
-        raise Unusable("no Pulumi backend is chosen (set PULUMI_BACKEND_URL, or run `pulumi login`)")
+        raise Unusable("no Pulumi backend is configured (set PULUMI_BACKEND_URL, or run `pulumi login`)")
     wanted = VersionInfo.parse(version("pulumi"))
     try:
         command = automation.PulumiCommand(version=wanted)
-        return PulumiCli(command, f"pulumi {command.version or ''} is on PATH, its backend is {backend}")
+        return PulumiCli(command, f"pulumi {command.version or ''} is on PATH, with backend {backend}")
     except FileNotFoundError:
         reason = "pulumi is not on PATH"
     except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
-        reason = f"the pulumi on PATH is not used: {_first_line(error)}"
+        reason = f"the pulumi on PATH cannot be used: {_first_line(error)}"
     root = cache_dir() / "pulumi" / str(wanted)
     if not _is_installed(root) and (not install or os.environ.get(NO_INSTALL_VARIABLE) == "1"):
         raise Unusable(reason)
@@ -58,13 +58,13 @@ def find_cli(*, install: bool) -> PulumiCli:
         command = _installed(root, wanted)
     except Unusable as error:
         raise Unusable(f"{reason}; {error}") from None
-    return PulumiCli(command, f"{reason}, so pulumi {wanted} is used from {root}; its backend is {backend}")
+    return PulumiCli(command, f"{reason}, pulumi {wanted} in {root} is used, with backend {backend}")
 
 
 def chosen_backend() -> str:
-    """Return the backend that the CLI would use, or an empty text where none is chosen yet.
+    """Return the backend that the CLI would use, or an empty text if none is configured.
 
-    In the CLI's own order: the environment, the project file, the last login.
+    The CLI takes it from the environment, then the project file, then the last login.
     """
     if url := os.environ.get("PULUMI_BACKEND_URL"):
         return url
@@ -86,17 +86,17 @@ def _is_installed(root: Path) -> bool:
 
 
 def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
-    """Return the CLI in `root`, downloaded by the Automation API's installer where it is not there yet."""
+    """Return the CLI in `root`; the Automation API's installer downloads it if it is missing."""
     if not _is_installed(root):
         _install(root, wanted)
     try:
         return automation.PulumiCommand(root=str(root), version=wanted)
     except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
-        raise Unusable(f"the pulumi in {root} does not run: {_first_line(error)}") from error
+        raise Unusable(f"the pulumi in {root} cannot be run: {_first_line(error)}") from error
 
 
 def _install(root: Path, wanted: VersionInfo) -> None:
-    # The installer has no deadline of its own: it runs as a process group that can be ended.
+    # The installer has no timeout: it runs as a process group that can be killed.
     script = (
         "import socket, sys\n"
         "from pulumi.automation import PulumiCommand\n"
@@ -109,14 +109,14 @@ def _install(root: Path, wanted: VersionInfo) -> None:
         arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            _, told = process.communicate(timeout=_INSTALL_SECONDS)
+            _, stderr = process.communicate(timeout=_INSTALL_SECONDS)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise Unusable(f"installing pulumi {wanted} took over {_INSTALL_SECONDS:.0f} s") from None
+                raise Unusable(f"installing pulumi {wanted} took more than {_INSTALL_SECONDS:.0f} s") from None
             raise
     if process.returncode:
-        raise Unusable(f"pulumi {wanted} cannot be installed: {told.strip().rsplit(chr(10), 1)[-1]}")
+        raise Unusable(f"pulumi {wanted} cannot be installed: {stderr.strip().rsplit(chr(10), 1)[-1]}")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The Pulumi engine: drives the CLI through the Automation API, and says its errors in its own words."""
+"""Runs the Pulumi CLI through the Automation API, and extracts changes and errors from its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.paths import PROJECT_ROOT
 
-_ACTIONS: Final = {  # the steps of a replacement are not counted beside it
+_ACTIONS: Final = {  # not the single steps of a replacement
     automation.OpType.CREATE: Action.CREATE,
     automation.OpType.UPDATE: Action.UPDATE,
     automation.OpType.REPLACE: Action.REPLACE,
@@ -31,10 +31,10 @@ OnOutput = Callable[[str], None]
 
 
 class PulumiEngine:
-    """One stack of a Pulumi project, driven through the CLI.
+    """A stack of a Pulumi project, deployed by the CLI.
 
-    Methods stream the CLI's own lines to `on_output`. They raise Finding where the CLI fails, with its
-    diagnostics, and UnknownOutcome where another update holds the stack.
+    Methods stream the CLI's output lines to `on_output`. They raise Finding with the CLI's diagnostics if it
+    fails, and UnknownOutcome while another update has locked the stack.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class PulumiEngine:
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> None:
-        """Take the stack's name and the project whose `stackConfigDir` has its file.
+        """Set up the stack of the project whose `stackConfigDir` has its file.
 
-        `policy_configs`: a JSON file of settings for each of the packs, or none at all.
+        `policy_configs`: a JSON file of settings for each policy pack, or none.
         """
         self._stack_name = stack
         self._common: dict[str, Any] = {
@@ -69,21 +69,21 @@ class PulumiEngine:
         self._project = str(project)
 
     def preview(self) -> Changes:
-        """Return what `up` would do; the policy packs judge it."""
+        """Return the changes that `up` would make, after the policy packs."""
         stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
             stack.preview(on_event=steps, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
-        """Deploy the stack; the policy packs judge it first."""
+        """Deploy the stack, with the policy packs, and return the changes."""
         stack, steps = self._stack(), Steps()
         with _clean_errors("up", self._stack_name):
             stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def destroy(self) -> Changes:
-        """Delete everything of the stack, keep its configuration and history; fine where it is not there."""
+        """Delete the resources of the stack, but not its configuration and history; it need not exist."""
         steps = Steps()
         try:
             with _clean_errors("select", self._stack_name):
@@ -95,18 +95,18 @@ class PulumiEngine:
         return Changes(self._stack_name, tuple(steps.changes))
 
     def outputs(self, *, show_secrets: bool = False) -> Mapping[str, Any] | None:
-        """Return the outputs of the last deployment, None where the backend does not know the stack.
+        """Return the outputs of the last deployment; None if the backend does not have the stack.
 
-        Secrets are masked, but with `show_secrets`.
+        Secrets are masked unless `show_secrets`.
         """
         command = ["stack", "output", "--json", "--stack", self._stack_name]
         command += ["--show-secrets"] if show_secrets else []
         try:
             with _clean_errors("stack output", self._stack_name):
-                told = self._cli.command.run(command, self._project, self._env)
+                result = self._cli.command.run(command, self._project, self._env)
         except _NoSuchStack:
             return None
-        return cast("Mapping[str, Any]", json.loads(told.stdout))
+        return cast("Mapping[str, Any]", json.loads(result.stdout))
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
@@ -114,7 +114,7 @@ class PulumiEngine:
 
 
 class _NoSuchStack(Finding):
-    """The backend does not know the stack."""
+    """The backend does not have the stack."""
 
 
 @contextmanager
@@ -123,22 +123,22 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
         yield
     except automation.ConcurrentUpdateError as error:
         raise UnknownOutcome(
-            f"another update holds stack {stack}; wait for it, or free the stack with `pulumi cancel`"
+            f"another update has locked stack {stack}; wait for it, or unlock the stack with `pulumi cancel`"
         ) from error
     except automation.StackNotFoundError as error:
         raise _NoSuchStack(f"the backend has no stack {stack}") from error
     except automation.CommandError as error:
-        raise Finding(f"pulumi {operation} of stack {stack} failed:\n{_told(str(error))}") from error
+        raise Finding(f"pulumi {operation} of stack {stack} failed:\n{_diagnostics(str(error))}") from error
 
 
-# The CLI stops the program when a resource fails, and shows the program's own surprise.
+# When a resource fails, the CLI interrupts the program and prints its traceback.
 _STOPPED_PROGRAM: Final = re.compile(
     r"^ *Traceback \(most recent call last\):\n(?:.*\n)*? *KeyboardInterrupt *$\n?", re.M
 )
 _HEADINGS: Final = ("Diagnostics:", "Policies:", "Outputs:", "Resources:", "Duration:")
 
 
-def _told(error: str) -> str:
+def _diagnostics(error: str) -> str:
     """Return the diagnostics and policy violations of a failed command, else what it wrote to standard error."""
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -146,14 +146,14 @@ def _told(error: str) -> str:
     for line in stdout.splitlines():
         if line.strip() in _HEADINGS:
             heading = line.strip()
-        elif line.strip() and not line.strip().startswith("✅"):  # a policy pack that has nothing to say
+        elif line.strip() and not line.strip().startswith("✅"):  # a policy pack without violations
             sections.setdefault(heading, []).append(line)
-    told = "\n".join([*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())])
-    return _STOPPED_PROGRAM.sub("", told).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    found = "\n".join([*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())])
+    return _STOPPED_PROGRAM.sub("", found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
 
 
 class Steps:
-    """Reads the engine's events: what happens to each resource that a provider manages."""
+    """Collects the changes of provider-managed resources from the engine's events."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -170,7 +170,7 @@ class Steps:
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
-    """Return a Kubernetes object's own key, so that both engines report alike; else the type and name."""
+    """Return the key of a Kubernetes object, the same as in the embedded engine; for others type and name."""
     type_, name = urn.split("::", 3)[2:]
     type_ = type_.rpartition("$")[2]
     if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:

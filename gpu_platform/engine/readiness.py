@@ -1,4 +1,4 @@
-"""When an object counts as ready, and if it does not, why: pure functions over what the API server returns."""
+"""Decides whether a live object is ready, and why it is not; pure functions of API objects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Live = Mapping[str, Any]
 
 
 def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
-    """Return why an object is not ready, or an empty text where it is, or where its kind is never waited for.
+    """Return why an object is not ready, or an empty text if it is ready or its kind has no readiness.
 
-    `nodes` gives the cluster's nodes, which a DaemonSet is held against: its own count of nodes lags behind.
+    `nodes` returns the cluster's nodes, because the number of nodes in the status of a DaemonSet is updated late.
     """
     if wanted := annotation(live, WAIT_FOR_ANNOTATION):
         return _unmet(live, wanted)
@@ -32,7 +32,7 @@ def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
 
 
 def is_awaited(manifest: Live) -> bool:
-    """Return whether objects like this are waited for at all."""
+    """Return whether the engine waits until this object is ready."""
     if annotation(manifest, SKIP_ANNOTATION) == "true":
         return False
     kind = f"{manifest['apiVersion'].rpartition('/')[0]}/{manifest['kind']}"
@@ -63,7 +63,7 @@ def _definition(live: Live) -> str:
 def _deployment(live: Live) -> str:
     wanted, status = live["spec"].get("replicas", 1), _status(live)
     if not _is_observed(live):
-        return "its newest form is not seen by its controller yet"
+        return "its controller has not processed the last change yet"
     for condition in items_at(live, "status", "conditions"):
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
             return str(condition.get("message") or condition.get("reason"))
@@ -73,7 +73,7 @@ def _deployment(live: Live) -> str:
 def _stateful_set(live: Live) -> str:
     wanted, status = live["spec"].get("replicas", 1), _status(live)
     if not _is_observed(live):
-        return "its newest form is not seen by its controller yet"
+        return "its controller has not processed the last change yet"
     return _replicas(wanted, status.get("updatedReplicas", 0), status.get("readyReplicas", 0))
 
 
@@ -89,7 +89,7 @@ def _daemon_set(live: Live, nodes: Sequence[Live]) -> str:
 
 def _replicas(wanted: int, updated: int, ready: int) -> str:
     if updated < wanted:
-        return f"{updated} of {wanted} pods have its newest form"
+        return f"{updated} of {wanted} pods are updated"
     return "" if ready >= wanted else f"{ready} of {wanted} pods are ready"
 
 
@@ -116,21 +116,21 @@ def _condition(live: Live, type_: str, wanted: str = "True") -> str:
         if condition["type"] == type_:
             if condition["status"].casefold() == wanted.casefold():
                 return ""
-            told = condition.get("message") or condition.get("reason") or f"it is {condition['status']}"
-            return f"not {type_}: {told}"
+            reason = condition.get("message") or condition.get("reason") or f"it is {condition['status']}"
+            return f"not {type_}: {reason}"
     return f"no condition {type_} yet"
 
 
-def _few(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _few(names: Sequence[str], limit: int = 3) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
-# -- conditions that the program asks for -----------------------------------------------------------------
+# -- conditions in the annotation waitFor -----------------------------------------------------------------
 
 
 def wait_for_problems(name: str, manifest: Live) -> list[Problem]:
-    """Return what is wrong with an object's `pulumi.com/waitFor`: the simple forms are what this engine knows."""
+    """Return the expressions of an object's `pulumi.com/waitFor` that this engine does not support."""
     return [
         Problem(
             f"resource {name!r}, annotation {WAIT_FOR_ANNOTATION}",
@@ -174,10 +174,10 @@ def _unmet(live: Live, wanted: str) -> str:
 
 
 def runs_on(template: Mapping[str, Any], node: Live) -> bool:
-    """Return whether a DaemonSet with this pod spec belongs on a node, once the node is up.
+    """Return whether a DaemonSet with this pod spec runs on a node when the node is ready.
 
-    As the DaemonSet controller decides (pkg/controller/daemon in kubernetes/kubernetes), but for taints of
-    Kubernetes itself: it sets and removes those while a node comes up.
+    Follows the DaemonSet controller (pkg/controller/daemon in kubernetes/kubernetes), but ignores taints of
+    Kubernetes itself, which are temporary while a node starts.
     """
     labels = mapping_at(node, "metadata", "labels")
     if not mapping_at(template, "nodeSelector").items() <= labels.items():

@@ -1,6 +1,6 @@
 """Writes a recorded program to a folder: resources.json, manifests/, state.json and plan.json.
 
-state.json has the form of `pulumi stack export` and is accepted by `pulumi policy analyze --file`.
+state.json has the format of `pulumi stack export`; `pulumi policy analyze --file` accepts it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.state import deployment_manifest, deployment_resources
 from gpu_platform.errors import BadInput, Problem
 
-_INDEX: Final = ".gpu-platform-render.json"  # names the manifests of this render: what the next one may remove
+_INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next one may remove
 _MANIFESTS: Final = "manifests"
-_CLUSTER_SCOPED: Final = "_cluster"  # no namespace can have this name, and it sorts before all of them
+_CLUSTER_SCOPED: Final = "_cluster"  # not a valid namespace name; sorted before all namespaces
 
 
 def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
-    """Write `recorded` and the JSON-able `plan` to the folder `out`; return the number of manifests.
+    """Write `recorded` and `plan` (plain JSON values) to the folder `out`; return the number of manifests.
 
-    Files of an earlier render are replaced, each at once, and its manifests that are no longer declared are
-    removed. Nothing else in `out` is touched. Raises BadInput where `out` holds something else than a render.
+    Files of an earlier render are replaced atomically, and its manifests that are no longer declared are removed.
+    Raises BadInput if `out` contains files that are not from a render.
     """
     owned = _owned_manifests(out)
     manifests = _manifests(recorded)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write_index(out, owned | manifests.keys())  # before the files: an interrupted render owns them, too
+        _write_index(out, owned | manifests.keys())  # first, so that the next render can remove all files
         _write(out / "resources.json", _json_lines(record.to_json() for record in recorded.resources))
         _write(out / "state.json", _state_text(recorded))
         _write(out / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")
@@ -58,7 +58,7 @@ def _manifests(recorded: RecordedProgram) -> dict[str, Mapping[str, Any]]:
             key = object_key(manifest)
             folder = f"{_MANIFESTS}/{_file_name(key.namespace or _CLUSTER_SCOPED)}"
             path = f"{folder}/{_file_name(f'{key.kind.lower()}-{key.name or record.name}')}.yaml"
-            if path in manifests:  # one kind name in two groups, or names that are not known yet
+            if path in manifests:  # same kind name in two groups, or unknown names
                 path = f"{folder}/{_file_name(f'{key.group_kind.lower()}-{record.name}')}.yaml"
             manifests[path] = manifest
     return manifests
@@ -72,7 +72,7 @@ def _file_name(text: str) -> str:
 
 
 def _owned_manifests(out: Path) -> set[str]:
-    """Return the manifests that an earlier render left in `out`; BadInput where `out` is not a render's."""
+    """Return the manifests of an earlier render in `out`; raises BadInput if `out` is not from a render."""
     try:
         index = json.loads((out / _INDEX).read_bytes())
         return {path for path in cast("list[str]", index["manifests"]) if _is_manifest_path(path)}
@@ -84,7 +84,7 @@ def _owned_manifests(out: Path) -> set[str]:
         found = f"an unreadable {_INDEX}"
     raise BadInput(
         str(out),
-        [Problem("--out", found, "a new or empty folder, or one of an earlier render", "name another folder")],
+        [Problem("--out", found, "a new or empty folder, or one of an earlier render", "use another folder")],
     )
 
 
@@ -98,7 +98,7 @@ def _write_index(out: Path, manifests: Iterable[str]) -> None:
 
 
 def _remove(out: Path, paths: Iterable[str]) -> None:
-    """Remove manifests, and the namespace folders that are empty without them."""
+    """Remove manifests, and namespace folders that become empty."""
     folders: set[Path] = set()
     for path in paths:
         (out / path).unlink(missing_ok=True)
@@ -113,7 +113,7 @@ def _remove(out: Path, paths: Iterable[str]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace one file at once."""
+    """Replace a file atomically."""
     temporary = _temporary(path)
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
@@ -124,7 +124,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _json_lines(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Return a JSON list with one entry a line: small, fast to write, and still made for `grep` and `diff`."""
+    """Return a JSON list with one entry per line: small, fast to write, and suitable for `grep` and `diff`."""
     return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
 
 
@@ -154,7 +154,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def _in_reading_order(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Put an object's name and namespace before its other metadata."""
+    """Return a manifest with name and namespace before other metadata."""
     metadata: Mapping[str, Any] = manifest.get("metadata") or {}
     names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     return {**manifest, "metadata": {**names, **metadata}}

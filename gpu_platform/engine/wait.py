@@ -1,4 +1,4 @@
-"""Waits until objects are ready, or gone, and says what it waits for and why it is not there yet."""
+"""Waits until objects are ready or deleted, and reports what it waits for and why."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
 _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
-_TOLD_EVERY_SECONDS: Final = 15.0
-_LIST_FROM: Final = 4  # objects of one kind from which on one list costs less than a read each
-_MOST_DETAILS: Final = 4
+_PROGRESS_SECONDS: Final = 15.0
+_LIST_FROM: Final = 4  # from this number of objects of a kind on, one list request instead of single reads
+_MAX_DETAILS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Unready:
-    """One object that was waited for in vain."""
+    """An object that was not ready, or not deleted, in time."""
 
     key: ObjectKey
     waited_seconds: float
@@ -39,7 +39,7 @@ class Unready:
 
 
 class NotReady(Finding):
-    """Objects were not ready, or not gone, in time; what was applied stays, and the next run goes on."""
+    """Objects were not ready, or not deleted, in time; applied objects stay, and the next run continues."""
 
     def __init__(self, what: str, unready: Collection[Unready]) -> None:
         self.unready: tuple[Unready, ...] = tuple(unready)
@@ -47,7 +47,7 @@ class NotReady(Finding):
 
 
 def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
-    """Return how long an object may take: `customTimeouts` of its resource, its annotation, else the default."""
+    """Return the timeout of an object: `customTimeouts` of its resource, its annotation, else the default."""
     if text := declared.record.timeouts.get(operation):
         return parse_duration(text, f"resource {declared.record.name!r}, timeout of {operation}")
     seconds = annotation(declared.manifest, TIMEOUT_ANNOTATION)
@@ -55,7 +55,7 @@ def timeout_seconds(declared: KubernetesObject, operation: str) -> float:
 
 
 def parse_duration(text: str, place: str) -> float:
-    """Return the seconds of a Go duration such as `1h30m` or `500ms`; raises BadInput."""
+    """Return a Go duration such as `1h30m` or `500ms` in seconds; raises BadInput."""
     units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
     if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s))+", text):
         raise BadInput("the program", [Problem(place, text, "a duration such as 15m or 1h30m")])
@@ -64,7 +64,7 @@ def parse_duration(text: str, place: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """One object that is waited for, from `since` (monotonic seconds) for at most `timeout` seconds."""
+    """An object to wait for, from `since` (monotonic clock, seconds) for at most `timeout` seconds."""
 
     key: ObjectKey
     api_version: str
@@ -73,7 +73,7 @@ class Awaited:
 
 
 class Waiter:
-    """Waits for objects of one stack, all at once, however many there are."""
+    """Waits for objects of one stack, all at the same time."""
 
     def __init__(self, client: KubernetesClient, members: ApplySet, progress: Progress) -> None:
         self._client = client
@@ -81,8 +81,8 @@ class Waiter:
         self._progress = progress
 
     def until_ready(self, awaited: Collection[Awaited]) -> None:
-        """Return when every object is ready; raises NotReady when the first of them has run out of time."""
-        started = told = time.monotonic()
+        """Return when every object is ready; raises NotReady when the timeout of one of them is over."""
+        started = reported = time.monotonic()
         pending = {item.key: item for item in awaited}
         while True:
             reasons = self._reasons(pending)
@@ -92,42 +92,42 @@ class Waiter:
             now = time.monotonic()
             if any(now - item.since > item.timeout for item in pending.values()):
                 raise NotReady(
-                    "not ready in time; what was applied stays, and running again goes on:",
+                    "not ready in time; applied objects stay, run the command again to continue:",
                     [
                         Unready(key, now - item.since, reasons[key], tuple(self._details(item)))
                         for key, item in pending.items()
                     ],
                 )
-            if now - told > _TOLD_EVERY_SECONDS:
-                told = now
+            if now - reported > _PROGRESS_SECONDS:
+                reported = now
                 key = next(iter(pending))
                 more = f", and {len(pending) - 1} more" if len(pending) > 1 else ""
                 self._progress.line(f"still waiting for {key}: {reasons[key]}{more}")
             time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
 
-    def until_gone(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
-        """Return when every one of these live objects is gone; raises NotReady with what holds it."""
-        started = told = time.monotonic()
+    def until_deleted(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
+        """Return when all these live objects are deleted; raises NotReady with the reasons after the timeout."""
+        started = reported = time.monotonic()
         pending = {object_key(live): live for live in lives}
         while True:
-            held = {key: self._same(live) for key, live in pending.items()}
-            pending = {key: live for key, live in held.items() if live is not None}
+            found = {key: self._same(live) for key, live in pending.items()}
+            pending = {key: live for key, live in found.items() if live is not None}
             if not pending:
                 return
             now = time.monotonic()
             if now - started > timeout:
                 raise NotReady(
-                    "not gone in time; running again goes on:",
-                    [Unready(key, now - started, _what_holds(live)) for key, live in pending.items()],
+                    "not deleted in time; run the command again to continue:",
+                    [Unready(key, now - started, _deletion_blocker(live)) for key, live in pending.items()],
                 )
-            if now - told > _TOLD_EVERY_SECONDS:
-                told = now
+            if now - reported > _PROGRESS_SECONDS:
+                reported = now
                 key, live = next(iter(pending.items()))
-                self._progress.line(f"still waiting for {key} to go: {_what_holds(live)}")
+                self._progress.line(f"still waiting for the deletion of {key}: {_deletion_blocker(live)}")
             time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
 
     def _same(self, live: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Read an object again; None where it is gone or another has its name."""
+        """Read an object again; None if it was deleted, or another object has its name."""
         key = object_key(live)
         found = self._client.get(str(live["apiVersion"]), key.kind, key.name, key.namespace)
         return found if found and found["metadata"]["uid"] == live["metadata"]["uid"] else None
@@ -142,7 +142,7 @@ class Waiter:
 
         lives = self._read(pending)
         return {
-            key: unready_reason(lives[key], all_nodes) if key in lives else "it is not there" for key in pending
+            key: unready_reason(lives[key], all_nodes) if key in lives else "it does not exist" for key in pending
         }
 
     def _read(self, pending: Mapping[ObjectKey, Awaited]) -> dict[ObjectKey, dict[str, Any]]:
@@ -172,12 +172,12 @@ class Waiter:
         selector = ",".join(f"{label}={value}" for label, value in labels.items())
         pods = self._client.objects("v1", "Pod", namespace=key.namespace, label_selector=selector)
         troubles = [f"pod {pod['metadata']['name']}: {why}" for pod in pods if (why := pod_trouble(pod))]
-        yield from _at_most(troubles)
+        yield from _shortened(troubles)
         if not troubles:
-            yield from _at_most(list(self._warnings(key)))
+            yield from _shortened(list(self._warnings(key)))
 
     def _warnings(self, key: ObjectKey) -> Iterator[str]:
-        """Yield the warnings about an object, and about the ReplicaSets of a Deployment, newest first."""
+        """Yield the warning events of an object, and of the ReplicaSets of a Deployment, newest first."""
         events = self._client.objects("v1", "Event", namespace=key.namespace, field_selector="type=Warning")
         for event in sorted(events, key=lambda event: str(event["metadata"]["creationTimestamp"]), reverse=True):
             name = str(event["involvedObject"].get("name"))
@@ -186,7 +186,7 @@ class Waiter:
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> str:
-    """Return what keeps a pod from being ready, or an empty text."""
+    """Return why a pod is not ready, or an empty text."""
     conditions = {condition["type"]: condition for condition in items_at(pod, "status", "conditions")}
     scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
     if scheduled and scheduled["status"] == "False":
@@ -200,25 +200,25 @@ def pod_trouble(pod: Mapping[str, Any]) -> str:
             return (
                 f"container {container['name']}: {waiting.get('reason')} {waiting.get('message') or ''}".rstrip()
             )
-    if ready and (told := ready.get("message") or ready.get("reason")):
-        return f"not ready: {told}"
+    if ready and (reason := ready.get("message") or ready.get("reason")):
+        return f"not ready: {reason}"
     return f"phase {mapping_at(pod, 'status').get('phase') or 'unknown'}, not ready"
 
 
-def _what_holds(live: Mapping[str, Any]) -> str:
-    """Return why an object that is being deleted is still there."""
-    told = [
+def _deletion_blocker(live: Mapping[str, Any]) -> str:
+    """Return why an object that is being deleted still exists."""
+    reasons = [
         str(condition["message"])
         for condition in items_at(live, "status", "conditions")
         if condition["status"] == "True" and str(condition["type"]).startswith("Namespace")
     ]
-    if not told:
+    if not reasons:
         finalizers: list[str] = live["metadata"].get("finalizers") or []
-        told = [f"finalizers {', '.join(finalizers)}"] if finalizers else []
-    return "; ".join(told) or "it is still there"
+        reasons = [f"finalizers {', '.join(finalizers)}"] if finalizers else []
+    return "; ".join(reasons) or "it still exists"
 
 
-def _at_most(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:_MOST_DETAILS]
-    if len(lines) > _MOST_DETAILS:
-        yield f"and {len(lines) - _MOST_DETAILS} more"
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:_MAX_DETAILS]
+    if len(lines) > _MAX_DETAILS:
+        yield f"and {len(lines) - _MAX_DETAILS} more"

@@ -1,5 +1,5 @@
-"""Brings live nodes to another MIG layout without taking GPUs from under pods: drain, change, next.
+"""Rolls out a new MIG layout to live nodes: drains each node before its GPUs are partitioned again.
 
-`plan` says which nodes would be changed and which pods run there; `run` changes them within the pool's budget,
-before an engine applies anything; `hold` keeps an engine without this step from changing them all at once.
+`plan` finds the nodes to change and the pods on them; `run` changes them within the pool's `max_unavailable`,
+before an engine applies anything; `hold` prevents an engine without this step from changing all nodes at once.
 """

@@ -1,7 +1,7 @@
-"""What `up` writes on a node whose MIG layout it changes: a cordon, and why, in an annotation.
+"""Cordon, annotation and labels that `up` writes to a node whose MIG layout it changes.
 
-All of it is one server-side apply by a field manager of the stack's own: what the next one leaves out goes, unless
-somebody else said it too. So a node that was cordoned before stays cordoned after.
+They are one server-side apply by the stack's own field manager: a field that the next apply omits is removed
+unless another manager owns it too. So a node that was cordoned before the change stays cordoned after it.
 """
 
 from __future__ import annotations
@@ -18,46 +18,48 @@ _LABELS: Final = ("f:metadata", "f:labels")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Why a node is cordoned: `config` is on its way, or failed because of `failure`."""
+class RolloutAnnotation:
+    """Reason why `up` has cordoned a node: it changes to `config`, or this failed because of `failure`."""
 
     stack: str
     config: str
     failure: str = ""
 
     def to_text(self) -> str:
-        """Return it as the annotation's text."""
-        told = {"stack": self.stack, "config": self.config}
-        return json.dumps(told | ({"failure": self.failure} if self.failure else {}))
+        """Return the value of the annotation."""
+        fields = {"stack": self.stack, "config": self.config}
+        return json.dumps(fields | ({"failure": self.failure} if self.failure else {}))
 
 
 def field_manager(stack: str) -> str:
-    """Return who writes: the API server allows a manager 128 characters."""
+    """Return the field manager of a stack, cut to the 128 characters that the API server allows."""
     return f"{names.MIG_FIELD_MANAGER}-{stack}"[:128]
 
 
-def mark_of(node: Mapping[str, Any]) -> Mark | None:
-    """Return the mark on a node; None where there is none that can be read."""
+def rollout_annotation(node: Mapping[str, Any]) -> RolloutAnnotation | None:
+    """Return the rollout annotation of a node; None if it has none or it cannot be parsed."""
     try:
-        told = json.loads(annotation(node, names.MIG_ROLLOUT_ANNOTATION) or "null")
-        return Mark(str(told["stack"]), str(told["config"]), str(told.get("failure", "")))
+        fields = json.loads(annotation(node, names.MIG_ROLLOUT_ANNOTATION) or "null")
+        return RolloutAnnotation(str(fields["stack"]), str(fields["config"]), str(fields.get("failure", "")))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def node_document(node: Mapping[str, Any], labels: Mapping[str, str], mark: Mark | None = None) -> dict[str, Any]:
-    """Return what is applied to a live node: labels, and a cordon with its mark where there is one."""
-    # Without its uid an apply would make a node that is gone anew.
+def node_document(
+    node: Mapping[str, Any], labels: Mapping[str, str], reason: RolloutAnnotation | None = None
+) -> dict[str, Any]:
+    """Return the manifest to apply to a live node: labels, and with `reason` a cordon and the annotation."""
+    # Without the uid an apply would create a node that was deleted meanwhile.
     own = {key: node["metadata"][key] for key in ("name", "uid")}
     metadata: dict[str, Any] = {**own, "labels": dict(labels)}
-    if mark is None:
+    if reason is None:
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-    metadata["annotations"] = {names.MIG_ROLLOUT_ANNOTATION: mark.to_text()}
+    metadata["annotations"] = {names.MIG_ROLLOUT_ANNOTATION: reason.to_text()}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"unschedulable": True}}
 
 
 def labels_by(manager: str, node: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the labels of a node that a manager has applied."""
+    """Return the labels of a node that a field manager has applied."""
     labels = mapping_at(node, "metadata", "labels")
     mine = [
         mapping_at(entry, "fieldsV1", *_LABELS)
@@ -68,8 +70,8 @@ def labels_by(manager: str, node: Mapping[str, Any]) -> Mapping[str, str]:
     return {key: str(labels[key]) for key in keys if key in labels}
 
 
-def is_alone(manager: str, node: Mapping[str, Any], label: str) -> bool:
-    """Return whether nobody but this manager says a label, so that it would go with it."""
+def is_only_owner(manager: str, node: Mapping[str, Any], label: str) -> bool:
+    """Return whether no other field manager owns a label, so that giving it up would remove it."""
     return not any(
         f"f:{label}" in mapping_at(entry, "fieldsV1", *_LABELS)
         for entry in items_at(node, "metadata", "managedFields")
@@ -78,12 +80,12 @@ def is_alone(manager: str, node: Mapping[str, Any], label: str) -> bool:
 
 
 def is_cordoned(node: Mapping[str, Any]) -> bool:
-    """Return whether new pods stay off a node."""
+    """Return whether a node is cordoned."""
     return cast("bool", mapping_at(node, "spec").get("unschedulable", False))
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:
-    """Return whether a node's kubelet is there and well."""
+    """Return whether a node has the condition Ready."""
     return any(
         one["type"] == "Ready" and one["status"] == "True" for one in items_at(node, "status", "conditions")
     )

@@ -1,7 +1,8 @@
-"""Keeps live nodes' MIG config from being changed by an engine that does not drain them.
+"""Prevents engines that do not drain nodes from changing the MIG config of live nodes.
 
-`up` owns the label `nvidia.com/mig.config` of each node by server-side apply, beside the engine. An engine that
-applies another value without force, as Pulumi's provider does, is refused with a conflict that names this manager.
+`up` owns the label `nvidia.com/mig.config` of each node by server-side apply, in addition to the engine. The API
+server refuses an engine that applies another value without force, as Pulumi's provider does, with a conflict that
+names this field manager.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.rollout.annotations import field_manager, is_alone, labels_by, mark_of, node_document
+from gpu_platform.rollout.annotations import (
+    field_manager,
+    is_only_owner,
+    labels_by,
+    node_document,
+    rollout_annotation,
+)
 from gpu_platform.rollout.plan import nodes_of
 
 
 def hold(client: KubernetesClient, plan: EnvironmentPlan) -> None:
-    """Hold the label of every node whose label this stack declares, and let go of nodes that it no longer has."""
+    """Own the MIG label of every node of this stack, and give up the nodes that no longer belong to it."""
     manager = field_manager(plan.stack)
     nodes = list(client.objects("v1", "Node"))
     mine = {node["metadata"]["name"] for pool in plan.pools for node in nodes_of(pool, nodes)}
     for node in nodes:
-        if mark_of(node) is None:
+        if rollout_annotation(node) is None:
             _hold(client, manager, node, held=node["metadata"]["name"] in mine)
 
 
 def release(client: KubernetesClient, stack: str) -> None:
-    """Let go of every node that a stack held: labels that nobody else says go."""
+    """Give up the MIG labels of all nodes of a stack, which removes those without another owner."""
     for node in client.objects("v1", "Node"):
         _hold(client, field_manager(stack), node, held=False)
 
@@ -37,8 +44,8 @@ def _hold(client: KubernetesClient, manager: str, node: Mapping[str, Any], *, he
     labels: Mapping[str, str] = {}
     if held:
         config = str(node["metadata"]["labels"].get(names.MIG_CONFIG_LABEL, ""))
-        # What the rollout said alone is not taken away again before the engine says it too.
-        own = {key: value for key, value in present.items() if is_alone(manager, node, key)}
+        # Labels of the rollout stay until the engine owns them too.
+        own = {key: value for key, value in present.items() if is_only_owner(manager, node, key)}
         labels = {**own, **({names.MIG_CONFIG_LABEL: config} if config else {})}
     if labels != present:
         client.apply(node_document(node, labels), manager=manager)

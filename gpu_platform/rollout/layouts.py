@@ -1,7 +1,7 @@
-"""mig-parted's configs as the operator has them: what a node has by its label; old and new ones in one file.
+"""Reads, compares and merges mig-parted configs, the file in which the MIG manager looks up a node's layout.
 
-Names in a plan's config carry the hash of what they name (`planning/content.py`), so two files never disagree
-about one of them, and nodes of the old layout and of the new can live beside each other.
+The name of a config in a plan has a hash of its content (`planning/config_maps.py`), so the old and the new
+configs can be in one file while some nodes still have the old layout.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gpu_platform.planning.mig.geometry import layout_text
 
 CONFIG_KEY: Final = "config.yaml"
 _CONFIGS: Final = "mig-configs"
-_AGAIN: Final = "-again"
+_RETRY_SUFFIX: Final = "-again"
 
 Configs = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Entries by name of the config."""
+"""Entries by config name."""
 
 
 def read_configs(text: str | None) -> Configs:
-    """Return the configs of a file; none where it cannot be read: the MIG manager could not either."""
+    """Return the configs of a file; empty if it is invalid, since the MIG manager cannot read it either."""
     try:
         document: object = yaml.safe_load(text or "")
     except yaml.YAMLError:
@@ -35,15 +35,15 @@ def read_configs(text: str | None) -> Configs:
     return cast("Configs", configs) if isinstance(configs, Mapping) else {}
 
 
-def again(config: str) -> str:
-    """Return the other name of a config: the MIG manager tries a config that failed only under another name."""
-    return f"{config}{_AGAIN}"
+def retry_name(config: str) -> str:
+    """Return the second name of a config: the MIG manager retries a failed config only under another name."""
+    return f"{config}{_RETRY_SUFFIX}"
 
 
 def with_both(live: str | None, planned: Configs) -> str:
-    """Return the live file with what it lacks of the planned configs, each under both of its names."""
+    """Return the live file with the planned configs added, each under both of its names."""
     present = read_configs(live)
-    twice = {**planned, **{again(name): entries for name, entries in planned.items()}}
+    twice = {**planned, **{retry_name(name): entries for name, entries in planned.items()}}
     added = {name: entries for name, entries in twice.items() if name not in present}
     return as_yaml({"version": "v1", _CONFIGS: {**present, **added}}) if added or live is None else live
 
@@ -51,7 +51,7 @@ def with_both(live: str | None, planned: Configs) -> str:
 def same_layout(
     one: Sequence[Mapping[str, Any]] | None, other: Sequence[Mapping[str, Any]] | None, gpus: int
 ) -> bool:
-    """Return whether two configs come to the same on a node with so many GPUs; an unknown one to nothing known."""
+    """Return whether two configs give the same layout on a node with `gpus` GPUs; False if one is unknown."""
     if one is None or other is None:
         return False
     layouts = _by_gpu(one, gpus), _by_gpu(other, gpus)
@@ -59,16 +59,16 @@ def same_layout(
 
 
 def config_text(config: str, entries: Sequence[Mapping[str, Any]] | None, gpus: int) -> str:
-    """Return what a config comes to, for people; its name where that is decided on the node."""
+    """Return a description of the layout of a config; the config's name if it depends on the node."""
     layouts = _by_gpu(entries, gpus) if entries is not None else None
     if layouts is None:
         return f"config {config}"
-    counted = Counter(layout_text(dict(layout)) if layout else "whole" for layout in layouts)
+    counted = Counter(layout_text(dict(layout)) if layout else "MIG disabled" for layout in layouts)
     return ", ".join(f"{count} GPU{'s' if count > 1 else ''}: {text}" for text, count in counted.items())
 
 
 def _by_gpu(entries: Sequence[Mapping[str, Any]], gpus: int) -> tuple[tuple[tuple[str, int], ...], ...] | None:
-    """Return the instances of each GPU; None where an entry filters by model, which only the node knows."""
+    """Return the instances of each GPU; None if an entry filters by GPU model, which is known only on the node."""
     layouts: list[tuple[tuple[str, int], ...]] = [()] * gpus
     for entry in entries:
         if entry.get("device-filter"):

@@ -1,4 +1,4 @@
-"""What a rollout reads from the cluster, and the configs that it adds there for the time in between."""
+"""Reads the cluster for a MIG rollout, and adds the new configs to the operator's ConfigMaps during it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _POLICY_API: Final = "nvidia.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfigs:
-    """The ConfigMaps that the live ClusterPolicy names; None for one that is not named, or not there."""
+    """ConfigMaps that the live ClusterPolicy refers to; None without a reference, or if it does not exist."""
 
     mig: Mapping[str, Any] | None
     device_plugin: Mapping[str, Any] | None
 
 
 def read_cluster(client: KubernetesClient) -> LiveCluster:
-    """Return what a rollout is planned on. Pods are not asked for where no label cuts a GPU."""
+    """Return the nodes, pods and MIG configs of a cluster; nothing if it has no ClusterPolicy."""
     configs = _operator_configs(client)
     if configs is None:
         return LiveCluster()
@@ -39,10 +39,10 @@ def read_cluster(client: KubernetesClient) -> LiveCluster:
 
 
 def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollout) -> str:
-    """Add the new configs to the ConfigMaps that the operator has now; return when the MIG manager's last changed.
+    """Add the new configs to the operator's current ConfigMaps; return when the MIG manager's was last changed.
 
-    Nothing that is there changes, so that nodes of the old layout do not notice. The engine's apply gives the
-    operator ConfigMaps of the plan alone, under other names, and removes these.
+    Existing entries do not change, so nodes with the old layout are not affected. Later the engine's apply
+    replaces these ConfigMaps by those of the plan, which have other names.
     """
     manager = field_manager(plan.stack)
     configs = _operator_configs(client)
@@ -66,7 +66,7 @@ def add_configs(client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollou
 
 
 def manager_pods(client: KubernetesClient, node: str) -> list[dict[str, Any]]:
-    """Return the pods of the MIG manager on a node; none in the sandbox, where it is no pod."""
+    """Return the pods of the MIG manager on a node; none in the sandbox, where the simulator does its work."""
     return list(
         client.objects(
             "v1",
@@ -91,7 +91,7 @@ def _operator_configs(client: KubernetesClient) -> OperatorConfigs | None:
 
 
 def _applied_data(live: Mapping[str, Any], manager: str) -> Mapping[str, str]:
-    """Return the data that this manager has applied before: what an apply leaves out goes."""
+    """Return the data that this field manager has applied; an apply that omits them would remove them."""
     data = mapping_at(live, "data")
     mine = [one for one in items_at(live, "metadata", "managedFields") if one["manager"] == manager]
     keys = {key.removeprefix("f:") for entry in mine for key in mapping_at(entry, "fieldsV1", "f:data")}

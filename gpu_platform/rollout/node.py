@@ -1,6 +1,6 @@
-"""One node on its way to another MIG layout: cordon, drain, change, wait, uncordon; one short step at a time.
+"""Changes the MIG layout of one node in short steps: cordon, drain, change, wait, uncordon.
 
-Everything that it has to know again after an interruption is on the node, so a step can be repeated.
+The state that a later run needs after an interruption is stored on the node, so that each step can be repeated.
 """
 
 from __future__ import annotations
@@ -15,59 +15,61 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.rollout.annotations import Mark, field_manager, is_ready, labels_by, node_document
-from gpu_platform.rollout.layouts import again
+from gpu_platform.quantity import duration_text
+from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, is_ready, labels_by, node_document
+from gpu_platform.rollout.layouts import retry_name
 from gpu_platform.rollout.live import manager_pods
 from gpu_platform.rollout.plan import NodeChange, offers
 from gpu_platform.rollout.pods import eviction_action, gpu_pods, pod_name
 
 Result = Literal["changed", "gone", "failed", "left", "not-begun"]
-_TOLD: Final[Mapping[Result, str]] = {
+_RESULT_TEXTS: Final[Mapping[Result, str]] = {
     "changed": "changed",
-    "gone": "gone meanwhile",
-    "failed": "failed, and stays cordoned",
-    "left": "left as it was",
-    "not-begun": "not begun",
+    "gone": "deleted meanwhile",
+    "failed": "failed, the node stays cordoned",
+    "left": "not changed",
+    "not-begun": "not started",
 }
 
 _EVICT_EVERY_SECONDS: Final = 2.0
 _MANAGER_SECONDS: Final = 300.0
-# A virtual machine of eight GPUs may reboot for a change of MIG mode.
+# A change of MIG mode may reboot a virtual machine with eight GPUs.
 _CHANGE_SECONDS: Final = 1800.0
-# A node that says success and does not offer the instances by then has another trouble, which validation names.
+# Time from the state `success` until the node must have the resources; validation reports nodes that do not.
 _OFFER_SECONDS: Final = 60.0
-_MOST_NAMED: Final = 4
+_MAX_LISTED: Final = 4
 
 
 class _Gone(Exception):
-    """The node is not there any more."""
+    """The node does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended for one node, and why."""
+    """Result of the MIG rollout on one node, and its reason."""
 
     change: NodeChange
     result: Result
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.change.node}: {_TOLD[self.result]}" + (f": {self.why}" if self.why else "")
+        return f"{self.change.node}: {_RESULT_TEXTS[self.result]}" + (f": {self.why}" if self.why else "")
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is left to do for the node."""
+        """Whether the node needs no further change."""
         return self.result in {"changed", "gone"}
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a JSON report."""
+        """Return the outcome for a JSON report."""
         return {**self.change.to_json(), "result": self.result, "why": self.why}
 
 
 class NodeRoll:
-    """The change of one node. Call `step` until there is an `outcome`; `doing` says where it stands.
+    """Rollout on one node: call `step` until `outcome` is set; `doing` describes the current phase.
 
-    `configs_changed`: when the MIG manager's ConfigMap got its last config, which an older manager may not see.
+    `configs_changed`: time of the last change of the MIG manager's ConfigMap; a pod of the manager that is older
+    may not see it.
     """
 
     def __init__(
@@ -78,19 +80,19 @@ class NodeRoll:
         self.doing = "cordoning"
         self._client = client
         self._rules = rules
-        self._mark = Mark(stack, change.config)
+        self._annotation = RolloutAnnotation(stack, change.config)
         self._manager = field_manager(stack)
         self._configs_changed = configs_changed
         self._phase: Callable[[], None] = self._begin
         self._deadline = 0.0
         self._evict_at = 0.0
         self._refusals: dict[str, str] = {}
-        self._renewed = False
+        self._restarted = False
         self._to_apply: list[str] = []
-        self._agreed_at: float | None = None
+        self._succeeded_at: float | None = None
 
     def step(self) -> None:
-        """Go as far as one goes without waiting; raises UnknownOutcome where the cluster does not answer."""
+        """Continue until the node has to be waited for; raises UnknownOutcome if the cluster does not answer."""
         try:
             self._phase()
         except _Gone:
@@ -109,34 +111,36 @@ class NodeRoll:
             return
         pods = self._pods()
         held = gpu_pods(pods)
-        alone = [pod_name(pod) for pod in pods if eviction_action(pod) == "alone"]
+        unmanaged = [pod_name(pod) for pod in pods if eviction_action(pod) == "unmanaged"]
         if held and not self._rules.drains:
             named = _listed([str(pod) for pod in held])
             self._leave(
                 f"sharing.change is replace, and it runs {named}: replace the node, or write change: drain"
             )
-        elif alone:
-            self._leave(f"no controller would start {_listed(alone)} again: end it, or move it by hand")
+        elif unmanaged:
+            self._leave(f"not managed by a controller: {_listed(unmanaged)}; delete them, or wait until they end")
         else:
-            self._write(self._mark)
+            self._write(self._annotation)
             self._go(self._drain, "draining", self._rules.drain_timeout_seconds)
 
     def _drain(self) -> None:
-        staying = [pod for pod in self._pods() if eviction_action(pod) != "stays"]
+        remaining = [pod for pod in self._pods() if eviction_action(pod) != "keep"]
         now = time.monotonic()
-        if not staying:
-            self._go(self._renew_manager, "renewing its MIG manager", _MANAGER_SECONDS)
+        if not remaining:
+            self._go(self._restart_manager, "restarting its MIG manager", _MANAGER_SECONDS)
         elif now > self._deadline:
-            reasons = [self._refusals.get(pod_name(pod), f"{pod_name(pod)} has not ended") for pod in staying]
+            reasons = [self._refusals.get(pod_name(pod), f"{pod_name(pod)} has not ended") for pod in remaining]
             self._write(None)
-            self._leave(f"not empty after {self._rules.drain_timeout_seconds} s: {_listed(reasons)}")
+            self._leave(
+                f"not drained within {duration_text(self._rules.drain_timeout_seconds)}: {_listed(reasons)}"
+            )
         elif now >= self._evict_at:
             self._evict_at = now + _EVICT_EVERY_SECONDS
             self._refusals = {}
-            for pod in staying:
+            for pod in remaining:
                 self._evict(pod)
             blocked = f": {_listed(list(self._refusals.values()))}" if self._refusals else ""
-            self.doing = f"draining, {len(staying)} pods left{blocked}"
+            self.doing = f"draining, {len(remaining)} pods left{blocked}"
 
     def _evict(self, pod: Mapping[str, Any]) -> None:
         if "deletionTimestamp" in pod["metadata"]:
@@ -150,33 +154,33 @@ class NodeRoll:
 
     # -- change --------------------------------------------------------------------------------------------
 
-    def _renew_manager(self) -> None:
-        """Have the MIG manager's pod start anew where it is older than its configs: a mounted ConfigMap lags."""
+    def _restart_manager(self) -> None:
+        """Delete the MIG manager's pod if it is older than its configs: a mounted ConfigMap is updated late."""
         pods = manager_pods(self._client, self.change.node)
         for pod in pods:
             if pod["metadata"]["creationTimestamp"] <= self._configs_changed and not _is_leaving(pod):
                 self._client.delete(pod)
-                self._renewed = True
-        if self._renewed and not any(_is_ready(pod) and not _is_leaving(pod) for pod in pods):
+                self._restarted = True
+        if self._restarted and not any(_is_ready(pod) and not _is_leaving(pod) for pod in pods):
             if time.monotonic() > self._deadline:
-                self._fail(f"its MIG manager did not come back within {_MANAGER_SECONDS:.0f} s")
+                self._fail(f"its MIG manager did not become ready within {duration_text(_MANAGER_SECONDS)}")
             return
         labels = mapping_at(self._node(), "metadata", "labels")
         wanted = self.change.config
         if labels.get(names.MIG_CONFIG_LABEL) != wanted:
             self._to_apply = [wanted]
         elif labels.get(names.MIG_STATE_LABEL) == "failed":
-            # The manager acts on a change of the label; so the layout has two names.
-            self._to_apply = [again(wanted), wanted]
+            # The manager only reacts to a change of the label, so a retry uses the second name first.
+            self._to_apply = [retry_name(wanted), wanted]
         self._apply_next()
 
     def _apply_next(self) -> None:
         if self._to_apply:
             config = self._to_apply.pop(0)
-            # With the label, so that what the manager said of the config before is not taken for its answer.
-            asked = {names.MIG_CONFIG_LABEL: config, names.MIG_STATE_LABEL: "pending"}
-            self._write(self._mark, {**self.change.labels, **asked})
-        self._agreed_at = None
+            # Reset the state too, because it still belongs to the previous config.
+            requested = {names.MIG_CONFIG_LABEL: config, names.MIG_STATE_LABEL: "pending"}
+            self._write(self._annotation, {**self.change.labels, **requested})
+        self._succeeded_at = None
         self._go(self._wait, "waiting for its MIG manager", _CHANGE_SECONDS)
 
     def _wait(self) -> None:
@@ -184,13 +188,13 @@ class NodeRoll:
         state = mapping_at(node, "metadata", "labels").get(names.MIG_STATE_LABEL)
         now = time.monotonic()
         if state == "success":
-            self._agreed_at = self._agreed_at or now
-            if offers(node, self.change.allocatable) or now > self._agreed_at + _OFFER_SECONDS:
+            self._succeeded_at = self._succeeded_at or now
+            if offers(node, self.change.allocatable) or now > self._succeeded_at + _OFFER_SECONDS:
                 self._changed()
         elif state == "failed":
-            self._fail("its MIG manager says failed: see the manager's log, and what holds the GPUs")
+            self._fail("its MIG manager reports state failed: see its log, and which processes use the GPUs")
         elif now > self._deadline:
-            self._fail(f"its MIG manager says {state or 'nothing'} after {_CHANGE_SECONDS / 60:.0f} min")
+            self._fail(f"state of its MIG manager is {state or 'not set'} after {duration_text(_CHANGE_SECONDS)}")
 
     def _changed(self) -> None:
         if self._to_apply:
@@ -204,8 +208,8 @@ class NodeRoll:
 
     def _fail(self, why: str) -> None:
         self.outcome = Outcome(self.change, "failed", why)
-        with suppress(Refused, _Gone):  # a user who may not write nodes has not cordoned it either
-            self._write(replace(self._mark, failure=why))
+        with suppress(Refused, _Gone):  # without permission to write nodes it was not cordoned either
+            self._write(replace(self._annotation, failure=why))
 
     # -- what is read and written --------------------------------------------------------------------------
 
@@ -218,12 +222,12 @@ class NodeRoll:
     def _pods(self) -> list[dict[str, Any]]:
         return list(self._client.objects("v1", "Pod", field_selector=f"spec.nodeName={self.change.node}"))
 
-    def _write(self, mark: Mark | None, labels: Mapping[str, str] | None = None) -> None:
-        """Apply a cordon with its mark, or none; labels that were applied before stay, but for the state."""
+    def _write(self, reason: RolloutAnnotation | None, labels: Mapping[str, str] | None = None) -> None:
+        """Apply or remove the cordon with its annotation; keep labels applied before, except the state."""
         node = self._node()
         held = dict(labels_by(self._manager, node))
         held.pop(names.MIG_STATE_LABEL, None)
-        self._client.apply(node_document(node, {**held, **(labels or {})}, mark), manager=self._manager)
+        self._client.apply(node_document(node, {**held, **(labels or {})}, reason), manager=self._manager)
 
 
 def _is_leaving(pod: Mapping[str, Any]) -> bool:
@@ -235,5 +239,5 @@ def _is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
-    return "; ".join(texts[:_MOST_NAMED]) + more
+    more = f" and {len(texts) - _MAX_LISTED} more" if len(texts) > _MAX_LISTED else ""
+    return "; ".join(texts[:_MAX_LISTED]) + more

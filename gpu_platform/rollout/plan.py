@@ -1,4 +1,4 @@
-"""Which live nodes another MIG layout would reach, and which pods run there: pure, over the API's objects."""
+"""Finds the live nodes whose MIG layout changes, and the GPU pods on them; pure functions of API objects."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import mapping_at
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.rollout.annotations import is_cordoned, is_ready, mark_of
+from gpu_platform.quantity import duration_text
+from gpu_platform.rollout.annotations import is_cordoned, is_ready, rollout_annotation
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
 from gpu_platform.rollout.pods import GpuPod, gpu_pods
 
@@ -21,7 +21,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """What the cluster has now. `configs` None: there is no operator, so that no label cuts a GPU."""
+    """Current nodes, pods and MIG configs of a cluster; `configs` None: the GPU Operator is not installed."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Mapping[str, Any]] = ()
@@ -30,10 +30,10 @@ class LiveCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChange:
-    """One node that gets another MIG config.
+    """A node that gets another MIG config.
 
-    `drains`: its GPUs are cut anew, so pods have to leave; else only the config's name is another one. `begun`:
-    an earlier run has cordoned it. `out`: it takes no pods now, whoever cordoned it, or is not ready.
+    `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
+    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason.
     """
 
     node: str
@@ -49,11 +49,11 @@ class NodeChange:
 
     @property
     def config(self) -> str:
-        """The name of the config that the node gets."""
+        """Name of the config that the node gets."""
         return self.labels[names.MIG_CONFIG_LABEL]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a JSON report."""
+        """Return the change for a JSON report."""
         return {
             "node": self.node,
             "pool": self.pool,
@@ -68,10 +68,9 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRollout:
-    """What one pool's nodes go through, in the order of their doing.
+    """Changes of a pool's nodes, in the order in which they are done.
 
-    `elsewhere`: nodes of the pool that are out of service for other reasons, before and after, and count in the
-    budget.
+    `elsewhere`: nodes of the pool that are unavailable for other reasons and count towards `max_unavailable`.
     """
 
     pool: str
@@ -82,38 +81,38 @@ class PoolRollout:
 
     def __str__(self) -> str:
         drained = [change for change in self.changes if change.drains]
-        minutes = f"{self.rules.drain_timeout_seconds / 60:g} min"
-        how = f"{self.rules.max_unavailable} at a time, each drained first (for at most {minutes})"
+        timeout = duration_text(self.rules.drain_timeout_seconds)
+        how = f"{self.rules.max_unavailable} at a time, each drained first (for at most {timeout})"
         if not self.rules.drains:
-            how = "those without GPU pods alone: sharing.change is replace"
+            how = "only those without GPU pods, because sharing.change is replace"
         lines = [f"MIG layout of pool {self.pool} changes on {len(drained)} of {self.nodes} nodes, {how}"]
         for change in drained:
             pods = ", ".join(str(pod) for pod in change.pods) or "no GPU pods"
-            begun = "; begun by an earlier run" if change.begun else ""
+            begun = "; started by an earlier run" if change.begun else ""
             lines.append(f"  {change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}; {pods}{begun}")
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Every pool that has nodes to change. `configs`: what they get, by name."""
+    """Pools that have nodes to change, and the configs that these nodes get, by name."""
 
     pools: tuple[PoolRollout, ...] = ()
     configs: Configs = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
-        """The nodes of all pools."""
+        """Changes of the nodes of all pools."""
         return tuple(change for pool in self.pools for change in pool.changes)
 
     @property
     def drained(self) -> tuple[PoolRollout, ...]:
-        """The pools some of whose nodes are drained."""
+        """Pools with nodes that must be drained."""
         return tuple(pool for pool in self.pools if any(change.drains for change in pool.changes))
 
 
 def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
-    """Return which nodes of a cluster would be changed to be what the plan says."""
+    """Return the nodes of a cluster whose MIG layout differs from the plan."""
     if live.configs is None or plan.operator.mig_config is None:
         return Rollout()
     planned = read_configs(plan.operator.mig_config.data.get(CONFIG_KEY))
@@ -132,7 +131,7 @@ def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
                 PoolRollout(
                     pool=pool.name,
                     rules=pool.sharing.mig_roll,
-                    # What was begun first, then what is empty: it takes in the pods of the others.
+                    # Started ones first, then those without pods, which can take the pods of the others.
                     changes=tuple(sorted(changes, key=lambda one: (not one.begun, len(one.pods), one.node))),
                     elsewhere=tuple(out),
                     nodes=len(nodes),
@@ -143,14 +142,14 @@ def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
 
 
 def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
-    """Return the live nodes of a pool that get its layout in place; none where others cut them or replace them.
+    """Return the live nodes of a pool whose layout `up` changes in place.
 
-    The owner of nodes that a selector chooses sets their labels. Nodes of an own image on EKS are made with their
-    labels, so that EKS makes new ones for new labels.
+    Not the nodes of a selector, whose owner sets their labels. Not nodes with a custom AMI on EKS: their labels
+    are in the user data, so EKS replaces the nodes.
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []
-    if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.ami is not None:
+    if pool.cloud is not None and not pool.cloud.relabels_in_place:
         return []
     if pool.nodes.ownership in {"created", "labelled"}:
         return [node for node in nodes if _name(node) in pool.nodes.names]
@@ -168,10 +167,10 @@ def _change(
 ) -> NodeChange | None:
     wanted = pool.labels[names.MIG_CONFIG_LABEL]
     labels = mapping_at(node, "metadata", "labels")
-    # A node that nobody has asked for a layout has none.
+    # A node without the label has no MIG layout.
     present = str(labels.get(names.MIG_CONFIG_LABEL) or names.MIG_ALL_DISABLED)
-    mark = mark_of(node)
-    begun = mark is not None and mark.stack == stack
+    reason = rollout_annotation(node)
+    begun = reason is not None and reason.stack == stack
     failed = labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(node, pool.node_expectation.allocatable)
     if present == wanted and labels.get(names.MIG_CONFIG_LABEL) and not begun and not failed:
         return None
@@ -198,7 +197,7 @@ _OWN_LABELS = (names.DEVICE_PLUGIN_CONFIG_LABEL, names.MIG_CONFIG_LABEL)
 
 
 def offers(node: Node, resources: Mapping[str, int]) -> bool:
-    """Return whether a node offers these units of extended resources."""
+    """Return whether a node's allocatable resources have exactly these counts of extended resources."""
     allocatable = mapping_at(node, "status", "allocatable")
     return all(str(allocatable.get(name, "0")) == str(count) for name, count in resources.items())
 

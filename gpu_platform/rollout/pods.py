@@ -1,4 +1,4 @@
-"""Pods of a node as a drain sees them: who holds GPUs, who leaves, who stays, whom nobody would start again."""
+"""Classifies the pods of a node for a drain: which use GPUs, which are evicted, kept or not managed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _ENDED: Final = ("Succeeded", "Failed")
 
 Pod = Mapping[str, Any]
-Fate = Literal["leaves", "stays", "alone"]
+EvictionAction = Literal["evict", "keep", "unmanaged"]
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod that holds GPUs: units by extended resource."""
+    """A pod that uses GPUs: its `namespace/name`, and units by extended resource."""
 
     name: str
-    """With its namespace."""
     units: Mapping[str, int]
 
     def __str__(self) -> str:
         return f"{self.name} ({', '.join(f'{count} x {resource}' for resource, count in self.units.items())})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for a JSON report."""
+        """Return the pod for a JSON report."""
         return {"name": self.name, "units": dict(self.units)}
 
 
@@ -39,23 +38,23 @@ def pod_name(pod: Pod) -> str:
 
 
 def gpu_pods(pods: Iterable[Pod]) -> tuple[GpuPod, ...]:
-    """Return those of the pods that hold GPUs, by name; one that has ended holds none."""
+    """Return the pods that use GPUs and have not ended, sorted by name."""
     held = [(pod, _units(pod)) for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED]
     return tuple(sorted((GpuPod(pod_name(pod), units) for pod, units in held if units), key=lambda one: one.name))
 
 
-def eviction_action(pod: Pod) -> Fate:
-    """Return what a drain does to a pod, as `kubectl drain` decides it.
+def eviction_action(pod: Pod) -> EvictionAction:
+    """Return what a drain does with a pod, by the rules of `kubectl drain`.
 
-    Pods of a DaemonSet, static pods and pods that have ended stay; one without a controller is left `alone`, since
-    nobody would start it again.
+    `keep`: pods of a DaemonSet, static pods and pods that have ended; `unmanaged`: pods without a controller,
+    which would not be started again.
     """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
-        return "stays"
+        return "keep"
     owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
     if owner is None:
-        return "alone"
-    return "stays" if owner.get("kind") == "DaemonSet" else "leaves"
+        return "unmanaged"
+    return "keep" if owner.get("kind") == "DaemonSet" else "evict"
 
 
 def _units(pod: Pod) -> Mapping[str, int]:

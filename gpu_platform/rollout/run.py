@@ -1,4 +1,4 @@
-"""Changes the nodes of a rollout, each pool within its budget; what one run leaves, the next one finishes."""
+"""Changes the nodes of a MIG rollout, each pool within its `max_unavailable`; a later run finishes the rest."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpu_platform.rollout.node import NodeRoll, Outcome
 from gpu_platform.rollout.plan import NodeChange, PoolRollout, Rollout
 
 _POLL_SECONDS = 0.5
-_TOLD_EVERY_SECONDS = 15.0
+_PROGRESS_SECONDS = 15.0
 
 
 class RolloutFailed(Finding):
-    """Not every node has its new layout; what is done stays, and the next run goes on."""
+    """Some nodes did not get their new layout; changed nodes stay changed, and the next run continues."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes: tuple[Outcome, ...] = tuple(outcomes)
         done = sum(outcome.is_good for outcome in outcomes)
-        head = f"MIG layout: {done} of {len(outcomes)} nodes are changed; nothing else of the stack was applied"
+        head = f"MIG layout: {done} of {len(outcomes)} nodes were changed; nothing else of the stack was applied"
         rest = [f"  - {outcome}" for outcome in outcomes if not outcome.is_good]
         super().__init__("\n".join([head, *rest]))
 
@@ -33,7 +33,7 @@ class RolloutFailed(Finding):
 def roll(
     client: KubernetesClient, plan: EnvironmentPlan, rollout: Rollout, progress: Progress
 ) -> tuple[Outcome, ...]:
-    """Bring every node of a rollout to its new layout; raises RolloutFailed where one does not come to it."""
+    """Change the layout of every node of a rollout; raises RolloutFailed if a node does not get it."""
     if not rollout.changes:
         return ()
     changed = add_configs(client, plan, rollout)
@@ -52,7 +52,7 @@ def roll(
 
 
 def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
-    """Give a node another name of the layout that it has: nobody's GPUs change."""
+    """Change the config name of a node whose layout stays the same."""
     node = client.get("v1", "Node", change.node)
     if node is not None:
         manager = field_manager(stack)
@@ -61,7 +61,7 @@ def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
 
 
 class _PoolRoll:
-    """One pool: which nodes wait, which are in work, how the others ended."""
+    """Rollout of one pool: waiting and active nodes, and the outcomes of the others."""
 
     def __init__(
         self, client: KubernetesClient, pool: PoolRollout, stack: str, configs_changed: str, progress: Progress
@@ -71,12 +71,12 @@ class _PoolRoll:
         self._waiting = [change for change in pool.changes if change.drains]
         self._active: list[NodeRoll] = []
         self._progress = progress
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         self._roll = partial(NodeRoll, client, rules=pool.rules, stack=stack, configs_changed=configs_changed)
 
     def step(self) -> bool:
-        """Begin what the budget allows and go on with what was begun; return whether something is in work."""
-        for change in list(self._beginnable()):
+        """Start the nodes that `max_unavailable` allows and continue active ones; return False when done."""
+        for change in list(self._startable()):
             self._waiting.remove(change)
             self._active.append(self._roll(change))
             self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
@@ -86,15 +86,15 @@ class _PoolRoll:
                 self._progress.line(str(node.outcome))
                 self.outcomes.append(node.outcome)
         self._active = [node for node in self._active if node.outcome is None]
-        self._tell()
-        if self._active or any(True for _ in self._beginnable()):
+        self._report_progress()
+        if self._active or any(True for _ in self._startable()):
             return True
         self.outcomes += [Outcome(change, "not-begun", self._why_not()) for change in self._waiting]
         self._waiting = []
         return False
 
-    def _beginnable(self) -> Iterator[NodeChange]:
-        """Yield the nodes that may begin: those that are out of service anyway, and what the budget has left."""
+    def _startable(self) -> Iterator[NodeChange]:
+        """Yield the nodes that may start: unavailable ones, and others within `max_unavailable`."""
         left = self._pool.rules.max_unavailable - len(self._unavailable())
         for change in self._waiting:
             if change.out:
@@ -110,11 +110,11 @@ class _PoolRoll:
 
     def _why_not(self) -> str:
         out = ", ".join(sorted(self._unavailable()))
-        return f"sharing.max_unavailable is {self._pool.rules.max_unavailable}, and {out} takes no pods"
+        return f"sharing.max_unavailable is {self._pool.rules.max_unavailable}, already unavailable: {out}"
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         now = time.monotonic()
-        if self._active and now > self._told_at + _TOLD_EVERY_SECONDS:
-            self._told_at = now
+        if self._active and now > self._reported_at + _PROGRESS_SECONDS:
+            self._reported_at = now
             for node in self._active:
                 self._progress.line(f"still {node.doing}: {node.change.node}")

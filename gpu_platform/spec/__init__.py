@@ -1,4 +1,4 @@
-"""What a person says: strict models of the stack file under the key `gpu-platform:platform`."""
+"""Strict models of the stack file's object `gpu-platform:platform`, and the functions that read it."""
 
 from gpu_platform.spec.load import (
     CONFIG_KEY,

@@ -1,4 +1,4 @@
-"""A point in time, also as the Pulumi CLI hands YAML's timestamps to a program."""
+"""Type of a point in time in the stack file; also parses the format in which the Pulumi CLI passes timestamps."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BeforeValidator
 
-# Go's time.Time.String(), which is what the CLI makes of an unquoted timestamp: 2026-12-14 11:30:00 +0000 UTC.
-_AS_GO_PRINTS_IT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ([+-]\d\d)(\d\d) \S+")
+# The CLI formats an unquoted timestamp by Go's time.Time.String(): 2026-12-14 11:30:00 +0000 UTC.
+_GO_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ([+-]\d\d)(\d\d) \S+")
 
 
 def _read(value: object) -> object:
     if not isinstance(value, str):
         return value
-    as_go = _AS_GO_PRINTS_IT.fullmatch(value)
+    as_go = _GO_TIME.fullmatch(value)
     try:
         return datetime.fromisoformat(f"{as_go[1]}{as_go[2]}:{as_go[3]}" if as_go else value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Small pure validators that the models and the command line share, as annotated types."""
+"""Annotated types of single stack-file values (DNS label, duration, quantity, zone), each with its validator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from gpu_platform.quantity import parse_duration, parse_memory_mib, parse_quantity
+from gpu_platform.spec.declared import described
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -23,20 +25,33 @@ _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 
 class SpecModel(_PydanticModel):
-    """Base of all stack-file models: immutable, strict, and no key that is not declared."""
+    """Base of all stack-file models: immutable, strict, unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON Schema; each field's description says what is declared about providers."""
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, field in cls.model_fields.items():
+            if text := described(field):
+                shown = properties[field.alias or name]
+                shown["description"] = " ".join(filter(None, [shown.get("description"), text]))
+        return schema
+
 
 def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
-    """Return the error a validator raises: what is allowed here and the likely fix."""
+    """Return the error that a validator raises, with what is allowed and the likely fix."""
     return PydanticCustomError("gpu_platform", "{allowed}", {"allowed": allowed, "fix": fix})
 
 
 def _dns_label(value: str) -> str:
     if not _DNS_LABEL.fullmatch(value):
         raise wrong(
-            "a DNS label: 1-63 of a-z, 0-9 and -, beginning and ending with a letter or digit",
+            "a DNS label: 1 to 63 characters of a-z, 0-9 and -, first and last a letter or digit",
             f"for example {re.sub('[^a-z0-9-]+', '-', value.casefold()).strip('-')[:63] or 'train'!r}",
         )
     return value
@@ -50,7 +65,7 @@ def _label_key(value: str) -> str:
 
 def _label_value(value: str) -> str:
     if not _LABEL_VALUE.fullmatch(value):
-        raise wrong("a Kubernetes label value: up to 63 of letters, digits, - _ .", "shorten or rewrite it")
+        raise wrong("a Kubernetes label value: up to 63 letters, digits, - _ .", "shorten or change it")
     return value
 
 
@@ -68,7 +83,7 @@ def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a str
         raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti")
     try:
         if parse_quantity(value) < 0:
-            raise wrong("a quantity of zero or more", "drop the minus sign")
+            raise wrong("a quantity of zero or more", "remove the minus sign")
     except ValueError:
         raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti") from None
     return str(value)
@@ -87,7 +102,7 @@ def _mig_profile(value: str) -> str:
     if not _MIG_PROFILE.fullmatch(value):
         raise wrong(
             "a MIG profile name such as 1g.10gb or 1g.10gb+me",
-            "see `gpu-platform check` for a model's profiles",
+            "`gpu-platform mig list --gpu MODEL` lists the profiles of a model",
         )
     return value
 
@@ -95,7 +110,7 @@ def _mig_profile(value: str) -> str:
 def _mig_layout(value: str) -> str:
     if not _MIG_LAYOUT.fullmatch(value):
         raise wrong(
-            "profile to count such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as all-1g.10gb",
+            "count by profile such as {1g.10gb: 7}, or all-balanced, or all-<profile> such as all-1g.10gb",
             "write mode: none for whole GPUs" if value == "all-disabled" else "write for example all-balanced",
         )
     return value
@@ -103,7 +118,7 @@ def _mig_layout(value: str) -> str:
 
 def _release(value: str) -> str:
     if not _VERSION.fullmatch(value):
-        raise wrong("a GPU Operator release such as v26.7.0", "write it with the leading v and three numbers")
+        raise wrong("a GPU Operator release such as v26.7.0", "write a leading v and three numbers")
     return value
 
 
@@ -118,7 +133,7 @@ def _member(value: str) -> str:
 
 def _path(value: str) -> str:
     if not value.strip() or "\n" in value or "apiVersion" in value or "{" in value:
-        raise wrong("the path of a kubeconfig file, never its content", "for example ~/.kube/config")
+        raise wrong("the path of a kubeconfig file, not its content", "for example ~/.kube/config")
     return value
 
 
@@ -156,4 +171,4 @@ OperatorVersion = Annotated[str, AfterValidator(_release)]
 KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
 UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
-"""Of one node. The bound keeps infinity out of sums and JSON; no machine comes near it."""
+"""Price of one node. The upper bound excludes infinity, which JSON and sums cannot hold."""

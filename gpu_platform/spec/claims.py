@@ -1,4 +1,4 @@
-"""What a device must be like, for Dynamic Resource Allocation: demands of device classes and of teams' claims."""
+"""Stack file fields for Dynamic Resource Allocation: device classes, and the claims of teams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.spec._types import DnsLabel, MigProfileName, Quantity, SpecMod
 
 _CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MAX_DEVICES = 32
-"""The most devices of one claim: AllocationResultsMaxSize of resource.k8s.io/v1."""
+"""Maximum number of devices per claim: AllocationResultsMaxSize of resource.k8s.io/v1."""
 
 
 def _class_name(value: str) -> str:
@@ -24,23 +24,23 @@ DeviceClassName = Annotated[str, AfterValidator(_class_name)]
 
 
 class Demand(SpecModel):
-    """What a device must be like; all that is said must hold."""
+    """Requirements for a device of Dynamic Resource Allocation; a device must meet all of them."""
 
     memory: Quantity | None = None
-    """GPU memory of the device, at least: 40Gi."""
+    """Minimum GPU memory of the device: 40Gi."""
     product: str | None = None
-    """GPU model, as NVML, feature discovery or common use spell it."""
+    """GPU model in the spelling of NVML, feature discovery or common use."""
     profile: MigProfileName | None = None
-    """A MIG instance of that profile instead of a whole GPU."""
+    """MIG profile: the device is a MIG instance of this profile instead of a whole GPU."""
     selector: str | None = Field(default=None, min_length=1)
-    """A CEL expression over `device`, for what the other fields cannot say. Its syntax and names are checked."""
+    """CEL expression over `device` for other requirements. Its syntax and names are checked."""
 
 
 class DeviceClass(Demand):
-    """Devices under a name of their own, with a quota of their own."""
+    """DeviceClass of Dynamic Resource Allocation: devices with a common name and a quota of their own."""
 
     type: Literal["gpu", "mig"] | None = None
-    """Whole GPUs or MIG instances; unset: mig with a profile, else gpu."""
+    """`gpu`: whole GPUs; `mig`: MIG instances. Unset: mig with a profile, else gpu."""
 
     @model_validator(mode="after")
     def _consistent(self) -> DeviceClass:
@@ -50,10 +50,10 @@ class DeviceClass(Demand):
 
 
 class Claim(Demand):
-    """Devices for a pod, as a ResourceClaimTemplate in the team's namespace."""
+    """Devices of a pod, as a ResourceClaimTemplate in the team's namespace."""
 
     name: DnsLabel
     device_class: DeviceClassName | None = None
     """Unset: mig.nvidia.com with a profile, else gpu.nvidia.com."""
     count: int = Field(default=1, ge=1, le=MAX_DEVICES)
-    """Devices of one pod, all on its node."""
+    """Number of devices per pod, all on its node."""

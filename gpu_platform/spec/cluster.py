@@ -1,4 +1,4 @@
-"""`cluster` and `operator`: where the platform runs and which GPU Operator runs on it."""
+"""Stack file fields `cluster` and `operator`: the Kubernetes cluster and the GPU Operator installed on it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
+from gpu_platform.spec.declared import Shows
 
 IamPrincipal = Annotated[
     str,
@@ -22,15 +23,15 @@ KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"
 
 
 class SandboxCluster(SpecModel):
-    """A real control plane on this machine with simulated GPU nodes."""
+    """A real Kubernetes control plane on this machine with simulated GPU nodes."""
 
     provider: Literal["sandbox"]
     name: DnsLabel = "local"
-    """The sandbox to use; `gpu-platform up` starts it when it does not run."""
+    """Name of the sandbox; `gpu-platform up` starts it if it does not run."""
 
 
 class ExistingCluster(SpecModel):
-    """A cluster that is already there, reached by a kubeconfig."""
+    """An existing cluster, reached by a kubeconfig."""
 
     provider: Literal["existing"]
     name: DnsLabel = "existing"
@@ -39,51 +40,60 @@ class ExistingCluster(SpecModel):
     context: str | None = None
     """Context of the kubeconfig; unset: its current one."""
     kubernetes: KubernetesVersion | None = None
-    """Minor version, such as 1.36; when set, it is held against the operator's matrix at preview."""
+    """Minor version, such as 1.36; when set, it is checked against the operator's support matrix at preview."""
 
 
 class CreateEks(SpecModel):
-    """Make the EKS cluster: VPC over the zones of the pools, private nodes, pinned add-ons, control-plane logs."""
+    """Settings of an EKS cluster that the program creates, with its VPC, private nodes, pinned add-ons and
+    control-plane logs."""
 
-    cidr: Cidr = "10.0.0.0/16"
-    """Of the VPC; /16 to /18 leaves room for an address per pod."""
+    cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
+    """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
     zones: tuple[Zone, ...] = ()
-    """Zones of the VPC beside those that pools name; unset: as many more as EKS asks for, which is two in all.
-    Name every zone that a pool may ever be in: subnets with the control plane in them cannot go with a pool."""
+    """Zones of the VPC in addition to those that pools name; unset: as many as are needed for the two zones that
+    EKS requires. Name every zone that a pool may ever use: subnets of the control plane cannot be removed
+    later."""
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: tuple[Cidr, ...] = ()
-    """Who may reach the API server from outside the VPC; empty: nobody, so `up` must run inside it."""
+    """CIDR blocks outside the VPC that may reach the API server; empty: none, so `up` must run inside the VPC."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1)]
-    """IAM roles or users that get cluster-admin by an access entry; whoever runs `up` must be among them."""
+    """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
+    them."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
 
 
 class EksCluster(SpecModel):
-    """An Amazon EKS cluster: one that is there, or with `create` one that the program makes."""
+    """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["eks"]
-    name: DnsLabel
-    region: str = Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"])
+    name: Annotated[DnsLabel, Shows(eks=("cluster_name",), karpenter=("cluster_name",))]
+    region: Annotated[str, Shows(eks=("region",), karpenter=("region",))] = Field(
+        pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
+    )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
-    """AWS account; when set, credentials of any other are refused."""
-    kubernetes: KubernetesVersion | None = None
-    """Minor version. Of a cluster that is there: held against what it turns out to be. Unset with `create`: the
-    newest that EKS has in standard support and the operator supports."""
+    """AWS account; when set, credentials of any other account are refused."""
+    kubernetes: Annotated[KubernetesVersion | None, Shows(eks=("version",))] = None
+    """Minor version. Of an existing cluster: compared with its actual version. Unset with `create`: the newest
+    version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
     production: bool = True
-    """Protects cluster and pools from deletion, and makes zones independent of each other."""
+    """Protects the cluster and its pools from deletion, and makes zones independent of each other."""
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
-    security_groups: Annotated[tuple[SecurityGroupId, ...], Field(max_length=3)] = ()
-    """Without `create`: groups that nodes carry beside the cluster's own. Where the nodes that are there carry
-    one of their own instead, as those of terraform-aws-eks do, pods here reach nothing there without it, not even
-    DNS."""
+    security_groups: Annotated[
+        tuple[SecurityGroupId, ...],
+        Field(max_length=3),
+        Shows(eks=("security_groups",), karpenter=("security_groups",)),
+    ] = ()
+    """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
+    a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the new
+    nodes cannot reach pods of the existing ones, DNS included."""
 
 
 class Exclusion(SpecModel):
-    """A time in which GKE upgrades nothing of that scope."""
+    """A period in which GKE does no upgrades of the given scope."""
 
     name: DnsLabel
     start: Instant
@@ -92,60 +102,66 @@ class Exclusion(SpecModel):
 
 
 class Maintenance(SpecModel):
-    """When GKE may upgrade."""
+    """Maintenance windows in which GKE may upgrade the cluster."""
 
     start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
-    """Begin of the first window."""
+    """Start of the first window."""
     hours: int = Field(default=6, ge=4, le=24)
     recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", pattern=r"^FREQ=(DAILY|WEEKLY).*$")
     exclusions: Annotated[tuple[Exclusion, ...], Field(max_length=20)] = ()
 
 
 class CreateGke(SpecModel):
-    """Make the GKE cluster: regional, dataplane v2, workload identity, private nodes."""
+    """Settings of a GKE cluster that the program creates: regional, dataplane v2, workload identity, private
+    nodes."""
 
     nodes_cidr: Cidr = "10.0.0.0/20"
-    pods_cidr: Cidr = "10.16.0.0/12"
-    services_cidr: Cidr = "10.1.0.0/20"
-    control_plane_cidr: Cidr = "172.16.0.0/28"
+    pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
+    services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
+    control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: tuple[Cidr, ...] = ()
-    """Who may reach the API server by its addresses; it is reachable by DNS with IAM either way."""
+    """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
+    reachable."""
     release_channel: Literal["rapid", "regular", "stable"] = "regular"
     maintenance: Maintenance = Maintenance()
 
 
 class GkeCluster(SpecModel):
-    """A Google Kubernetes Engine cluster: one that is there, or with `create` one that the program makes."""
+    """GKE cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["gke"]
-    name: DnsLabel
-    project: str = Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"])
-    location: str = Field(pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"])
-    """Region, or zone of a zonal cluster that is there."""
+    name: Annotated[DnsLabel, Shows(gke=("cluster",))]
+    project: Annotated[str, Shows(gke=("project",))] = Field(
+        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"]
+    )
+    location: Annotated[str, Shows(gke=("location",))] = Field(
+        pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
+    )
+    """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
     production: bool = True
-    """Protects cluster and pools from deletion."""
+    """Protects the cluster and its pools from deletion."""
 
 
 Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")]
 
 
 class Driver(SpecModel):
-    """Who installs the NVIDIA driver, and which."""
+    """NVIDIA driver in the stack file: what installs it, and its version."""
 
     owner: Literal["operator", "host"] | None = None
-    """`operator`: a driver container on every GPU node; `host`: the node image, or GKE, brings it. Unset:
-    operator, but host where the pool's image has a driver."""
+    """`operator`: a driver container on every GPU node; `host`: the node image contains it, or GKE installs it.
+    Unset: host if the pool's node image contains a driver, else operator."""
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
     """Driver version; unset: the default of the operator release."""
 
 
 class Operator(SpecModel):
-    """The NVIDIA GPU Operator."""
+    """NVIDIA GPU Operator in the stack file: its release, and what installs driver and container toolkit."""
 
     release: OperatorVersion = "v26.7.0"
     driver: Driver = Driver()
     toolkit: Literal["operator", "host"] | None = None
-    """Who installs the NVIDIA container toolkit; `host`: the node image brings it. Unset: operator, but host where
-    the pool's image has it."""
+    """What installs the NVIDIA container toolkit; `host`: the node image contains it. Unset: host if the pool's
+    node image contains it, else operator."""

@@ -1,4 +1,4 @@
-"""Reads a stack file: YAML strictly, then the models; every mistake of the file in one error."""
+"""Reads a stack file: strict YAML, then the models; one error reports every mistake of the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Model = TypeVar("_Model")
 
 @dataclass(frozen=True, slots=True)
 class StackFile:
-    """A stack file as found: its name, where it is, and its platform object, not yet validated."""
+    """A stack file that was read: the stack's name, the path, and the platform object before validation."""
 
     stack: str
     path: Path
@@ -31,7 +31,7 @@ class StackFile:
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML that refuses a key written twice; PyYAML keeps the last one in silence."""
+    """Safe YAML loader that refuses duplicate keys; PyYAML's own silently keeps the last one."""
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
@@ -41,7 +41,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     for key_node, value_node in node.value:
         key = construct(key_node, deep=True)
         if not isinstance(key, Hashable):
-            problem = "a list or a mapping stands where a key belongs; quote the key if it is meant as text"
+            problem = "a list or a mapping is used as a key; quote it if it is meant as text"
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
             raise yaml.constructor.ConstructorError(
@@ -61,7 +61,7 @@ def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
 
 
 def find_stack_file(stack: str) -> Path:
-    """Return the path of a stack given by name (`local`) or by path; raises BadInput if there is none."""
+    """Return the path of a stack file given by stack name (`local`) or path; raises BadInput if there is none."""
     if stack.endswith((".yaml", ".yml")) or "/" in stack:
         path = Path(stack)
         known: list[str] = []
@@ -76,12 +76,12 @@ def find_stack_file(stack: str) -> Path:
 
 
 def stack_name(path: Path) -> str:
-    """Return the stack's name of a stack file: `local` for `Pulumi.local.yaml`."""
+    """Return the stack name of a stack file: `local` for `Pulumi.local.yaml`."""
     return path.name.removeprefix("Pulumi.").rsplit(".", 1)[0]
 
 
 def read_yaml_file(path: Path) -> object:
-    """Read a YAML file strictly; raises BadInput where it is no readable YAML, or has a key twice."""
+    """Read a YAML file; raises BadInput if it is not readable or not valid YAML, or has a duplicate key."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -92,15 +92,19 @@ def read_yaml_file(path: Path) -> object:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
         found = (error.problem or "something that is not YAML").removeprefix("found ")
-        raise BadInput(str(path), [Problem(place, found, "valid YAML, each key once", "mend that line")]) from None
+        raise BadInput(
+            str(path), [Problem(place, found, "valid YAML, each key once", "correct that line")]
+        ) from None
     except RecursionError:
-        raise BadInput(str(path), [Problem("(the whole file)", "a nesting without end", "valid YAML")]) from None
+        raise BadInput(
+            str(path), [Problem("(the whole file)", "nesting that is too deep, or recursive", "valid YAML")]
+        ) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
 
 
 def read_stack_file(path: Path) -> StackFile:
-    """Read the YAML of a stack file; raises BadInput where it is no stack file at all."""
+    """Read the YAML of a stack file; raises BadInput if it has no platform object."""
     document = read_yaml_file(path)
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
     if not isinstance(config, Mapping):
@@ -108,7 +112,7 @@ def read_stack_file(path: Path) -> StackFile:
             "config",
             "nothing",
             f"a mapping with {CONFIG_KEY}",
-            f"begin the file with config: and {CONFIG_KEY}:",
+            f"start the file with config: and {CONFIG_KEY}:",
         )
         raise BadInput(str(path), [problem])
     keys = cast("Mapping[str, object]", config)
@@ -131,12 +135,12 @@ def read_stack_file(path: Path) -> StackFile:
 
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
-    """Validate a platform object; raises BadInput with every problem, its places as the file has them."""
+    """Validate a platform object; raises BadInput with every problem and its place in the file."""
     return parse_document(platform, source, stack_adapter())
 
 
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
-    """Validate a document by its models; raises BadInput with every problem, its places as the file has them."""
+    """Validate a document by its models; raises BadInput with every problem and its place in the file."""
     text = to_json(document)
     try:
         return adapter.validate_json(text)
@@ -145,5 +149,5 @@ def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) 
 
 
 def to_json(platform: object) -> str:
-    """Return YAML's values as JSON: strict models then see lists as tuples and dates as text."""
+    """Return YAML values as JSON text, from which strict models accept lists as tuples and texts as dates."""
     return json.dumps(platform, default=str, allow_nan=True)

@@ -1,4 +1,4 @@
-"""`monitoring`, `validation` and `policy`: how the platform is watched, proven and judged."""
+"""Stack file fields `monitoring`, `validation` and `policy`."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ from gpu_platform.spec._types import Duration, LabelKey, LabelValue, SpecModel
 
 
 class Monitoring(SpecModel):
-    """DCGM metrics and alerts."""
+    """Monitoring in the stack file: DCGM metrics and alerts."""
 
     enabled: bool = True
     prometheus_operator: bool | None = None
-    """The cluster has the Prometheus operator: write a ServiceMonitor and PrometheusRules. Unset: yes, but not on
-    a cluster that the program makes, for nobody has installed it there yet."""
+    """Create a ServiceMonitor and PrometheusRules for the Prometheus operator, which must be installed in the
+    cluster. Unset: no on a cluster that the program creates, else yes."""
     interval: Duration = "15s"
     """Scrape interval."""
     temperature_celsius: int = Field(default=85, ge=50, le=110)
-    """Alert above this GPU temperature, °C."""
+    """GPU temperature in °C above which an alert fires."""
     labels: dict[LabelKey, LabelValue] = {}
-    """Labels by which the Prometheus selects monitors and rules, such as release: prometheus."""
+    """Labels of the ServiceMonitor and the PrometheusRules by which Prometheus selects them, such as
+    release: prometheus."""
 
 
 class Validation(SpecModel):
-    """Proof on every node that what was declared is what came up."""
+    """Validation of every GPU node against the stack file."""
 
     gate: bool = True
-    """`up` waits for the proof and fails without it."""
+    """`up` waits until all nodes pass validation, and fails if they do not."""
     timeout: Duration = "15m"
-    """How long `up` waits for a pool's nodes to pass."""
+    """Maximum time that `up` waits until all nodes of a pool pass."""
 
 
 class Policy(SpecModel):
-    """How the policy pack judges this stack."""
+    """Configuration of the policy pack for this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
+    """The highest level of the rules. `mandatory`: rules of critical and high severity stop the deploy, rules of
+    medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
-    """Settings by rule id, as the policy pack's own configuration takes them."""
+    """Settings by rule id, in the format of the policy pack's configuration."""

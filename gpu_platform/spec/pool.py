@@ -1,7 +1,8 @@
-"""`pools[]`: GPU node pools; a pool names its machine type, the rest follows."""
+"""Stack file field `pools[]`: GPU node pools; most settings have defaults that depend on the machine type."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from gpu_platform.spec._types import (
     Zone,
     wrong,
 )
+from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import Dra as Dra
 from gpu_platform.spec.sharing import Mig as Mig
@@ -32,16 +34,19 @@ MAX_NODES = 1000
 
 
 class Count(SpecModel):
-    """How many nodes a pool has."""
+    """Number of nodes of a pool: minimum, desired, maximum."""
 
-    min: int = Field(default=0, ge=0, le=MAX_NODES)
-    desired: int = Field(ge=0, le=MAX_NODES)
+    min: Annotated[
+        int,
+        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
+    ] = Field(default=0, ge=0, le=MAX_NODES)
+    desired: Annotated[int, Shows(sandbox=("nodes",))] = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
 
     @property
     def highest(self) -> int:
-        """The most nodes that the pool may have."""
+        """Maximum number of nodes: `max`, or `desired` if it is not set."""
         return self.desired if self.max is None else self.max
 
     @model_validator(mode="after")
@@ -54,79 +59,106 @@ class Count(SpecModel):
         return self
 
 
-class OnDemand(SpecModel):
-    """Capacity bought by the hour."""
+_BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
 
-    type: Literal["on-demand"] = "on-demand"
+
+_CAPACITY_TYPE = Shows(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
+_RESERVATION = Shows(eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",))
+_ZONES = Shows(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+
+
+class OnDemand(SpecModel):
+    """On-demand capacity, paid by the hour."""
+
+    type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
 
 
 class Spot(SpecModel):
-    """Spare capacity that can be taken back."""
+    """Spot capacity, which the cloud can reclaim."""
 
-    type: Literal["spot"]
+    type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
+
+
+_COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
+_RESERVATION_NAME = Shows(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
-    """A capacity reservation of the cloud; its terms, its zone among them, were agreed when it was made."""
+    """An existing capacity reservation of the cloud; its zone and terms were set when it was created."""
 
-    type: Literal["reservation"]
-    reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
-    zone: Zone
-    placement_group: str | None = None
-    """EKS: name of the cluster placement group that the reservation was made in, if any."""
-    project: str | None = None
+    zone: Annotated[Zone, _ZONES]
+    placement_group: Annotated[
+        str | None,
+        On(
+            ("eks",),
+            "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
+            fix="write placement: {type: compact, group: <the reservation's resource policy>}",
+        ),
+        Shows(eks=("placement_group",), karpenter=("node_class",)),
+    ] = None
+    """EKS: name of the cluster placement group of the reservation, if it has one."""
+    project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: the project that shares the reservation; unset: the cluster's."""
-    block: str | None = None
-    """GKE: one block of the reservation."""
+    block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
+    """GKE: name of one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
     """An EC2 Capacity Block for ML: reserved for a fixed time."""
 
-    type: Literal["capacity-block"]
-    reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
-    zone: Zone
+    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
+    zone: Annotated[Zone, _ZONES]
     ends: Instant | None = None
-    """When the block ends, such as 2026-12-14T11:30:00Z; EKS drains its nodes some 40 minutes before."""
+    """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes about 40 minutes earlier."""
     needed_until: Instant | None = None
-    """Until when the pool is needed; a block that ends before is refused."""
+    """Time until which the pool is needed; a block that ends earlier is refused."""
 
 
 class FlexStart(SpecModel):
-    """GKE flex-start: nodes come when there is capacity, for at most seven days."""
+    """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""
 
-    type: Literal["flex-start"]
-    max_run_duration: Duration | None = None
-    """At most 7 days; unset: 7 days."""
-    queued: bool = False
-    """Queued provisioning: all nodes of a request at once, by a ProvisioningRequest."""
+    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
+    max_run_duration: Annotated[Duration | None, Shows(gke=("max_run_duration",))] = None
+    """How long a node may run, at most 7 days; unset: 7 days."""
+    queued: Annotated[bool, Shows(gke=("queued_provisioning",))] = False
+    """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
 
 
 Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, Field(discriminator="type")]
 
 
 class Placement(SpecModel):
-    """How the pool's nodes are placed to each other."""
+    """Physical placement of the pool's nodes relative to each other."""
 
-    type: Literal["none", "cluster", "compact"] = "none"
+    type: Annotated[
+        Literal["none", "cluster", "compact"],
+        On(("eks",), "EC2 has cluster placement groups", values=("cluster",)),
+        On(("gke",), "Compute Engine has compact placement policies", values=("compact",)),
+    ] = "none"
     """`cluster`: an EC2 placement group; `compact`: a GKE compact placement policy."""
     group: str | None = None
-    """Name of a placement group or resource policy that is there; unset: the program makes one. On GKE a
-    reservation that is not dense takes only the policy that it was made with: name it here."""
+    """Name of an existing placement group or resource policy; unset: the program creates one. On GKE a reservation
+    that is not dense accepts only the policy that it was created with: name it here."""
+
+
+_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
 
 
 class Topology(SpecModel):
-    """Kubelet topology policy."""
+    """Topology Manager and Memory Manager policies of the kubelet."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
-    scope: Literal["container", "pod"] = "container"
-    memory: Literal["none", "static"] = "none"
+    scope: Annotated[Literal["container", "pod"], _KUBELET] = "container"
+    memory: Annotated[Literal["none", "static"], _KUBELET] = "none"
     """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
 
 
 class Taint(SpecModel):
-    """A node taint."""
+    """Node taint of a pool in the stack file."""
 
     key: LabelKey
     value: LabelValue = ""
@@ -134,12 +166,13 @@ class Taint(SpecModel):
 
 
 class ExistingNodes(SpecModel):
-    """Which nodes of an existing cluster are the pool: by name, or by the labels of their node group."""
+    """Nodes of an existing cluster that form the pool, selected by name or by label."""
 
     names: Annotated[tuple[NodeName, ...], Field(min_length=1)] | None = None
-    """The program labels these nodes; their taints, one list for all owners, stay with their owner."""
+    """Names of the nodes. The program sets their labels. It does not change their taints, because taints are one
+    list that all owners share."""
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
-    """The program leaves these nodes alone; validation says which labels their owner has yet to set."""
+    """Labels of the nodes. The program does not change these nodes; validation reports labels that are missing."""
 
     @model_validator(mode="after")
     def _one_of(self) -> ExistingNodes:
@@ -149,61 +182,90 @@ class ExistingNodes(SpecModel):
 
 
 class NodeSharing(SpecModel):
-    """Some nodes of a pool, and the named sharing that they have instead of the pool's own."""
+    """Nodes of a pool that use a named sharing instead of the pool's own."""
 
     nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
     sharing: DnsLabel
-    """A name of the environment's `sharing`; the nodes are planned as a pool of their own, `<pool>-<sharing>`."""
+    """A name in the environment's `sharing`; the nodes are planned as a separate pool `<pool>-<sharing>`."""
+
+
+_KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count says how far it goes")
 
 
 class Pool(SpecModel):
-    """A GPU node pool."""
+    """GPU node pool in the stack file."""
 
     name: DnsLabel
-    machine_type: str
-    """A machine type of the catalogue; it says GPU, count, memory, links and price."""
+    machine_type: Annotated[
+        str,
+        Shows(
+            eks=("instance_type",),
+            karpenter=("requirements",),
+            gke=("guest_accelerator", "local_ssd", "machine_type"),
+            sandbox=("machine_type",),
+        ),
+    ]
+    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and price."""
     count: Count
     capacity: Capacity = OnDemand()
-    placement: Placement | None = None
-    """Unset: `cluster` or `compact` for training pools of several nodes with RDMA interfaces and without a
-    reservation."""
-    zones: Annotated[tuple[Zone, ...], Field(min_length=1)] | None = None
-    """Where the nodes may be; unset: the capacity's zone, else every zone of the cluster. GKE makes as many nodes
-    in each, so a pool with nodes from the start must name them in a regional cluster."""
+    placement: Annotated[
+        Placement | None,
+        ON_CLOUDS,
+        Shows(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
+    ] = None
+    """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS, _ZONES] = None
+    """Zones of the nodes; unset: the zone of `capacity`, else every zone of the cluster. GKE creates the same
+    number of nodes in each zone, so in a regional cluster a pool with initial nodes must name its zones."""
     workload: Workload
-    """What the pool is for; it chooses taints, Topology Manager policy and which rules apply."""
-    declared_sharing: SharingOrName = Field(default=NoSharing(), alias="sharing")
-    """How the GPUs are offered: written here, or the name of one of the environment's `sharing`."""
+    """Purpose of the pool; determines taints, Topology Manager policy and which policy rules apply."""
+    declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
+        default=NoSharing(), alias="sharing"
+    )
+    """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
     per_node: tuple[NodeSharing, ...] = ()
-    """Nodes of the pool whose GPUs are offered in another way; in the sandbox and on nodes that are named."""
-    topology: Topology | None = None
-    labels: dict[LabelKey, LabelValue] = {}
-    taints: tuple[Taint, ...] = ()
-    """Taints beside `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
-    nodes: ExistingNodes | None = None
-    """Only on an existing cluster: which nodes are the pool."""
-    provisioner: Literal["managed", "karpenter"] = "managed"
-    """EKS: a managed node group, or Karpenter, which makes nodes for pods that wait."""
-    karpenter: Karpenter | None = None
+    """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
+    name."""
+    topology: Annotated[
+        Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+    ] = None
+    labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    taints: Annotated[tuple[Taint, ...], Shows(karpenter=("template",))] = ()
+    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
+    nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
+    """Only on an existing cluster: the nodes that form the pool."""
+    provisioner: Annotated[
+        Literal["managed", "karpenter"], ON_CLOUDS, replace(_KARPENTER, values=("karpenter",))
+    ] = "managed"
+    """EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
+    karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
-    device_plugin: Literal["operator", "provider"] | None = None
-    """Who runs the device plugin: the GPU Operator, or the node image (Bottlerocket) or GKE, which then shares
-    GPUs in its own way. Unset: operator, but provider on Bottlerocket."""
-    image: Image = Image()
-    network: Network = Network()
-    disk: Disk = Disk()
-    local_nvme: bool = True
-    """Use the machine's local NVMe disks for pods' ephemeral storage, where it has any."""
-    upgrade: Upgrade = Upgrade()
-    repair: bool | None = None
-    """Let the cloud replace nodes that it finds broken; unset: yes, where the capacity allows it."""
+    device_plugin: Annotated[
+        Literal["operator", "provider"] | None, ON_CLOUDS, Shows(gke=("gpu_driver_installation_config",))
+    ] = None
+    """What runs the device plugin: the GPU Operator, or the provider: the node image (Bottlerocket) or GKE, with
+    its own sharing. Unset: provider on Bottlerocket, else operator."""
+    image: Annotated[Image, ON_CLOUDS] = Image()
+    network: Annotated[
+        Network,
+        ON_CLOUDS,
+        Shows(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
+    ] = Network()
+    disk: Annotated[
+        Disk, ON_CLOUDS, Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
+    ] = Disk()
+    local_nvme: Annotated[bool, ON_CLOUDS, Shows(eks=("user_data",), karpenter=("node_class",))] = True
+    """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
+    upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
+    repair: Annotated[bool | None, ON_CLOUDS] = None
+    """Let the cloud replace unhealthy nodes; unset: yes, if the capacity type allows it."""
     usd_per_hour: UsdPerHour | None = None
-    """What one node costs you, where that is not the list price: on-premises, spot, a commitment."""
+    """Price of one node in USD/h if it is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the time of the pool's GPUs, 0 to 1, that is expected to be put to work; a measured one wins."""
+    """Expected utilisation of the pool's GPUs as a share of time, 0 to 1; a measured one takes precedence."""
 
     @property
     def sharing(self) -> Sharing:
-        """How the GPUs are offered, once a name is resolved."""
+        """How GPUs are shared, after planning has resolved a name."""
         assert not isinstance(self.declared_sharing, str)  # noqa: S101 - planning has resolved it
         return self.declared_sharing

@@ -1,7 +1,7 @@
-"""Turns pydantic's errors into problems that a reader of the YAML understands.
+"""Converts pydantic's validation errors into problems with the place in the YAML file and the likely fix.
 
-Each names the place as the file has it (`pools[2].sharing.replicas`), what was found, what is allowed (read off
-the models' JSON Schema) and the likely fix, with a suggestion for near misses.
+Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from the
+models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FOUND_LIMIT = 80
 
 
 def path_text(parts: Iterable[str | int]) -> str:
-    """Return a place as people write it: `pools[2].sharing.replicas`."""
+    """Return a location as a path: `pools[2].sharing.replicas`."""
     text = ""
     for part in parts:
         if isinstance(part, int):
@@ -58,7 +58,7 @@ def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any])
 
 
 def _follows_from_items(details: ErrorDetails) -> bool:
-    """A tuple whose items failed is also reported as too short, though the file has enough items."""
+    """Return whether an error follows from others: pydantic reports a list with invalid items as too short."""
     context: Mapping[str, Any] = details.get("ctx", {})
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
 
@@ -80,7 +80,7 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     if kind == "extra_forbidden":
         key = str(parts[-1])
         allowed = list(cast("Mapping[str, Any]", _schema_at(parts[:-1], data, root).get("properties", {})))
-        fix = did_you_mean(key, allowed) or "remove it, or put it where it belongs"
+        fix = did_you_mean(key, allowed) or "remove it, or move it to the object that has this key"
         return Problem(path, f"unknown key {key!r}", "one of " + ", ".join(allowed), fix)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         discriminator = str(context["discriminator"]).strip("'")
@@ -104,7 +104,7 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     return Problem(path, found_text(value), described or details["msg"], _fix(parts, value, described))
 
 
-# What people write where a mapping or a list belongs, and what they mean.
+# Fixes for fields whose value is not the mapping or list that it must be.
 _SHAPES: Mapping[str, str] = {
     "count": "write count: {desired: 2}",
     "cluster": "write cluster: {provider: sandbox}",
@@ -115,15 +115,15 @@ _SHAPES: Mapping[str, str] = {
     "placement": "write for example placement: {type: cluster}",
     "quota": "write for example quota: {gpus: 8}",
     "nodes": "write nodes: {names: [gpu-0, gpu-1]}",
-    "members": 'write members: ["group:vision"]; the quotes keep the colon in the text',
-    "pools": "write a list: each pool begins with a dash",
-    "teams": "write a list: each team begins with a dash",
+    "members": 'write members: ["group:vision"], with quotes because of the colon',
+    "pools": "write a list: each pool starts with a dash",
+    "teams": "write a list: each team starts with a dash",
     "operator": "write operator: {release: v26.7.0}",
     "environment": "write environment: {stack: prod}",
 }
 
 
-# How a share reads that people write in percent.
+# Descriptions of fields that are shares from 0 to 1, which are easily written in percent by mistake.
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
@@ -131,21 +131,21 @@ def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
     if isinstance(value, bool | int | float) and described.startswith("a text") and "mapping" not in described:
-        return "put it in quotes, as you mean it: YAML reads it as another kind of value"
+        return "put it in quotes: without them YAML reads a number, true or false instead of a text"
     if value is None:
-        return "give it a value, or remove the key"
+        return "set a value, or remove the key"
     if isinstance(value, int | float) and 1 < value <= 100 and described in _SHARES:
         return f"write {value / 100:g} for {value:g} %"
     names = [part for part in parts if isinstance(part, str)]
     if names and (
         "mapping" in described or not described.startswith(("a whole number", "a number", "a text", "true"))
     ):
-        return _SHAPES.get(names[-1], "change it to what is allowed")
-    return "change it to what is allowed"
+        return _SHAPES.get(names[-1], "change it to an allowed value")
+    return "change it to an allowed value"
 
 
 def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str | int], object]:
-    """Return the place in the file and the value there; the tags of pydantic's unions are no part of a place."""
+    """Return the path of an error in the file and the value there, without the tags of pydantic's unions."""
     parts: list[str | int] = []
     here = data
     schema = _nullable(root, root, data)
@@ -172,7 +172,7 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
 
 
 def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
-    """Return what a schema allows beside null, without choosing among the branches of a tagged union."""
+    """Return the non-null part of a schema, without choosing a branch of a tagged union."""
     schema = _resolve(schema, root)
     branches = _meant(schema, value, root)
     if "discriminator" not in schema and len(branches) == 1 and branches[0] is not schema:
@@ -181,7 +181,7 @@ def _nullable(schema: Schema, root: Schema, value: object) -> Schema:
 
 
 def _meant(schema: Schema, value: object, root: Schema) -> list[Schema]:
-    """Return the branches of a union that are not null; of a text or a mapping only the one that `value` is."""
+    """Return the non-null branches of a union; with text and mapping branches only those of `value`'s type."""
     branches = [branch for branch in _branches(schema, root) if branch.get("type") != "null"]
     kinds = ["object" if "discriminator" in branch else branch.get("type") for branch in branches]
     if len(branches) < 2 or "object" not in kinds:
@@ -209,7 +209,7 @@ def _tags(schema: Schema) -> list[str]:
 
 
 def _select(schema: Schema, value: object, root: Schema) -> Schema:
-    """Return the branch of a union that `value` means: by its discriminator, else the first non-null one."""
+    """Return the branch of a union for `value`: by its discriminator, else the only non-null one."""
     schema = _resolve(schema, root)
     discriminator = schema.get("discriminator")
     if discriminator and isinstance(value, Mapping):
@@ -248,7 +248,7 @@ def _schema_at(parts: Sequence[str | int], data: object, root: Schema) -> Schema
 
 
 def _described(schema: Schema, root: Schema) -> str:
-    """Return in words what a schema allows."""
+    """Return a description of the values that a schema allows."""
     schema = _select(schema, None, root)
     if "const" in schema:
         return repr(schema["const"])

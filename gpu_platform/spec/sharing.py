@@ -1,7 +1,7 @@
-"""`sharing`: how GPUs are offered, written in a pool or once under a name.
+"""Stack file field `sharing`: how the GPUs of a pool are shared, in a pool or under a name in the environment.
 
-A sharing may leave to the GPU model what depends on it (`replicas` by model, `layout: all-balanced`). Planning
-resolves that for each pool (`planning/sharing_configs.py`); `replicas` and `layout` are there afterwards.
+A sharing may have values by GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves them for
+each pool (`planning/sharing/named.py`); only then the properties `replicas` and `layout` can be read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
+from gpu_platform.spec.declared import Shows
 
 MAX_TIME_SLICING_REPLICAS = 48
 MAX_MPS_CLIENTS = 48
@@ -29,37 +30,37 @@ Replicas = Annotated[
 
 
 class NoSharing(SpecModel):
-    """Whole GPUs."""
+    """No sharing: a pod gets whole GPUs."""
 
     mode: Literal["none"] = "none"
 
 
 class _Renamed(SpecModel):
     rename: bool = True
-    """Advertise `nvidia.com/gpu.shared`, so that a share never looks like a whole GPU."""
+    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, the resource of whole GPUs."""
     fail_requests_greater_than_one: bool = True
-    """Refuse a pod that asks for more than one share: two shares give no more compute than one."""
+    """Refuse pods that request more than one share: two shares give no more compute than one."""
 
 
 class _Replicated(_Renamed):
     declared_replicas: Replicas = Field(alias="replicas")
-    """A number, or one by GPU model: `{T4: 4, A100-80GB: 10}`."""
+    """A number, or a number by GPU model: `{T4: 4, A100-80GB: 10}`."""
 
     @property
     def replicas(self) -> int:
-        """Replicas of each GPU, once the pool's GPU model is known."""
+        """Replicas of each GPU, after planning has resolved them for the pool's GPU model."""
         assert isinstance(self.declared_replicas, int)  # noqa: S101 - planning has resolved it
         return self.declared_replicas
 
 
 class TimeSlicing(_Replicated):
-    """Each GPU is offered several times; the replicas share memory and take turns."""
+    """Time-slicing: a GPU is advertised `replicas` times; the replicas share its memory and take turns."""
 
     mode: Literal["time-slicing"]
 
 
 class Mps(_Replicated):
-    """Each GPU is shared by a Multi-Process Service daemon; a replica has 1/replicas of memory and threads.
+    """CUDA MPS: a Multi-Process Service daemon shares each GPU; a replica gets 1/replicas of memory and threads.
 
     At most 48 replicas: the client limit of MPS.
     """
@@ -74,13 +75,13 @@ DeclaredMigLayout = Annotated[
 
 
 class MigDevices(SpecModel):
-    """A layout for some GPUs of the node: by index, by model, or both."""
+    """MIG layout in the stack file for some GPUs of a node, selected by index, by model, or both."""
 
     devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
     gpu: str | None = None
-    """A GPU model, as NVML, feature discovery or common use spell it; other GPUs of the node are left alone."""
+    """GPU model in the spelling of NVML, feature discovery or common use; other GPUs of the node do not change."""
     declared_layout: DeclaredMigLayout = Field(alias="layout")
-    """Profile to count, or `all-balanced` or `all-<profile>`."""
+    """Count by profile, or `all-balanced` or `all-<profile>`."""
 
     @model_validator(mode="after")
     def _some(self) -> MigDevices:
@@ -90,35 +91,38 @@ class MigDevices(SpecModel):
 
     @property
     def layout(self) -> Mapping[str, int]:
-        """Profile to count, once the pool's GPU model is known."""
+        """Count by profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
 
 class MigRoll(SpecModel):
-    """How nodes get a new layout."""
+    """Rollout of a new MIG layout to live nodes."""
 
     max_unavailable: int = Field(default=1, ge=1)
-    """How many nodes of the pool may be out of service at a time while its layout changes."""
+    """Maximum number of nodes of the pool that are unavailable at the same time while their layout changes."""
     drain_timeout: Duration = "15m"
-    """How long the pods of one node may take to leave; a node that is not empty by then stays as it is."""
+    """Maximum time to drain one node; a node that still has pods then keeps its layout."""
 
 
 class Mig(_Renamed, MigRoll):
-    """Each GPU is cut into hardware-isolated instances."""
+    """MIG in the stack file: each GPU is partitioned into hardware-isolated instances."""
 
     mode: Literal["mig"]
-    declared_layout: DeclaredMigLayout | None = Field(default=None, alias="layout")
-    """Instances on every GPU: profile to count; or `all-balanced`; or `all-<profile>`, as many as fit."""
+    declared_layout: Annotated[DeclaredMigLayout | None, Shows(gke=("gpu_partition_size",))] = Field(
+        default=None, alias="layout"
+    )
+    """Instances of every GPU: count by profile; or `all-balanced`; or `all-<profile>`, as many as fit."""
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
-    """Instead of `layout`: other layouts for other GPUs of the node."""
+    """Instead of `layout`: different layouts for different GPUs of the node."""
     strategy: Literal["mixed", "single"] = "mixed"
-    """`mixed`: `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
+    """`mixed`: resources `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
     change: Literal["drain", "replace"] = "drain"
-    """What makes room for a new layout where pods run: `up` drains node by node, or you replace the nodes."""
+    """How nodes with running GPU pods get a new layout: `drain`: `up` drains them one after another; `replace`:
+    they keep their layout until they are replaced."""
     declared_replicas: Replicas | None = Field(default=None, alias="replicas")
-    """Time-slicing on top: each instance is offered so many times, as `nvidia.com/mig-<profile>.shared`. A number,
-    or one by GPU model."""
+    """Time-slicing of MIG instances: each is advertised this many times, as `nvidia.com/mig-<profile>.shared`. A
+    number, or a number by GPU model."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Mig:
@@ -131,23 +135,23 @@ class Mig(_Renamed, MigRoll):
 
     @property
     def layout(self) -> Mapping[str, int] | None:
-        """Profile to count, once the pool's GPU model is known."""
+        """Count by profile, after planning has resolved it for the pool's GPU model."""
         assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
         return self.declared_layout
 
     @property
     def replicas(self) -> int:
-        """Time-sliced replicas of each instance, once the pool's GPU model is known; 1 where it is not shared."""
+        """Time-sliced replicas of each instance, after planning has resolved them; 1 without time-slicing."""
         assert self.declared_replicas is None or isinstance(self.declared_replicas, int)  # noqa: S101 - likewise
         return self.declared_replicas or 1
 
 
 class Dra(SpecModel):
-    """GPUs are allocated by Dynamic Resource Allocation instead of a device plugin, on all pools or on none."""
+    """Dynamic Resource Allocation instead of a device plugin, for all pools of a cluster or for none."""
 
     mode: Literal["dra"]
     partitions: bool = False
-    """Offer MIG instances as well, cut when a claim asks for one: the driver's DynamicMIG, which is alpha."""
+    """Also offer MIG instances, which the driver creates when a claim requests one (DynamicMIG, alpha)."""
 
 
 Sharing = Annotated[NoSharing | TimeSlicing | Mps | Mig | Dra, Field(discriminator="mode")]

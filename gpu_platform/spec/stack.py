@@ -1,4 +1,4 @@
-"""The two kinds of stack: an environment, and one team's share on top of one."""
+"""The two kinds of stack file: an environment, and one team of an environment."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ class Environment(SpecModel):
     cluster: Cluster
     operator: Operator = Operator()
     sharing: dict[DnsLabel, Sharing] = {}
-    """Ways to share a GPU by name (training, inference): pools name them, and a node is moved from one to another
-    by its labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
+    """Named sharing settings (training, inference) that pools refer to. A node changes from one to another by its
+    labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
     device_classes: dict[DeviceClassName, DeviceClass] = {}
-    """With DRA: DeviceClasses beside gpu.nvidia.com and mig.nvidia.com, which come with the driver."""
+    """With DRA: DeviceClasses in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1)]
     priorities: dict[DnsLabel, PriorityValue] = {}
-    """Priority classes beside, or instead of, the defaults training: 100 and inference: 1000."""
+    """Priority classes by name and value, added to the defaults training: 100 and inference: 1000, or overriding
+    them."""
     teams: tuple[Team, ...] = ()
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
-    """How many times the teams' quotas may sum to what the pools offer."""
+    """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
     policy: Policy = Policy()
 
 
 class EnvironmentReference(SpecModel):
-    """The environment that a team stack stands on."""
+    """Reference of a team stack to its environment."""
 
     stack: str = Field(pattern=r"^([^/\s]+/[^/\s]+/)?[A-Za-z0-9_.-]+$", examples=["prod"])
     """The environment's stack: `prod`, or `organization/project/prod`."""
     file: str | None = None
-    """Its stack file, relative to this one; unset: `Pulumi.<stack>.yaml` beside it."""
+    """The environment's stack file, relative to this one; unset: `Pulumi.<stack>.yaml` in the same folder."""
 
 
 class TeamStack(SpecModel):
-    """One team's share, on top of an environment reached by a stack reference."""
+    """One team with its quota, deployed to an environment that a stack reference names."""
 
     kind: Literal["team"]
     environment: EnvironmentReference

@@ -1,4 +1,4 @@
-"""`teams[]`: a team's namespace, quota, priority, members and the workloads it wants to see running."""
+"""Stack file field `teams[]`: namespace, quota, priority, members and workloads of each team."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.spec.claims import Claim, DeviceClassName
 
 
 class Quota(SpecModel):
-    """What a team may hold at once. GPUs that are not named are not granted."""
+    """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
     gpus: int = Field(default=0, ge=0)
     """Whole GPUs: `nvidia.com/gpu`."""
@@ -28,35 +28,36 @@ class Quota(SpecModel):
 
 
 class Workload(SpecModel):
-    """A Deployment that the team wants to see running, placed as its pool demands."""
+    """Deployment of a team in the stack file, with the node selector and tolerations of its pool."""
 
     name: DnsLabel
     pool: DnsLabel
     replicas: int = Field(default=1, ge=0, le=1000)
     gpus: int = Field(default=1, ge=1, le=16)
-    """Whole GPUs of one pod; on a shared or MIG pool a pod takes exactly one share or instance."""
+    """Whole GPUs per pod; on a shared or MIG pool a pod gets exactly one share or instance."""
     profile: MigProfileName | None = None
-    """Which MIG profile, where the pool offers several."""
+    """MIG profile, if the pool offers several."""
     claim: DnsLabel | None = None
-    """On a pool with DRA: which of the team's `claims` each pod has; the claim says how many devices."""
+    """On a pool with DRA: name of the claim in `claims` that each pod gets; the claim has the number of
+    devices."""
     gpu_memory: GpuMemory | None = None
-    """GPU memory that a pod needs on each GPU, share or instance that it holds; held against what there is."""
+    """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
     image: str | None = None
-    """Container image, pinned; unset: the pause image, which holds the GPU and computes nothing."""
+    """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
     command: tuple[str, ...] = ()
 
 
 class Team(SpecModel):
-    """One team's share of the platform."""
+    """Team in the stack file: its namespace, quota, priority, members and workloads."""
 
     name: DnsLabel
-    """Also the name of its namespace."""
+    """Name of the team and of its namespace."""
     quota: Quota
     priority: DnsLabel
-    """The highest priority class that the team may use, and the default of its workloads."""
+    """Highest priority class that the team may use, and the default of its workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1)]
     claims: tuple[Claim, ...] = ()
-    """With DRA: what pods of the team may claim, as ResourceClaimTemplates."""
+    """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: tuple[Workload, ...] = ()

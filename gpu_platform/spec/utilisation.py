@@ -1,4 +1,4 @@
-"""A file of measured utilisation: pool to share of GPU time, 0 to 1."""
+"""Reads a file of measured GPU utilisation: for each pool the share of time, 0 to 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.spec._types import DnsLabel
 from gpu_platform.spec.load import parse_document, read_yaml_file
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-"""DCGM's DCGM_FI_PROF_GR_ENGINE_ACTIVE as it comes, averaged over the pool's GPUs and some weeks; not percent."""
+"""DCGM_FI_PROF_GR_ENGINE_ACTIVE, averaged over the pool's GPUs and several weeks; 0 to 1, not percent."""
 
 
 @cache

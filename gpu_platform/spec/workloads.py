@@ -1,4 +1,4 @@
-"""The file that `gpu-platform capacity suggest` reads: what is to run, and where it may."""
+"""Workloads file of `gpu-platform capacity suggest`: the pods to run, and the machine types to choose from."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from gpu_platform.spec.pool import Workload
 
 
 class Demand(SpecModel):
-    """Pods that are alike, all of them at once."""
+    """Identical pods that run at the same time, and the GPUs that they need."""
 
     name: DnsLabel
     kind: Workload
-    """training, inference or development: chooses how GPUs may be shared, and the pool's workload."""
+    """training, inference or development: determines how GPUs may be shared, and the pool's workload."""
     count: int = Field(ge=1, le=10_000)
-    """Pods that run at the same time."""
+    """Number of pods that run at the same time."""
     trust_domain: DnsLabel
-    """Pods of different trust domains never share a GPU, unless as MIG instances."""
+    """Pods of different trust domains never share a GPU, except as MIG instances."""
     gpu_memory: GpuMemory
-    """GPU memory that a pod needs on each GPU that it holds."""
+    """GPU memory that a pod needs on each of its GPUs."""
     compute: float = Field(default=1.0, gt=0, le=1)
-    """Share of one whole GPU's compute that a pod keeps busy, 0 to 1: of the model in `measured_on`, else of
-    whatever model is chosen. A replica gives 1/replicas, a MIG instance its part of the compute slices."""
+    """Share of one whole GPU's compute that a pod uses, 0 to 1: of the model in `measured_on`, else of the model
+    that is chosen. A replica provides 1/replicas, a MIG instance its part of the compute slices."""
     measured_on: str | None = None
-    """The GPU model on which `compute` was measured; the pods then run on that model alone."""
+    """GPU model on which `compute` was measured; the pods then run only on this model."""
     objective: Literal["latency", "throughput"] = "throughput"
-    """latency: pods never wait for each other's time slices."""
+    """latency: no time-slicing, so that pods never wait for each other."""
     gpus: int = Field(default=1, ge=1, le=16)
-    """GPUs of one pod."""
+    """GPUs per pod."""
     nvlink: bool = False
-    """The pod's GPUs must have NVLink; training on several GPUs always has."""
+    """The pod's GPUs must be connected by NVLink; always required for training on several GPUs."""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
 
 
 class Demands(SpecModel):
-    """What is to run, and what may be chosen for it."""
+    """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
     provider: Literal["aws", "gcp", "on-prem"] | None = None
     """Unset: the cheapest one."""
     region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", examples=["us-east-1"])
-    """Only said back: prices are the list's, of one region each."""
+    """Only for the report, which warns if list prices of another region are used."""
     machine_families: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Families that may be chosen, such as g6 or a2-ultragpu; unset: all."""
+    """Machine families to choose from, such as g6 or a2-ultragpu; unset: all."""
     architecture: Literal["amd64", "arm64"] = "amd64"
-    """What the container images are built for."""
+    """CPU architecture of the container images."""
     usd_per_hour: dict[str, UsdPerHour] = {}
-    """What a machine costs you, by machine type, where that is not the list price: on-premises, a commitment."""
+    """Price of a machine in USD/h by machine type, if it is not the list price: on-premises, a commitment."""
     workloads: Annotated[tuple[Demand, ...], Field(min_length=1)]
 
 
@@ -62,5 +62,5 @@ def _adapter() -> TypeAdapter[Demands]:
 
 
 def read_demands(path: Path) -> Demands:
-    """Read a workloads file; raises BadInput with every problem, its places as the file has them."""
+    """Read a workloads file; raises BadInput with every problem and its place in the file."""
     return parse_document(read_yaml_file(path), str(path), _adapter())

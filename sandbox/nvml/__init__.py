@@ -1,4 +1,4 @@
-"""A simulated NVML under the real `pynvml` bindings, from a profile of a node with faults."""
+"""Simulated NVML for the real `pynvml` bindings, configured by a node profile with faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from gpu_platform.catalog import Catalog, load_catalog
 from sandbox.nvml._faults import FAULT_KINDS, Fault, describe_faults
 from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode, build_node
 from sandbox.nvml._library import Installation, SimulatedLibrary
+from sandbox.nvml._mig_tables import ENGINES, InstanceProfile, MigTable, mig_table, mig_tables, read_profiles
 from sandbox.nvml._profile import MigLayout, NodeProfile, parse_faults, parse_profile
 
 __all__ = [
+    "ENGINES",
     "FAULT_KINDS",
     "Fault",
     "Installation",
+    "InstanceProfile",
     "MigLayout",
+    "MigTable",
     "NodeProfile",
     "SimulatedGpu",
     "SimulatedLibrary",
@@ -22,8 +26,11 @@ __all__ = [
     "build_node",
     "describe_faults",
     "install",
+    "mig_table",
+    "mig_tables",
     "parse_faults",
     "parse_profile",
+    "read_profiles",
 ]
 
 

@@ -223,7 +223,7 @@ FAULT_KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for mode
 
 
 def describe_faults() -> str:
-    """Return every fault for people: its kind, its fields (with defaults), what it does."""
+    """Return a text with all kinds of faults, their fields with defaults, and their effect."""
     lines: list[str] = []
     for kind, model in zip(FAULT_KINDS, _MODELS, strict=True):
         fields = [

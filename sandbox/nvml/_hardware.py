@@ -1,4 +1,4 @@
-"""Builds the state that the simulated NVML answers from: catalogue facts, then faults."""
+"""Build the state that the simulated NVML answers from: machine and GPU of the catalogue, MIG tables, faults."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import yaml
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from sandbox.nvml import _faults as faults
+from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import NodeProfile
 
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
@@ -133,7 +134,8 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
 def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int) -> SimulatedGpu:
     extras = _extras(gpu)
     layout = profile.mig_layout[index] if index < len(profile.mig_layout) else None
-    if layout is not None and gpu.mig is None:
+    table = mig_table(gpu.product)
+    if layout is not None and table is None:
         raise _wrong(f"mig_layout[{index}]", repr(layout), f"null: {gpu.model} has no MIG")
     version: int = extras["nvlink_version"]
     slots = max(LINK_SLOTS.get(version, 0), machine.nvlinks_per_gpu) if machine.nvlinks_per_gpu else 0
@@ -146,7 +148,7 @@ def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: in
         memory_mib=gpu.memory_mib,
         bus=0x10 + index,
         ecc=(True, True) if gpu.ecc else None,
-        mig_mode=None if gpu.mig is None else layout is not None,
+        mig_mode=None if table is None else layout is not None,
         instances=_instances(layout or {}, gpu, identity, f"mig_layout[{index}]"),
         # MIG mode takes the NVLinks of an A100 down: Fabric Manager User Guide, "Interoperability With MIG"
         links=tuple(link < machine.nvlinks_per_gpu and layout is None for link in range(slots)),
@@ -170,10 +172,11 @@ def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: in
 def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
     """Return the instances of a layout, one after the other."""
     found: list[MigInstance] = []
+    table = mig_table(gpu.product)
     for name, count in layout.items():
-        profile = gpu.mig.profile(name) if gpu.mig else None
-        if profile is None:
-            known = [each.name for each in gpu.mig.profiles] if gpu.mig else []
+        profile = table.profile(name) if table else None
+        if table is None or profile is None:
+            known = [each.name for each in table.profiles] if table else []
             raise _wrong(f"{path}.{name}", repr(name), ", ".join(known) or f"none: {gpu.model} has no MIG",
                          did_you_mean(name, known))  # fmt: skip
         for _ in range(count):
@@ -183,7 +186,7 @@ def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: s
                     profile=name,
                     gpu_instance=number,
                     slices=profile.compute_slices,
-                    memory_mib=profile.memory_mib,
+                    memory_mib=table.memory_mib(profile, gpu.memory_mib),
                     multiprocessors=profile.compute_slices * int(_extras(gpu)["sms_per_slice"]),
                     uuid=f"MIG-{uuid.uuid5(identity, f'{number}/{name}')}",
                 )

@@ -1,4 +1,4 @@
-"""The object that takes the place of the loaded NVML library under the real `pynvml` bindings."""
+"""Replacement for the loaded NVML library in the real `pynvml` bindings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
 
 class SimulatedLibrary:
-    """Answers attribute look-ups as a loaded shared library does: a callable, or AttributeError if absent."""
+    """Object with the attributes of a loaded shared library: callables, or AttributeError if absent."""
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
         self.open = 0
-        """How often it is initialised and not shut down."""
+        """Number of initialisations without a shutdown."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         bare = _VERSION_SUFFIX.sub("", name)
@@ -37,7 +37,7 @@ class SimulatedLibrary:
 
 
 class _Function:
-    """One exported function; `restype` can be set, as on a ctypes function."""
+    """An exported function; `restype` can be set, as on a ctypes function."""
 
     def __init__(self, library: SimulatedLibrary, name: str, bare: str, symbol: Symbol) -> None:
         self._library = library
@@ -71,7 +71,7 @@ class _ErrorString:
 
 
 class Installation:
-    """A simulated NVML under one `pynvml` module; `remove()` or leaving the `with` block takes it away."""
+    """A simulated NVML in a `pynvml` module; `remove()` or the end of the `with` block removes it."""
 
     def __init__(self, bindings: ModuleType, node: SimulatedNode) -> None:
         self._bindings: Any = bindings
@@ -83,7 +83,7 @@ class Installation:
         self._bindings._nvmlGetFunctionPointer_cache.clear()
 
     def remove(self) -> None:
-        """Put back what was there before."""
+        """Restore the bindings."""
         self._bindings.nvmlLib = self._previous_library
         self._bindings.CDLL = self._previous_loader
         self._bindings._nvmlGetFunctionPointer_cache.clear()

@@ -1,4 +1,4 @@
-"""A simulated node, as JSON says it: a machine type, a driver, a MIG layout and faults."""
+"""Parses the JSON profile of a simulated node: machine type, driver, MIG layout and faults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ MigLayout = dict[str, Annotated[int, Field(ge=0)]]
 
 
 class NodeProfile(BaseModel):
-    """What the simulated NVML of one node answers from.
+    """Configuration of the simulated NVML of one node.
 
-    `mig_layout` has one entry per GPU: instances by profile name, `{}` for MIG mode without instances, None
-    for MIG mode off; an empty tuple is MIG off everywhere. `node` makes UUIDs and serial numbers differ between
-    nodes.
+    `mig_layout` has one entry per GPU: instances by profile name, `{}` for MIG mode without instances, None for
+    MIG mode off; an empty tuple means MIG off on all GPUs. UUIDs and serial numbers depend on `node`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,9 +33,9 @@ _FAULTS: TypeAdapter[tuple[Fault, ...]] = TypeAdapter(tuple[AnyFault, ...])
 
 
 def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
-    """Read a NodeProfile from JSON.
+    """Parse a NodeProfile from JSON.
 
-    Raises BadInput with every mistake; `source` names the file in its text.
+    Raises BadInput with every mistake; `source` names the file in errors.
     """
     try:
         return NodeProfile.model_validate_json(text)
@@ -45,9 +44,9 @@ def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
 
 
 def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]:
-    """Read a JSON list of faults: the value of a node's key in the faults ConfigMap.
+    """Parse a JSON list of faults, the value of a node's key in the faults ConfigMap.
 
-    Raises BadInput with every mistake; `source` names the ConfigMap and key in its text.
+    Raises BadInput with every mistake; `source` names the ConfigMap and key in errors.
     """
     try:
         return _FAULTS.validate_json(text)
@@ -60,8 +59,8 @@ def _bad_input(error: ValidationError, source: str) -> BadInput:
 
 
 def _problem(entry: Mapping[str, Any]) -> Problem:
-    """Say one pydantic error as place, found, allowed and fix."""
-    where = tuple(part for part in entry["loc"] if part not in FAULT_KINDS)  # the union's branch is no place
+    """Convert a pydantic error to a problem with path, found, allowed and fix."""
+    where = tuple(part for part in entry["loc"] if part not in FAULT_KINDS)  # without the union's branch
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".") or "(all)"
     context: Mapping[str, Any] = entry.get("ctx", {})
     match entry["type"]:
@@ -71,14 +70,14 @@ def _problem(entry: Mapping[str, Any]) -> Problem:
                 f"{path}.kind".lstrip("."), repr(found), ", ".join(FAULT_KINDS), did_you_mean(found, FAULT_KINDS)
             )
         case "union_tag_not_found":
-            return Problem(
-                f"{path}.kind".lstrip("."), "nothing", ", ".join(FAULT_KINDS), "say which kind of fault it is"
-            )
+            return Problem(f"{path}.kind".lstrip("."), "nothing", ", ".join(FAULT_KINDS), "add kind")
         case "missing":
-            return Problem(path, "nothing", "a value", "the field is required")
+            return Problem(path, "nothing", "a value, because the field is required", "add it")
         case "extra_forbidden":
-            return Problem(path, repr(entry["input"]), "no such field", "remove it")
+            return Problem(
+                path, f"an unknown field with {entry['input']!r}", "the fields of this fault", "remove it"
+            )
         case "json_invalid":
             return Problem(path, "text that is not JSON", "JSON", str(context.get("error", "")))
         case _:
-            return Problem(path, repr(entry["input"]), str(entry["msg"]))
+            return Problem(path, repr(entry["input"]), str(entry["msg"]).removeprefix("Value error, "))

@@ -1,8 +1,8 @@
-"""How a simulated NVML function takes its C arguments and gives its results back.
+"""Converts C arguments of simulated NVML functions to Python values for their handlers, and results back.
 
-A handler is a plain function: it gets the node (or GPU) and the input arguments as Python values, and returns
-the value of its output argument, a tuple of them where there are several, a mapping for the fields of a struct.
-An error is raised as `Status`. Output arguments are those passed by reference and character buffers.
+A handler is a plain function: it gets the node (or GPU) and the input arguments as Python values, and returns the
+value of its output argument, a tuple for several of them, a mapping for the fields of a struct. Errors are raised
+as `Status`. Output arguments are those passed by reference, and character buffers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ERROR_STRINGS: Final = {
 
 
 class Status(Exception):
-    """A handler's answer other than SUCCESS; outputs that it may still set are `outputs`."""
+    """NVML status of a handler other than SUCCESS, with outputs that are set nevertheless."""
 
     def __init__(self, code: int, outputs: object = ()) -> None:
         super().__init__(ERROR_STRINGS.get(code, str(code)))
@@ -51,7 +51,7 @@ Handler = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One exported function: what handles it and what its first argument is."""
+    """An exported function: its handler, and the kind of its first argument."""
 
     handler: Handler
     subject: str  # "node", "gpu", "mig" (a MIG device) or "any" (a GPU or a MIG device)
@@ -84,7 +84,7 @@ def mig_handle(index: int, place: int) -> int:
 
 
 def resolve(node: SimulatedNode, handle: int) -> tuple[SimulatedGpu, MigInstance | None]:
-    """Return what a handle stands for.
+    """Return the node, GPU or MIG device of a handle.
 
     Raises Status: INVALID_ARGUMENT for no device, GPU_IS_LOST for one that fell off the bus.
     """

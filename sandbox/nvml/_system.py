@@ -1,4 +1,4 @@
-"""Simulated NVML: the library itself, finding devices, events."""
+"""Simulated NVML: initialisation, versions, device handles, events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EVENT_SET: Final = 0xE0
 
 @symbol("nvmlInitWithFlags", "nvmlInit_v2", "nvmlShutdown", subject="node")
 def nothing_to_do(node: SimulatedNode, flags: int = 0) -> tuple[()]:
-    """Opening and closing the library is kept by the library object itself."""
+    """Do nothing: the library object counts initialisations and shutdowns."""
     del node, flags
     return ()
 
@@ -86,7 +86,7 @@ def event_set_create(node: SimulatedNode) -> int:
 
 @symbol("nvmlEventSetWait_v2", subject="node")
 def event_set_wait(node: SimulatedNode, events: int, milliseconds: int) -> None:
-    """No event ever comes: waits as long as it may."""
+    """Wait until the timeout, because there are no events."""
     del node
     if events != _EVENT_SET:
         raise Status(INVALID_ARGUMENT)
@@ -117,5 +117,5 @@ def supported_event_types(gpu: SimulatedGpu) -> int:
 
 
 def error_string(code: int) -> bytes:
-    """NVML's words for a status; the only function that returns text."""
+    """Return NVML's text for a status; the only function that returns a text."""
     return ERROR_STRINGS.get(code, "Unknown Error").encode()

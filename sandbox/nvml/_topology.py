@@ -1,4 +1,4 @@
-"""Simulated NVML: NVLink, affinity, the way between two devices, the fabric."""
+"""Simulated NVML: NVLink, affinity, topology of two devices, fabric."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
 from sandbox.nvml._symbols import INVALID_ARGUMENT, NOT_SUPPORTED, Status, fill, resolve, symbol, value_of
 
-_ALL_NUMA_NODES: Final = 0b11  # what NVML says where the platform does not tell the node
+_ALL_NUMA_NODES: Final = 0b11  # NVML's answer if the platform does not report the node
 _NVLINK_SWITCH: Final = 2
 _SAME_DEVICE, _SAME_NODE, _ACROSS_NODES = 0, 40, 50  # nvmlGpuTopologyLevel_t
 _P2P_OK, _P2P_CHIPSET_NOT_SUPPORTED, _P2P_NOT_SUPPORTED = 0, 1, 5

@@ -1,8 +1,8 @@
 """Runs the node agent with a simulated NVML: `python -m sandbox.nvml.run --profile FILE -- AGENT.pyz ARGS...`.
 
-The agent reads NVML in a process of its own and starts it with the command in `GPU_PLATFORM_NVML_READER`, if
-that is set. This module sets it to itself: outside it only passes through, in the reading process it puts the
-simulation under the zipapp's own `pynvml`.
+The agent reads NVML in a child process, started by the command in `GPU_PLATFORM_NVML_READER` if it is set. This
+module sets it to itself: in the agent's process it only runs the agent, in the child process it installs the
+simulated NVML into the zipapp's `pynvml`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-READER_VARIABLE: Final = "GPU_PLATFORM_NVML_READER"  # as validators/agent/reading.py has it
+READER_VARIABLE: Final = "GPU_PLATFORM_NVML_READER"  # same as in validators/agent/reading.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"
 READ_COMMAND: Final = "read-nvml"
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the agent; ends with its exit code."""
+    """Run the agent and exit with its exit code."""
     parser = argparse.ArgumentParser(prog="python -m sandbox.nvml.run", description=__doc__)
-    parser.add_argument("--faults", action=_ListFaults, help="list the faults that a profile can have, and exit")
+    parser.add_argument("--faults", action=_ListFaults, help="list the kinds of faults, and exit")
     parser.add_argument("--profile", required=True, metavar="FILE", help="NodeProfile as JSON")
     parser.add_argument("agent", metavar="AGENT.pyz")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 class _ListFaults(argparse.Action):
-    """Like `--version`: prints and exits before anything else is asked for."""
+    """Option that prints and exits before required options are checked, like `--version`."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -70,7 +70,7 @@ def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone: a call that hangs would outlive a sandbox that was killed."""
+    """End this process when its parent ends, also during a hanging call."""
     parent = os.getppid()
 
     def watch() -> None:

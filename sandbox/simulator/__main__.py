@@ -1,10 +1,11 @@
-"""`python -m sandbox.simulator --kubeconfig FILE`: runs until SIGTERM or SIGINT, logs to standard output."""
+"""`python -m sandbox.simulator --kubeconfig FILE`: run until SIGTERM or SIGINT, log to standard output."""
 
 from __future__ import annotations
 
 import argparse
 import signal
 from pathlib import Path
+from types import FrameType
 
 from gpu_platform.catalog import load_catalog
 from sandbox.simulator.controller import Controller
@@ -25,8 +26,12 @@ def main() -> None:
     api = Api(given.kubeconfig)
     validation = ValidationPods(api, workers=given.agents)
     controller = Controller(api, load_catalog(), mig_seconds=given.mig_seconds, validation=validation)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        controller.stop()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: controller.stop())
+        signal.signal(number, stop)
     try:
         controller.run()
     finally:

@@ -1,4 +1,4 @@
-"""What the operands take from the ClusterPolicy, with the operator's defaults."""
+"""The fields of the ClusterPolicy that the operands read, with the operator's defaults."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpu_platform import names
 class ClusterPolicy:
     """The part of a ClusterPolicy's spec that the simulated operands read.
 
-    Config map names are empty where none is given: then the device plugin has no config, and the MIG manager
-    makes its own from the hardware. Source: gpu-operator api/nvidia/v1/clusterpolicy_types.go, IsEnabled.
+    A ConfigMap name is empty where the spec has none: then the device plugin has no config, and the MIG manager
+    generates its config from the hardware. Source: gpu-operator api/nvidia/v1/clusterpolicy_types.go, IsEnabled.
     """
 
     device_plugin: bool = True
@@ -29,7 +29,7 @@ class ClusterPolicy:
 
 
 def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
-    """Return what the operands need of a spec; what is not there has the operator's default."""
+    """Return the operands' fields of a spec; a missing field has the operator's default."""
     plugin = _section(spec, "devicePlugin")
     plugin_config = _section(plugin, "config")
     manager = _section(spec, "migManager")
@@ -48,9 +48,9 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
 
 
 def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
-    """Tell whether a node lets an operand run: `nvidia.com/gpu.deploy.<operand>`, or `.operands` for all.
+    """Return whether an operand runs on a node: label `nvidia.com/gpu.deploy.<operand>`, or `.operands` for all.
 
-    The operator sets them to "true" where they are absent or empty; any other value keeps the operand away.
+    The operator sets them to "true" where they are absent or empty; with any other value the operand does not run.
     Source: gpu-operator controllers/state_manager.go, addGPUStateLabels.
     """
     if labels.get("nvidia.com/gpu.deploy.operands") == "false":
@@ -59,14 +59,14 @@ def runs_on_node(labels: Mapping[str, str], operand: str) -> bool:
 
 
 def default_labels(policy: ClusterPolicy, labels: Mapping[str, str], *, mig_capable: bool) -> dict[str, str]:
-    """Return the labels that the operator itself gives a GPU node.
+    """Return the labels that the operator itself sets on a GPU node.
 
-    A MIG-capable node without a wish gets `all-disabled` where the ClusterPolicy says so. Source: gpu-operator
-    controllers/nodelabeling_controller.go.
+    A MIG-capable node without a MIG config gets the default `all-disabled` of the ClusterPolicy.
+    Source: gpu-operator controllers/nodelabeling_controller.go.
     """
     own = {names.GPU_PRESENT_LABEL: "true"}
-    wants_default = policy.mig_manager and mig_capable and not labels.get(names.MIG_CONFIG_LABEL)
-    if wants_default and policy.mig_default == "all-disabled":
+    needs_default = policy.mig_manager and mig_capable and not labels.get(names.MIG_CONFIG_LABEL)
+    if needs_default and policy.mig_default == "all-disabled":
         own[names.MIG_CONFIG_LABEL] = policy.mig_default
     return own
 

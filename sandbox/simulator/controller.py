@@ -1,4 +1,4 @@
-"""The one loop: looks at everything, has it patched where it differs, waits for a change."""
+"""The control loop: reconciles all nodes, pods and slices, then waits for a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandbox.simulator.cluster_policy import read_cluster_policy
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, key_of, log, version_of
 from sandbox.simulator.kubelet import holds_devices
-from sandbox.simulator.nodes import Nodes, Operator, is_simulated
+from sandbox.simulator.nodes import Nodes, OperatorObjects, is_simulated
 from sandbox.simulator.pods import Pods
 from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
 from sandbox.simulator.validation import ValidationPods
@@ -25,7 +25,7 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class Controller:
-    """Everything simulated on one API server. `mig_seconds`: how long a change of MIG takes."""
+    """The simulated operator of one API server. `mig_seconds`: the duration of a MIG change."""
 
     def __init__(self, api: Api, catalog: Catalog, *, mig_seconds: float, validation: ValidationPods) -> None:
         self._api = api
@@ -72,11 +72,11 @@ class Controller:
         first = True
         while not self._stop.is_set():
             self._changed.clear()
-            self._changed.wait(self._look(first=first))
+            self._changed.wait(self._reconcile_all(first=first))
             first = False
 
-    def _look(self, *, first: bool) -> float:
-        """Look at everything once and return after how many seconds to look again without a change."""
+    def _reconcile_all(self, *, first: bool) -> float:
+        """Reconcile every object once; return after how many seconds to do so again if nothing changes."""
         operator = self._operator()
         fault_maps = self._faults.all()
         faults: Mapping[str, str] = fault_maps[0].get("data") or {} if fault_maps else {}
@@ -88,31 +88,33 @@ class Controller:
         for pod in pods:
             if holds_devices(pod):
                 holders.setdefault(pod["spec"]["nodeName"], []).append(key_of(pod))
-        of_classes = partial(self._resource_slices.look_at_classes, operator.gpu_cluster_owner)
+        of_classes = partial(self._resource_slices.reconcile_classes, operator.gpu_cluster_owner)
         waits = [
-            _carefully("runtime class", partial(self._runtime_class, operator)),
-            _carefully("device classes", of_classes),
+            _reconcile("runtime class", partial(self._runtime_class, operator)),
+            _reconcile("device classes", of_classes),
         ]
         for name, node in nodes.items():
             if is_simulated(node):
-                look = partial(self._nodes.look, node, operator, faults.get(name, ""), holders.get(name, ()))
-                waits.append(_carefully(f"node {name}", look))
-                publish = partial(self._resource_slices.look, node, operator, faults.get(name, ""))
-                waits.append(_carefully(f"resource slices of {name}", publish))
+                update = partial(
+                    self._nodes.reconcile, node, operator, faults.get(name, ""), holders.get(name, ())
+                )
+                waits.append(_reconcile(f"node {name}", update))
+                publish = partial(self._resource_slices.reconcile, node, operator, faults.get(name, ""))
+                waits.append(_reconcile(f"resource slices of {name}", publish))
         for pod in pods:
-            look = partial(self._pods.look, pod, nodes, first=first)
-            waits.append(_carefully(f"pod {key_of(pod)}", look))
+            update = partial(self._pods.reconcile, pod, nodes, first=first)
+            waits.append(_reconcile(f"pod {key_of(pod)}", update))
         return min(waits)
 
-    def _operator(self) -> Operator:
+    def _operator(self) -> OperatorObjects:
         policies = sorted(self._policies.all(), key=lambda policy: policy["metadata"]["creationTimestamp"])
         maps = self._config_maps.all()
-        # There can be one ClusterPolicy only: the operator ignores every other than the first.
+        # The operator uses the oldest ClusterPolicy and ignores all others.
         owner = policies[0] if policies else None
-        # Its name is fixed, so there is one at most; beside a ClusterPolicy it waits ("PrerequisiteNotMet").
+        # There is at most one; beside a ClusterPolicy it is not reconciled ("PrerequisiteNotMet").
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
-        return Operator(
+        return OperatorObjects(
             policy=read_cluster_policy(owner.get("spec", {})) if owner else None,
             owner=owner,
             gpu_cluster=read_gpu_cluster(cluster.get("spec", {})) if cluster else None,
@@ -121,8 +123,8 @@ class Controller:
             version=(version_of(owner) if owner else 0, *sorted(version_of(each) for each in maps)),
         )
 
-    def _runtime_class(self, operator: Operator) -> float:
-        """Make the RuntimeClass that pods with the driver's libraries name; it goes with the ClusterPolicy."""
+    def _runtime_class(self, operator: OperatorObjects) -> float:
+        """Create the RuntimeClass of pods that use the driver's libraries; the ClusterPolicy owns it."""
         present = {each["metadata"]["name"] for each in self._runtime_classes.all()}
         if operator.policy is None or operator.owner is None or operator.policy.runtime_class in present:
             return _IDLE_SECONDS
@@ -139,15 +141,15 @@ class Controller:
         return _IDLE_SECONDS
 
 
-def _carefully(what: str, look: Callable[[], float]) -> float:
-    """Return what `look` returns; try again soon where the API server refuses or is away."""
+def _reconcile(what: str, reconcile: Callable[[], float]) -> float:
+    """Call `reconcile` and return its delay; after an error of the API server return a short one."""
     try:
-        return look()
+        return reconcile()
     except ApiError as error:
         if error.status in (404, 409):
-            return _IDLE_SECONDS  # it went away meanwhile, or one of the same name has another uid
+            return _IDLE_SECONDS  # it was deleted meanwhile, or replaced by another of the same name
         log(f"{what}: {error}")
         return _RETRY_SECONDS
-    except Exception:  # one odd object must not stop the simulation of all others
+    except Exception:  # one malformed object must not stop the simulation of all others
         log(f"{what}: {traceback.format_exc()}")
         return _IDLE_SECONDS

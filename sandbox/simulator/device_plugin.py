@@ -1,4 +1,4 @@
-"""The device plugin: its config file, which config a node takes, and the resources that it advertises.
+"""The device plugin: its config file, the config of a node, and the resources that it advertises.
 
 Rules and messages follow NVIDIA/k8s-device-plugin 0.20.0 (api/config/v1, internal/rm, cmd/config-manager,
 cmd/nvidia-device-plugin, cmd/mps-control-daemon); each function names its file.
@@ -24,12 +24,12 @@ SharingStrategy = Literal["none", "time-slicing", "mps"]
 
 
 class PluginError(Exception):
-    """The plugin does not start, so that nothing is advertised. The message is the plugin's own."""
+    """The plugin does not start, so nothing is advertised. The message is that of the real plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The sharing block in force. `replicas`: resource name before any rename, to replicas of each device."""
+    """The sharing block that applies. `replicas`: resource name before renaming, to replicas of each device."""
 
     strategy: SharingStrategy = "none"
     renamed: bool = False
@@ -43,7 +43,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class PluginConfig:
-    """One config of the device plugin. `mig_strategy` None: the file does not say."""
+    """One config of the device plugin. `mig_strategy` None: not set in the file."""
 
     mig_strategy: str | None = None
     sharing: Sharing = field(default_factory=Sharing)
@@ -59,14 +59,14 @@ class Advertised:
     single_only: bool = False
 
 
-# -- which config -----------------------------------------------------------------------------------------
+# -- choice of the config -----------------------------------------------------------------------------------------
 
 
 def choose_config(label: str, default: str, keys: Collection[str]) -> str | None:
-    """Return the key of the config that a node takes, or None for the empty config.
+    """Return the key of the config of a node, or None for the empty config.
 
     The node label first, then the ClusterPolicy's default, then (the operator sets the fallback `empty`) the
-    empty config. A key that is not there stops the config manager and with it the plugin's pod.
+    empty config. A missing key stops the config manager and with it the plugin's pod.
     Source: cmd/config-manager/main.go, updateConfigName; gpu-operator object_controls.go. (The real message
     leaves out the name of a missing default.)
     """
@@ -81,10 +81,10 @@ def choose_config(label: str, default: str, keys: Collection[str]) -> str | None
 
 
 def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
-    """Return the MIG strategy in force.
+    """Return the MIG strategy that applies.
 
-    The ClusterPolicy's `mig.strategy`, when set, reaches the plugin as the variable MIG_STRATEGY, and a
-    variable wins over the file's `flags.migStrategy` (README, "Configuration": flag, variable, file); only
+    The ClusterPolicy's `mig.strategy`, when set, is passed to the plugin as the variable MIG_STRATEGY, and a
+    variable overrides the file's `flags.migStrategy` (README, "Configuration": flag, variable, file); only
     without it each node's config decides. Source: gpu-operator applyMIGConfiguration; config.go NewConfig.
     """
     return cluster_policy or config.mig_strategy or "none"
@@ -94,7 +94,7 @@ def resolve_mig_strategy(cluster_policy: str, config: PluginConfig) -> str:
 
 
 def parse_config(text: str) -> PluginConfig:
-    """Read one config; raises PluginError as the plugin would refuse it. Unknown fields are ignored there too.
+    """Read one config; raises PluginError where the plugin refuses it. Like the plugin, it ignores unknown fields.
 
     Source: api/config/v1/config.go and replicas.go.
     """
@@ -114,7 +114,7 @@ def parse_config(text: str) -> PluginConfig:
     warnings: list[str] = []
     if config.get("resources"):
         warnings.append("Customizing the 'resources' field is not yet supported in the config. Ignoring...")
-    # Both blocks must parse; then MPS, where it is there at all, is the one that counts (sharing.go).
+    # Both blocks must parse; MPS overrides time-slicing (sharing.go).
     time_slicing = _sharing(sharing, "timeSlicing", warnings) if "timeSlicing" in sharing else Sharing()
     mps = _sharing(sharing, "mps", warnings) if sharing.get("mps") is not None else None
     if mps is not None and time_slicing.strategy != "none":
@@ -136,7 +136,7 @@ def _sharing(sharing: Mapping[str, Any], block: Literal["timeSlicing", "mps"], w
     return Sharing(
         strategy="mps" if block == "mps" else "time-slicing",
         renamed=renamed is True,
-        # MPS refuses more than one unless the config says otherwise (config.go, NewConfig).
+        # The default is true for MPS and false for time-slicing (config.go, NewConfig).
         fail_requests_greater_than_one=block == "mps" if fail is None else fail,
         replicas=replicas,
     )
@@ -171,7 +171,7 @@ def _replicated(entry: Mapping[str, Any], block: str, renamed: bool, warnings: l
 
 
 def resource_name(value: object) -> str:
-    """Return a fully qualified resource name as the plugin makes it; raises PluginError (resources.go)."""
+    """Return the fully qualified resource name; raises PluginError for an invalid one (resources.go)."""
     if not isinstance(value, str):
         raise _unmarshal(f"resource name is not a string: {value!r}")
     name = value if value.startswith(_PREFIX) else _PREFIX + value
@@ -209,7 +209,7 @@ def _unmarshal(reason: str) -> PluginError:
     return PluginError(f"unable to parse config file: unmarshal error: {reason}")
 
 
-# -- what is advertised -----------------------------------------------------------------------------------
+# -- advertised resources -----------------------------------------------------------------------------------
 
 
 def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mapping[str, Advertised]:
@@ -226,22 +226,22 @@ def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mappin
     if sharing.strategy == "mps":
         _check_mps(hardware, sharing, strategy)
     devices = _devices(hardware.gpus, strategy)
-    # A GPU that is lost while the plugin runs stays in the capacity and leaves the allocatable (rm/health.go).
+    # A GPU that is lost while the plugin runs remains in capacity, but not in allocatable (rm/health.go).
     healthy = _devices([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
-    offered: dict[str, Advertised] = {}
+    advertised: dict[str, Advertised] = {}
     for resource, count in devices.items():
         replicas = sharing.replicas_of(resource)
         shared = replicas > 1
         name = f"{resource}.shared" if shared and sharing.renamed else resource
         single_only = shared and sharing.fail_requests_greater_than_one
-        offered[name] = Advertised(count * replicas, healthy.get(resource, 0) * replicas, single_only)
-    return offered
+        advertised[name] = Advertised(count * replicas, healthy.get(resource, 0) * replicas, single_only)
+    return advertised
 
 
 def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:
     """Return the devices of each resource before sharing: GPUs, and MIG devices by the strategy."""
     if strategy == "none":
-        # MIG mode does not matter then: the whole GPU is offered, cut or not.
+        # The whole GPU is advertised, with or without MIG instances.
         return _present({names.GPU_RESOURCE: len(gpus)})
     whole = _present({names.GPU_RESOURCE: len(without_mig(gpus))})
     instances = mig_instances(gpus)
@@ -275,9 +275,9 @@ def _check_mps(hardware: Hardware, sharing: Sharing, strategy: str) -> None:
 
 
 def mps_clients(compute_capability: str) -> int:
-    """Return the most MPS clients of one GPU as the MPS control daemon counts them.
+    """Return the maximum of MPS clients of one GPU, as the MPS control daemon determines it.
 
-    48 from compute capability 7.5 on, else 16: the daemon takes Volta (7.0) for older than Volta (device.go).
+    48 from compute capability 7.5 on, else 16: the daemon treats Volta (7.0) as older than Volta (device.go).
     """
     major, minor = (int(part) for part in compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16
@@ -288,7 +288,7 @@ def _present(counts: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def allocate_error(resource: str, requested: int) -> str:
-    """Return the plugin's answer to a container that asks for too many replicas (internal/rm/rm.go)."""
+    """Return the plugin's error for a container that requests too many replicas (internal/rm/rm.go)."""
     return (
         f'invalid allocation request for "{resource}": invalid request: '
         f"maximum request size for shared resources is 1; found {requested}"

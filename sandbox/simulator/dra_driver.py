@@ -1,9 +1,9 @@
 """The DRA driver: the devices that it publishes for a node's GPUs, as ResourceSlices. Pure.
 
 Rules follow kubernetes-sigs/dra-driver-nvidia-gpu (cmd/gpu-kubelet-plugin: deviceinfo.go, mig.go, partitions.go,
-nvlib.go, driver.go), read 2026-11-21. Left out: PCIe root and NUMA node, and of MIG devices the engines and
-multiprocessors, which the catalogue does not know; counters of compute slices and of the media engines stand in
-for them.
+nvlib.go, driver.go), read 2026-11-21. MIG profiles and placements come from the sandbox's own tables
+(`sandbox/nvml/mig_tables.yaml`). Not simulated: PCIe root, NUMA node, copy engines, and multiprocessors, which a
+counter of compute slices replaces.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_platform import names
-from gpu_platform.catalog import Gpu, Mig, MigProfile
-from gpu_platform.planning.mig.geometry import place
+from gpu_platform.catalog import Gpu
+from sandbox.nvml import ENGINES, InstanceProfile, MigTable
 from sandbox.simulator.hardware import Hardware, VisibleGpu
 
 Device = dict[str, Any]
@@ -27,24 +27,22 @@ _ARCHITECTURES: Final = {
     "hopper": "Hopper",
     "blackwell": "Blackwell",
 }
-_TOGGLE_MIG: Final = ("hopper", "blackwell")  # MIG mode is changed without a reset
+_TOGGLE_MIG: Final = ("hopper", "blackwell")  # the MIG mode of these changes without a GPU reset
 
 
 def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[SliceSpec]:
-    """Return the ResourceSlices of a node, one pool of its name; the pool's generation is the caller's.
+    """Return the ResourceSlices of a node: one pool with the node's name, without its generation.
 
-    Without partitions one slice has all devices. With them the counters have a slice of their own and each GPU
-    another (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
+    Without partitions one slice has all devices. With partitions one slice has the counters, and each GPU has a
+    slice (Kubernetes 1.35 and newer: driver.go, generateSplitResourceSlices).
     """
     if not hardware.driver_answers:
         return []
-    partitioned = dynamic_mig and _dynamic_mig_capable(hardware)
-    if partitioned:
-        mig = hardware.gpu.mig
-        assert mig is not None  # noqa: S101 - it is capable
+    table = _dynamic_mig_table(hardware) if dynamic_mig else None
+    if table is not None:
         contents: list[dict[str, Any]] = [
-            {"sharedCounters": [_counter_set(index, mig) for index in range(len(hardware.gpus))]},
-            *({"devices": _partitions(index, gpu, hardware, mig)} for index, gpu in enumerate(hardware.gpus)),
+            {"sharedCounters": [_counter_set(index, table) for index in range(len(hardware.gpus))]},
+            *({"devices": _partitions(index, gpu, hardware, table)} for index, gpu in enumerate(hardware.gpus)),
         ]
     else:
         devices = [device for index, gpu in enumerate(hardware.gpus) for device in _as_found(index, gpu, hardware)]
@@ -53,16 +51,16 @@ def slice_specs(node: str, hardware: Hardware, *, dynamic_mig: bool) -> list[Sli
     return [{"driver": names.DRA_DRIVER, "nodeName": node, "pool": pool, **content} for content in contents]
 
 
-def _dynamic_mig_capable(hardware: Hardware) -> bool:
-    """Tell whether partitions are published (nvlib.go, isDynamicMIGCapable).
+def _dynamic_mig_table(hardware: Hardware) -> MigTable | None:
+    """Return the MIG table of GPUs whose partitions are published (nvlib.go, isDynamicMIGCapable), or None.
 
-    An Ampere GPU with MIG off falls back to whole GPUs; with MIG on it has partitions only: no pool asks for that.
+    An Ampere GPU with MIG off falls back to whole GPUs; with MIG on it has partitions only, and no pool has that.
     """
-    return hardware.gpu.mig is not None and hardware.gpu.architecture in _TOGGLE_MIG
+    return hardware.mig if hardware.gpu.architecture in _TOGGLE_MIG else None
 
 
 def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Device]:
-    """Yield a GPU, or its MIG devices where others have cut it before; a GPU in MIG mode is not offered whole."""
+    """Yield the MIG devices of a GPU in MIG mode, and any other GPU itself."""
     if gpu.layout is None:
         yield {
             "name": f"gpu-{index}",
@@ -70,49 +68,47 @@ def _as_found(index: int, gpu: VisibleGpu, hardware: Hardware) -> Iterator[Devic
             "capacity": {"memory": {"value": f"{gpu.memory_mib}Mi"}},
         }
         return
-    mig = hardware.gpu.mig
-    for instance in (place(mig, gpu.layout) or ()) if mig is not None else ():
-        profile = mig.profile(instance.profile) if mig is not None else None
-        if mig is not None and profile is not None:
-            device = _mig_device(index, gpu, hardware, mig, profile, instance.start)
-            uuid = {"uuid": {"string": f"MIG-{gpu.uuid.removeprefix('GPU-')}-{instance.start}"}}
-            yield {**device, "attributes": {**device["attributes"], **uuid}}
+    table = hardware.mig
+    if table is None:
+        return
+    for instance in table.place(gpu.layout) or ():
+        device = _mig_device(index, gpu, hardware, table, instance.profile, instance.start)
+        uuid = {"uuid": {"string": f"MIG-{gpu.uuid.removeprefix('GPU-')}-{instance.start}"}}
+        yield {**device, "attributes": {**device["attributes"], **uuid}}
 
 
-def _partitions(index: int, gpu: VisibleGpu, hardware: Hardware, mig: Mig) -> list[Device]:
-    """Return the whole GPU and every instance that can be cut of it, each with what it consumes."""
+def _partitions(index: int, gpu: VisibleGpu, hardware: Hardware, table: MigTable) -> list[Device]:
+    """Return the whole GPU and every GPU instance that it can have, each with what it consumes."""
     whole = {
         "name": f"gpu-{index}",
         "attributes": {**_attributes(gpu, hardware), "type": {"string": "gpu"}, "uuid": {"string": gpu.uuid}},
         "capacity": {"memory": {"value": f"{gpu.memory_mib}Mi"}},
-        "consumesCounters": _consumed(index, _all_counters(mig)),
+        "consumesCounters": _consumed(index, _all_counters(table)),
     }
     instances = [
         {
-            **_mig_device(index, gpu, hardware, mig, profile, start),
-            "consumesCounters": _consumed(index, _counters(mig, profile, start)),
+            **_mig_device(index, gpu, hardware, table, profile, start),
+            "consumesCounters": _consumed(index, _counters(profile, start)),
         }
-        for profile in mig.profiles
+        for profile in table.profiles
         for start in profile.starts
     ]
     return [whole, *instances]
 
 
 def _mig_device(
-    index: int, gpu: VisibleGpu, hardware: Hardware, mig: Mig, profile: MigProfile, start: int
+    index: int, gpu: VisibleGpu, hardware: Hardware, table: MigTable, profile: InstanceProfile, start: int
 ) -> Device:
-    # NVML's number of a profile is not in the catalogue: its place there stands in.
-    number = mig.profiles.index(profile)
     name = profile.name.replace(".", "").replace("+", "-")
     return {
-        "name": f"gpu-{index}-mig-{name}-{number}-{start}",
+        "name": f"gpu-{index}-mig-{name}-{profile.number}-{start}",
         "attributes": {
             **_attributes(gpu, hardware),
             "type": {"string": "mig"},
             "parentUUID": {"string": gpu.uuid},
             "profile": {"string": profile.name},
         },
-        "capacity": {"memory": {"value": f"{profile.memory_mib}Mi"}},
+        "capacity": {"memory": {"value": f"{table.memory_mib(profile, gpu.memory_mib)}Mi"}},
     }
 
 
@@ -133,7 +129,7 @@ def _attributes(gpu: VisibleGpu, hardware: Hardware) -> dict[str, dict[str, str]
 
 
 def semantic_version(version: str) -> str:
-    """Return a version as the driver publishes it: three numbers without leading zeros, 580.95.5 of 580.95.05."""
+    """Return a version in the driver's form, three numbers without leading zeros: 580.95.5 for 580.95.05."""
     numbers = [int(part) for part in version.split(".")]
     return ".".join(str(number) for number in (*numbers, 0, 0)[:3])
 
@@ -141,8 +137,8 @@ def semantic_version(version: str) -> str:
 # -- counters ---------------------------------------------------------------------------------------------
 
 
-def _counter_set(index: int, mig: Mig) -> dict[str, Any]:
-    return {"name": _set_name(index), "counters": _values(_all_counters(mig))}
+def _counter_set(index: int, table: MigTable) -> dict[str, Any]:
+    return {"name": _set_name(index), "counters": _values(_all_counters(table))}
 
 
 def _consumed(index: int, counters: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -153,24 +149,16 @@ def _set_name(index: int) -> str:
     return f"gpu-{index}-counter-set"
 
 
-def _all_counters(mig: Mig) -> dict[str, int]:
-    return {
-        "compute-slices": mig.compute_slices,
-        "media-engines": 1,
-        **({"decoders": mig.decoders} if mig.decoders is not None else {}),
-        **{f"memory-slice-{index}": 1 for index in range(mig.memory_slices)},
-    }
+def _all_counters(table: MigTable) -> dict[str, int]:
+    return _counters(table.whole, 0)
 
 
-def _counters(mig: Mig, profile: MigProfile, start: int) -> dict[str, int]:
-    slices = range(start, start + profile.memory_slices)
-    media = {"media-engines": 1} if profile.media_engines else {}
-    if mig.decoders is not None and profile.decoders:
-        media["decoders"] = profile.decoders
+def _counters(profile: InstanceProfile, start: int) -> dict[str, int]:
+    engines = {name: count for name, count in zip(ENGINES, profile.engines, strict=True) if count}
     return {
         "compute-slices": profile.compute_slices,
-        **media,
-        **{f"memory-slice-{index}": 1 for index in slices},
+        **engines,
+        **{f"memory-slice-{index}": 1 for index in profile.units(start)},
     }
 
 

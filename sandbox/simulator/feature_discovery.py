@@ -1,7 +1,7 @@
 """GPU feature discovery: the labels that describe a node's GPUs.
 
 Source: NVIDIA/k8s-device-plugin 0.20.0, internal/lm (nvml.go, resource.go, mig-strategy.go).
-Left out: the timestamp, and of MIG devices the multiprocessors and engines, which the catalogue does not know.
+Not simulated: the timestamp, and of MIG devices the multiprocessors and engines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 from gpu_platform import names
-from gpu_platform.catalog import Gpu
 from sandbox.simulator.device_plugin import MIG_STRATEGIES, PluginConfig, PluginError, Sharing
 from sandbox.simulator.hardware import Hardware, mig_instances, without_mig
 
@@ -18,7 +17,7 @@ Labels = dict[str, str]
 
 
 def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> Labels:
-    """Return every label that feature discovery sets; raises PluginError where it stops with an error."""
+    """Return every label that feature discovery sets; raises PluginError where it fails."""
     if not hardware.driver_answers:
         raise PluginError("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
     if not hardware.gpus:
@@ -32,7 +31,7 @@ def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> L
     labels = {
         "nvidia.com/gpu.machine": sanitise(_dmi_product_name(hardware)),
         "nvidia.com/gpu.mode": "compute",
-        names.MIG_CAPABLE_LABEL: _flag(hardware.gpu.mig is not None),
+        names.MIG_CAPABLE_LABEL: _flag(hardware.mig is not None),
         "nvidia.com/mps.capable": _flag(config.sharing.strategy == "mps"),
         **_version_labels(hardware.driver_version, hardware.cuda_version),
         **_gpu_labels(hardware, config.sharing),
@@ -64,9 +63,9 @@ def _version_labels(driver: str, cuda: int) -> Labels:
 
 
 def _gpu_labels(hardware: Hardware, sharing: Sharing) -> Labels:
-    """Return the labels of the GPUs themselves, cut by MIG or not. A GPU in MIG mode is never shared itself.
+    """Return the labels of the GPUs themselves. A GPU in MIG mode is not shared itself.
 
-    With several products on a node the last one that a Go map yields wins; here the first GPU's.
+    With several products on a node the label has the last one of a Go map's random order; here the first GPU's.
     """
     product = hardware.gpus[0].product
     same = [gpu for gpu in hardware.gpus if gpu.product == product]
@@ -101,16 +100,17 @@ def _mig_labels(hardware: Hardware, sharing: Sharing, strategy: str) -> Labels:
         resource = names.GPU_RESOURCE if strategy == "single" else names.mig_resource(profile)
         device = f"{product}-MIG-{profile.replace('+', '.')}"
         labels |= _resource_labels(resource, device, count, sharing)
-        labels |= _mig_attributes(hardware.gpu, resource, profile)
+        labels |= _mig_attributes(hardware, resource, profile)
     return labels
 
 
-def _mig_attributes(gpu: Gpu, resource: str, profile: str) -> Labels:
-    known = gpu.mig.profile(profile) if gpu.mig else None
-    if known is None:
+def _mig_attributes(hardware: Hardware, resource: str, profile: str) -> Labels:
+    table = hardware.mig
+    known = table.profile(profile) if table else None
+    if table is None or known is None:
         return {}
     return {
-        f"{resource}.memory": str(known.memory_mib),
+        f"{resource}.memory": str(table.memory_mib(known, hardware.gpu.memory_mib)),
         f"{resource}.slices.gi": str(known.compute_slices),
         f"{resource}.slices.ci": str(known.compute_slices),
     }
@@ -146,12 +146,12 @@ def architecture_family(major: int, minor: int) -> str:
 
 
 def sanitise(text: str) -> str:
-    """Return a label value: odd characters dropped, spaces as dashes (resource.go, sanitise)."""
+    """Return a label value: invalid characters removed, spaces replaced by dashes (resource.go, sanitise)."""
     return "-".join(re.sub(r"[^A-Za-z0-9\-_. ]", "", text).split())
 
 
 def _dmi_product_name(hardware: Hardware) -> str:
-    """Return what /sys/class/dmi/id/product_name holds: the instance type on EC2, one name for all on GCP."""
+    """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, one name for all on GCP."""
     return "Google Compute Engine" if hardware.machine.provider == "gcp" else hardware.machine.name
 
 
@@ -159,17 +159,17 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-# Labels under these prefixes are the operands' own; the exceptions are a person's.
+# The operands own the labels with these prefixes, except for some that people set.
 _OWN_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "nvidia.com/mig-", "nvidia.com/mps.")
 _OTHERS = (names.MIG_CONFIG_LABEL, "nvidia.com/gpu.workload.config")
 _OTHERS_PREFIX = "nvidia.com/gpu.deploy."
 
 
 def is_operand_label(key: str) -> bool:
-    """Tell whether only the operator's operands set that node label, so that it goes when they do not."""
+    """Return whether only the operands set that node label, so that it is removed when they no longer set it."""
     return key.startswith(_OWN_PREFIXES) and key not in _OTHERS and not key.startswith(_OTHERS_PREFIX)
 
 
 def stale_labels(present: Mapping[str, str], wanted: Mapping[str, str]) -> set[str]:
-    """Return the operand labels on a node that are no longer wanted."""
+    """Return the operand labels on a node that are not in `wanted`."""
     return {key for key in present if is_operand_label(key) and key not in wanted}

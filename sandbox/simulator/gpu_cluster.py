@@ -1,4 +1,4 @@
-"""What the DRA driver takes from the GPUCluster, with the operator's defaults, and the classes that it brings."""
+"""The fields of the GPUCluster that the DRA driver reads, with the operator's defaults, and its DeviceClasses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GpuCluster:
 
 
 def read_gpu_cluster(spec: Mapping[str, Any]) -> GpuCluster:
-    """Return what the DRA driver needs of a spec. Unknown gates are the driver's business, and ignored here."""
+    """Return the DRA driver's fields of a spec. Unknown feature gates are ignored."""
     driver = spec.get("draDriver")
     gates = cast("Mapping[str, Any]", driver).get("featureGates") if isinstance(driver, dict) else None
     dynamic = cast("Mapping[str, Any]", gates).get("DynamicMIG") if isinstance(gates, dict) else None
@@ -31,9 +31,9 @@ def read_gpu_cluster(spec: Mapping[str, Any]) -> GpuCluster:
 
 
 def device_class(name: str, owner: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a DeviceClass of the driver's. Source: gpu-operator v26.7.0, manifests/state-dra-driver.
+    """Return a DeviceClass of the DRA driver, owned by the GPUCluster `owner`.
 
-    `owner`: the GPUCluster, with which it goes.
+    Source: gpu-operator v26.7.0, manifests/state-dra-driver.
     """
     kind = TYPE_OF_CLASS[name]
     expression = (

@@ -1,4 +1,4 @@
-"""The GPUs of a node as its driver shows them: all that the operands know of the hardware."""
+"""The GPUs of a node as its driver shows them: everything that the operands know about the hardware."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_platform.catalog import Gpu, MachineType
-from sandbox.nvml import SimulatedNode
+from sandbox.nvml import MigTable, SimulatedNode, mig_table
 
 MigLayout = Mapping[str, int]
 """GPU instances of one GPU: MIG profile to count."""
@@ -31,7 +31,7 @@ class VisibleGpu:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the driver of one node shows. `cuda_version` is packed as NVML does: 12020 is 12.2."""
+    """What the driver of one node shows. `cuda_version` is encoded as in NVML: 12020 is 12.2."""
 
     machine: MachineType
     gpu: Gpu
@@ -41,18 +41,18 @@ class Hardware:
     driver_answers: bool = True
 
     @property
+    def mig(self) -> MigTable | None:
+        """The MIG table of the GPU model; None without MIG."""
+        return mig_table(self.gpu.product)
+
+    @property
     def layouts(self) -> GpuLayouts:
         """The MIG layout of every GPU."""
         return tuple(gpu.layout for gpu in self.gpus)
 
 
-def device_id(gpu: Gpu) -> int | None:
-    """Return the PCI id that a `device-filter` goes by, or None where it is not known; no filter matches None."""
-    return None if gpu.pci_id is None else int(gpu.pci_id, 16)
-
-
 def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
-    """Return what the driver of a simulated node shows, its faults included."""
+    """Return what the driver of a simulated node shows, with its faults."""
     return Hardware(
         machine=machine,
         gpu=gpu,

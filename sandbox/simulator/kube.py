@@ -1,4 +1,4 @@
-"""The API as the simulator uses it: plain JSON objects, collections kept current by watches, patches."""
+"""A small Kubernetes client: plain JSON objects, patches, and collections that watches keep current."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
-from kubernetes.config import load_kube_config
+from kubernetes.config import load_kube_config  # pyright: ignore[reportUnknownVariableType] - no types
 
 Object = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ _PATCH_TYPES: Final = {
 
 
 class ApiError(Exception):
-    """The API server refused, or did not answer (status 0)."""
+    """The API server rejected a request, or did not answer (status 0)."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -35,12 +35,12 @@ class ApiError(Exception):
 
 
 class Api:
-    """Requests to one API server. May be used from many threads."""
+    """Requests to one API server. Safe to use from several threads."""
 
     def __init__(self, kubeconfig: Path) -> None:
         configuration = Configuration()
         load_kube_config(config_file=str(kubeconfig), client_configuration=configuration, persist_config=False)
-        configuration.proxy = None  # never through the proxy of the environment: it is this machine
+        configuration.proxy = None  # the API server is on this machine: ignore the proxy of the environment
         configuration.connection_pool_maxsize = 16
         self.server: str = configuration.host
         self.authority: str = configuration.ssl_ca_cert or ""
@@ -49,19 +49,19 @@ class Api:
         self._pool = RESTClientObject(configuration).pool_manager
 
     def get(self, path: str) -> Object:
-        """Return one object, or a list of them; raises ApiError."""
+        """Return an object or a list; raises ApiError."""
         return self._request("GET", path)
 
     def create(self, path: str, body: Object) -> Object:
-        """Post an object and return the answer; raises ApiError."""
+        """Create an object and return the response; raises ApiError."""
         return self._request("POST", path, body, "application/json")
 
     def patch(self, path: str, body: Object, kind: Literal["merge", "strategic"]) -> Object:
-        """Patch an object and return it as it is then; raises ApiError."""
+        """Patch an object and return the result; raises ApiError."""
         return self._request("PATCH", path, body, _PATCH_TYPES[kind])
 
     def delete_now(self, path: str, uid: str) -> None:
-        """Remove the object of that uid without a grace period, if it is still there; raises ApiError."""
+        """Delete the object with that uid without a grace period, if it still exists; raises ApiError."""
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -123,9 +123,9 @@ class Api:
 
 
 class Informer:
-    """The objects of one collection, kept current by a thread; a kind that is not served yet has none.
+    """The objects of one collection, kept current by a watch in a thread; empty for a kind that is not served yet.
 
-    `changed` is set whenever something changed. Objects are replaced, never changed in place.
+    `changed` is set after every change. Objects are replaced, never changed in place.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class Informer:
             return list(self._objects.values())
 
     def patch(self, item: Object, subresource: str, body: Object) -> Object:
-        """Patch an object of the collection (strategic merge) and return it as it is then; raises ApiError.
+        """Patch an object of the collection (strategic merge) and return the result; raises ApiError.
 
-        The answer is remembered, so that the next look does not see what was before it.
+        The result is stored at once, so that the next reconciliation does not read the old object.
         """
-        # The uid keeps the patch from a new object of the same name.
+        # With the uid the patch fails on a new object of the same name.
         metadata = {**body.get("metadata", {}), "uid": item["metadata"]["uid"]}
         path = _path_of(self._path, item) + (f"/{subresource}" if subresource else "")
         patched = self._api.patch(path, {**body, "metadata": metadata}, "strategic")
@@ -161,7 +161,7 @@ class Informer:
         return patched
 
     def delete_now(self, item: Object) -> None:
-        """Remove an object of the collection without a grace period; raises ApiError."""
+        """Delete an object of the collection without a grace period; raises ApiError."""
         self._api.delete_now(_path_of(self._path, item), item["metadata"]["uid"])
 
     def _run(self) -> None:
@@ -175,7 +175,7 @@ class Informer:
                     self._replace([])
                 elif error.status != 410 and not silent:
                     log(f"watch {self._path}: {error}")
-                    silent = True  # one line an outage
+                    silent = True  # log one line for each outage
                 time.sleep(_RETRY_SECONDS)
 
     def _follow(self) -> None:
@@ -206,7 +206,7 @@ def key_of(item: Object) -> str:
 
 
 def _path_of(collection: str, item: Object) -> str:
-    """Return an object's path, given that of its collection, over all namespaces or in one."""
+    """Return an object's path from the path of its collection, of all namespaces or of one."""
     metadata = item["metadata"]
     namespace = metadata.get("namespace")
     if namespace and "/namespaces/" not in collection:
@@ -216,7 +216,7 @@ def _path_of(collection: str, item: Object) -> str:
 
 
 def version_of(item: Object) -> int:
-    """Return an object's resource version, 0 for none. It grows with every change of the object."""
+    """Return an object's resource version, 0 for none. It increases with every change of the object."""
     return int(item.get("metadata", {}).get("resourceVersion", 0))
 
 
@@ -226,5 +226,5 @@ def query(parameters: Mapping[str, str]) -> str:
 
 
 def log(line: str) -> None:
-    """Print one line to standard output at once, with the time."""
+    """Print one line with the time to standard output, unbuffered."""
     print(time.strftime("%H:%M:%S"), line, flush=True)

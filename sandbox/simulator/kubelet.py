@@ -1,13 +1,14 @@
-"""The kubelet's part: a node's capacity and allocatable, and the refusal of pods that a device plugin refuses."""
+"""The kubelet: a node's capacity and allocatable, and the rejection of pods that a device plugin refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kubernetes.utils.quantity import parse_quantity  # pyright: ignore[reportUnknownVariableType] - no types
+
 from gpu_platform.catalog import MachineType
-from gpu_platform.planning.nodes.allocatable import DEFAULT_MAX_PODS, allocatable
-from gpu_platform.quantity import parse_quantity
+from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 
 REJECTED: Final = "UnexpectedAdmissionError"
@@ -24,21 +25,21 @@ def node_status(
 ) -> dict[str, dict[str, str]]:
     """Return the capacity and allocatable of a node, given those `present` in its status.
 
-    A device resource that is no longer advertised stays with 0, as the kubelet leaves it (nodestatus/setters.go);
-    the five minutes for which a kubelet keeps the capacity of a plugin that went away are left out.
+    A device resource that is no longer advertised remains with 0, as in the kubelet (nodestatus/setters.go). The
+    five minutes for which a kubelet keeps the capacity of a stopped plugin are not simulated.
     """
-    left = allocatable(machine)
+    allocatable = node_allocatable(machine)
     capacity = {
         "cpu": str(machine.vcpu),
         "memory": f"{machine.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_GIB}Gi",
-        "pods": str(DEFAULT_MAX_PODS),
+        "pods": str(MAX_PODS),
     }
     usable = {
-        "cpu": f"{left.cpu_millicores}m",
-        "memory": f"{left.memory_mib}Mi",
+        "cpu": f"{allocatable.cpu_millicores}m",
+        "memory": f"{allocatable.memory_mib}Mi",
         "ephemeral-storage": f"{_DISK_LEFT_GIB}Gi",
-        "pods": str(DEFAULT_MAX_PODS),
+        "pods": str(MAX_PODS),
     }
     gone = {name for held in present.values() for name in held if name.startswith(_DEVICES)} - set(advertised)
     none_left = dict.fromkeys(sorted(gone), "0")
@@ -49,7 +50,7 @@ def node_status(
 
 
 def status_patch(wanted: Mapping[str, Quantities], present: Mapping[str, Quantities]) -> dict[str, dict[str, str]]:
-    """Return what has to change for `present` to equal `wanted`; empty when nothing."""
+    """Return the patch that makes `present` equal to `wanted`; empty where they are equal."""
     patch: dict[str, dict[str, str]] = {}
     for field, quantities in wanted.items():
         held = present.get(field, {})
@@ -64,10 +65,10 @@ def status_patch(wanted: Mapping[str, Quantities], present: Mapping[str, Quantit
 
 
 def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> str | None:
-    """Return why the kubelet refuses a pod that was bound to the node, or None when it takes it.
+    """Return why the kubelet rejects a pod that was bound to the node, or None where it admits the pod.
 
-    The device plugin is asked container by container. Message as the kubelet words it (pkg/kubelet/lifecycle
-    and cm/admission).
+    The device plugin is called for each container. The message is the kubelet's (pkg/kubelet/lifecycle and
+    cm/admission).
     """
     for resource, amount in _device_requests(pod):
         offer = advertised.get(resource)
@@ -78,7 +79,7 @@ def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> s
 
 
 def holds_devices(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod that was bound to a node has devices of it; it gives them back when it has ended."""
+    """Return whether a pod that was bound to a node has devices allocated; a pod that has ended has none."""
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and any(amount for _, amount in _device_requests(pod))
 

@@ -1,7 +1,7 @@
-"""The MIG manager: reads a mig-parted config and cuts a node's GPUs as it says.
+"""The MIG manager: applies a mig-parted config to the GPUs of a node.
 
 Rules follow NVIDIA/mig-parted 0.15.0 (api/spec/v1, cmd/nvidia-mig-parted, pkg/mig); each function names its file.
-What NVML would accept is decided by real placements (`gpu_platform.planning.mig.geometry`).
+Which GPU instances the driver can create is decided by the sandbox's own tables (`sandbox/nvml/mig_tables.yaml`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import yaml
 
-from gpu_platform.catalog import Gpu, Mig
-from gpu_platform.planning.mig.geometry import check_layout
+from sandbox.nvml import MigTable
 from sandbox.simulator.hardware import GpuLayouts, MigLayout
 
 _PROFILE: Final = re.compile(r"(?:[1-9]c\.)?[1-9]g\.[1-9]\d*gb(?:\+[a-z.]+|-[a-z.]+)*")
@@ -23,7 +22,7 @@ _FIELDS: Final = {"device-filter", "devices", "mig-enabled", "mig-devices"}
 
 
 class MigConfigError(Exception):
-    """The config cannot be read, or has no entry of the wanted name. The message is mig-parted's own."""
+    """The config is invalid, or has no entry of that name. The message is that of mig-parted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class MigEntry:
     device_filter: tuple[int, ...] = ()
 
     def matches(self, index: int, device_id: int | None) -> bool:
-        """Tell whether the entry speaks of the GPU at `index` with that PCI id (helpers.go)."""
+        """Return whether the entry applies to the GPU at `index` with that PCI id (helpers.go)."""
         if self.device_filter and device_id not in self.device_filter:
             return False
         return self.devices is None or index in self.devices
@@ -47,9 +46,9 @@ MigConfigs = Mapping[str, Sequence[MigEntry]]
 
 @dataclass(frozen=True, slots=True)
 class MigOutcome:
-    """What the manager did: the layouts after it, the state it reports, why.
+    """The result of the MIG manager: the layouts, the state that it reports, and the reason.
 
-    `at_once`: it needed no change of the GPUs, so that the state never was `pending`.
+    `at_once`: no GPU had to change, so the state was never `pending`.
     """
 
     gpus: GpuLayouts
@@ -62,7 +61,7 @@ class MigOutcome:
 
 
 def parse_mig_configs(text: str) -> MigConfigs:
-    """Read `config.yaml`; raises MigConfigError. One bad entry makes the whole file bad (api/spec/v1/spec.go)."""
+    """Read `config.yaml`; raises MigConfigError. One invalid entry invalidates the file (api/spec/v1/spec.go)."""
     try:
         raw = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
@@ -121,7 +120,7 @@ def _filter(value: object) -> tuple[int, ...]:
         return ()
     if not isinstance(wanted, list) or not all(isinstance(item, str) for item in cast("list[object]", wanted)):
         raise MigConfigError(f"device-filter is neither a string nor a list of strings: {value!r}")
-    # mig-parted reads an id that it cannot parse as 0, which no GPU has; a subsystem after ":" is not simulated.
+    # mig-parted reads an invalid id as 0, which no GPU has; a subsystem after ":" is not simulated.
     texts = [item.partition(":")[0] for item in cast("list[str]", wanted) if item]
     return tuple(int(text, 16) if _DEVICE_ID.fullmatch(text) else 0 for text in texts)
 
@@ -148,8 +147,8 @@ def _mapping(value: object, what: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
-def generated_configs(mig: Mig) -> MigConfigs:
-    """Return the configs that the manager makes from the hardware when the ClusterPolicy names no ConfigMap.
+def generated_configs(table: MigTable) -> MigConfigs:
+    """Return the configs that the manager generates from the hardware where the ClusterPolicy names no ConfigMap.
 
     `all-disabled`, `all-enabled`, `all-balanced` and one `all-<profile>` each (pkg/mig/builder).
     """
@@ -157,32 +156,33 @@ def generated_configs(mig: Mig) -> MigConfigs:
         "all-disabled": [MigEntry(None, False, {})],
         "all-enabled": [MigEntry(None, True, {})],
     }
-    if balanced := _balanced(mig):
+    if balanced := _balanced(table):
         configs["all-balanced"] = [MigEntry(None, True, balanced)]
-    for profile in mig.profiles:
+    for profile in table.profiles:
         name = "all-" + profile.name.replace("+", ".")
-        configs[name] = [MigEntry(None, True, {profile.name: profile.max_instances})]
+        configs[name] = [MigEntry(None, True, {profile.name: profile.instances})]
     return configs
 
 
-def _balanced(mig: Mig) -> MigLayout | None:
-    """Return two of one slice, one of two and, on seven slices, one of three; the smallest memory of each."""
-    wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(mig.compute_slices, {})
+def _balanced(table: MigTable) -> MigLayout | None:
+    """Return mig-parted's balanced layout: 2 x 1g, 1 x 2g and, with seven slices, 1 x 3g (builder/balanced.go)."""
+    wanted = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(table.whole.compute_slices, {})
     layout: dict[str, int] = {}
     for slices, count in wanted.items():
-        plain = [p for p in mig.profiles if p.compute_slices == slices and "+" not in p.name and "-" not in p.name]
+        plain = [
+            p for p in table.profiles if p.compute_slices == slices and "+" not in p.name and "-" not in p.name
+        ]
         if not plain:
             return None
-        layout[max(plain, key=lambda profile: profile.max_instances).name] = count
+        layout[max(plain, key=lambda profile: profile.instances).name] = count
     return layout or None
 
 
-# -- what it does to the GPUs -----------------------------------------------------------------------------
+# -- reconfiguration of the GPUs -----------------------------------------------------------------------------
 
 
 def reconfigure(
-    gpu: Gpu,
-    device_id: int | None,
+    table: MigTable,
     current: GpuLayouts,
     configs: MigConfigs,
     selected: str,
@@ -190,13 +190,13 @@ def reconfigure(
     busy: bool,
     refused: str = "",
 ) -> MigOutcome:
-    """Return what becomes of the GPUs when the config `selected` is applied to them.
+    """Return the layouts of the GPUs after the config `selected` was applied.
 
-    The mode of every GPU that the config speaks of is set first, then the instances, GPU by GPU; the first
-    that cannot be made ends the work, and its GPU stays in MIG mode with no instances. `busy` (the fault
-    `mig-config-failed`): a client holds the GPUs, so that no GPU gets instances. `refused`: why no GPU can be
-    changed at all, such as pods that hold instances: the driver destroys none in use. (It does destroy idle ones
-    of the same GPU that come before; who holds which instance is not simulated, so here all of them stay.)
+    The mode of every GPU of the config is set first, then the instances, GPU by GPU. The first layout that the
+    driver refuses ends the reconfiguration, and its GPU remains in MIG mode without instances. `busy` (the fault
+    `mig-config-failed`): a client uses the GPUs, so no GPU gets instances. `refused`: why no GPU can be changed,
+    such as pods that use instances: the driver destroys none in use. (It destroys idle instances of the same GPU
+    before; which pod uses which instance is not simulated, so here all of them remain.)
     Source: pkg/mig/reconfigure/reconfigure.go; cmd/nvidia-mig-parted/{assert,apply}; pkg/mig/config/config.go.
     """
     if selected not in configs:
@@ -205,10 +205,10 @@ def reconfigure(
         (entry, index)
         for entry in configs[selected]
         for index in range(len(current))
-        if entry.matches(index, device_id)
+        if entry.matches(index, table.device_id)
     ]
     if busy:
-        emptied = tuple(None if layout is None else {} for layout in current)
+        emptied: GpuLayouts = tuple(None if layout is None else {} for layout in current)
         return MigOutcome(emptied, "failed", "error resetting all GPUs: in use by another client", at_once=False)
     if _applied(steps, current):
         return MigOutcome(current, "success", "already applied", at_once=True)
@@ -218,12 +218,14 @@ def reconfigure(
     if not all(_mode_set(entry, gpus[index]) for entry, index in steps):
         for entry, index in steps:
             gpus[index] = {} if entry.enabled else None
-    failure = _make_instances(gpu, steps, gpus)
+    failure = _create_instances(table, steps, gpus)
     return MigOutcome(tuple(gpus), "failed" if failure else "success", failure or "applied", at_once=False)
 
 
-def _make_instances(gpu: Gpu, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]) -> str | None:
-    """Set the instances of `gpus` in place, step by step; return why a step failed, where it stopped."""
+def _create_instances(
+    table: MigTable, steps: Sequence[tuple[MigEntry, int]], gpus: list[MigLayout | None]
+) -> str | None:
+    """Set the instances of `gpus` in place, step by step; return the error of the first step that fails."""
     for entry, index in steps:
         if entry.enabled and gpus[index] is None:
             return "unable to apply MIG config with MIG mode disabled"
@@ -232,14 +234,14 @@ def _make_instances(gpu: Gpu, steps: Sequence[tuple[MigEntry, int]], gpus: list[
         if not entry.enabled or gpus[index] == entry.layout:
             continue
         gpus[index] = {}
-        if illegal := check_layout(gpu, entry.layout):
-            return f"error setting MIGConfig on GPU {index}: {illegal.found}; allowed: {illegal.allowed}"
+        if refusal := table.refusal(entry.layout):
+            return f"error setting MIGConfig on GPU {index}: {refusal}"
         gpus[index] = entry.layout
     return None
 
 
 def _applied(steps: Sequence[tuple[MigEntry, int]], gpus: GpuLayouts) -> bool:
-    """Tell whether every GPU is spoken of and is as the config wants it (assert/config.go, assert/mode.go)."""
+    """Return whether the config covers every GPU and all have its layout (assert/config.go, assert/mode.go)."""
     last = {index: entry for entry, index in steps}
     return (
         len(last) == len(gpus)

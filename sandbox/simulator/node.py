@@ -1,4 +1,4 @@
-"""What a simulated node should look like: every operand's part put together. Pure; the clock is the caller's."""
+"""The desired state of a simulated node, from all operands together. Pure, without a clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from gpu_platform import names
+from sandbox.nvml import MigTable
 from sandbox.simulator.cluster_policy import ClusterPolicy, default_labels, runs_on_node
 from sandbox.simulator.device_plugin import (
     Advertised,
@@ -20,7 +21,7 @@ from sandbox.simulator.device_plugin import (
     resolve_mig_strategy,
 )
 from sandbox.simulator.feature_discovery import Labels, feature_labels, is_operand_label
-from sandbox.simulator.hardware import GpuLayouts, Hardware, device_id
+from sandbox.simulator.hardware import GpuLayouts, Hardware
 from sandbox.simulator.mig_manager import (
     MigConfigError,
     MigConfigs,
@@ -38,9 +39,9 @@ ConfigMaps = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class DesiredNode:
-    """The operands' wish for a node: resources, and every label of theirs but the MIG manager's state.
+    """The desired resources and labels of a node; the label of the MIG manager's state is not among them.
 
-    `notes`: what did not work, in the operands' own words, for the log.
+    `notes`: errors of the operands, for the log.
     """
 
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
@@ -50,7 +51,7 @@ class DesiredNode:
 
 @dataclass(frozen=True, slots=True)
 class MigRequest:
-    """One wish for MIG: a digest that changes with the wish, and what becomes of it."""
+    """One MIG config that a node is to have: a digest that changes with the config, and the outcome."""
 
     digest: str
     outcome: MigOutcome
@@ -69,7 +70,7 @@ def desired_node(
         return DesiredNode()
     notes: list[str] = []
     advertised: Mapping[str, Advertised] = {}
-    # Feature discovery that fails, or is stopped, leaves its labels where they are.
+    # Feature discovery that fails, or is stopped, does not remove its labels.
     discovered = {key: value for key, value in node_labels.items() if is_operand_label(key)}
     plugin_runs = policy.device_plugin and runs_on_node(node_labels, "device-plugin")
     discovery_runs = policy.feature_discovery and runs_on_node(node_labels, "gpu-feature-discovery")
@@ -93,7 +94,7 @@ def desired_node(
                 notes.append(f"gpu feature discovery: {error}")
     if not discovery_runs:
         discovered = {}
-    own = default_labels(policy, node_labels, mig_capable=hardware.gpu.mig is not None)
+    own = default_labels(policy, node_labels, mig_capable=hardware.mig is not None)
     return DesiredNode(advertised, discovered | own, tuple(notes))
 
 
@@ -120,40 +121,38 @@ def mig_request(
     busy: bool,
     refused: str = "",
 ) -> MigRequest | None:
-    """Return what the MIG manager is asked for, or None where it does not run or nobody asks.
+    """Return the request to the MIG manager, or None where it does not run or the node names no config.
 
-    It runs on MIG-capable nodes only, and a missing ConfigMap keeps its pod from starting. `current` are the
-    layouts it made before, of the GPUs that the driver shows. The digest stands for the wish and for what is
-    broken, so that a wish that failed is not tried again and again, as there: also not when what `refused` it is
-    gone. It takes another label for that, or another content under it.
+    It runs on MIG-capable nodes only, and its pod does not start without its ConfigMap. `current`: the layouts
+    of the GPUs that the driver shows. The digest covers the config, or the error of a broken one, so that
+    a request that failed is not repeated, as in the real manager, not even when the cause of `refused` is gone.
+    A new attempt needs another label, or another content of the config.
     """
     selected = node_labels.get(names.MIG_CONFIG_LABEL, "")
     if (
         policy is None
         or not policy.mig_manager
-        or hardware.gpu.mig is None
+        or hardware.mig is None
         or not selected
         or not runs_on_node(node_labels, "mig-manager")
     ):
         return None
     try:
-        configs = _mig_configs(policy, config_maps, hardware)
+        configs = _mig_configs(policy, config_maps, hardware.mig)
     except MigConfigError as error:
         digest = _digest(selected, str(error), busy)
         return MigRequest(digest, MigOutcome(current, "failed", str(error), at_once=True))
     if configs is None:
         return None
     entries = configs.get(selected)
-    model = device_id(hardware.gpu)
-    outcome = reconfigure(hardware.gpu, model, current, configs, selected, busy=busy, refused=refused)
+    outcome = reconfigure(hardware.mig, current, configs, selected, busy=busy, refused=refused)
     return MigRequest(_digest(selected, repr(entries), busy, len(current)), outcome)
 
 
-def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, hardware: Hardware) -> MigConfigs | None:
+def _mig_configs(policy: ClusterPolicy, config_maps: ConfigMaps, table: MigTable) -> MigConfigs | None:
     """Return the named configs, or None while their ConfigMap, or its key, is missing; raises MigConfigError."""
     if not policy.mig_config:
-        assert hardware.gpu.mig is not None  # noqa: S101  (the caller asked)
-        return generated_configs(hardware.gpu.mig)
+        return generated_configs(table)
     text = config_maps.get(policy.mig_config, {}).get(MIG_CONFIG_KEY)
     return None if text is None else parse_mig_configs(text)
 
@@ -162,14 +161,14 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
-# -- what the node's GPUs remember ------------------------------------------------------------------------
+# -- stored state of the GPUs ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MigMemory:
-    """What is written into a simulated node's GPUs: the layout of each; and the last wish and how it ended.
+    """The MIG state of a node's GPUs: the layout of each, and the digest and outcome of the last request.
 
-    It lives in an annotation of the Node, where the hardware would have it.
+    It is stored in an annotation of the Node, since simulated hardware cannot store it.
     """
 
     layouts: GpuLayouts
@@ -182,7 +181,7 @@ class MigMemory:
 
 
 def read_mig_memory(text: str | None, gpu_count: int) -> MigMemory:
-    """Read the annotation; a node without it, or with one for other hardware, is as new: MIG off everywhere."""
+    """Read the annotation; without it, or with one of other hardware, MIG is off on every GPU."""
     fresh = MigMemory((None,) * gpu_count)
     try:
         raw = json.loads(text or "null")

@@ -1,4 +1,4 @@
-"""One simulated Node: what stands behind it, and the patches that make it look as its operands wish."""
+"""Simulated Nodes: the simulated machine of each, and the patches that give it its desired state."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _IDLE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """The operator's objects as they are now. `version` changes with any of them."""
+class OperatorObjects:
+    """The current objects of the GPU Operator. `version` changes with any of them."""
 
     policy: ClusterPolicy | None
     owner: Object | None
     """The ClusterPolicy itself."""
     gpu_cluster: GpuCluster | None
-    """With DRA: what its driver is told. None beside a ClusterPolicy, since a cluster has one or the other."""
+    """With DRA: the configuration of the driver. None beside a ClusterPolicy: a cluster has only one of them."""
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
     version: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What stands behind one Node. `profile` is what its NVML answers from."""
+class SimulatedMachine:
+    """The simulated machine of one Node. `profile`: the input of its simulated NVML."""
 
     machine: MachineType
     gpu: Gpu
@@ -53,7 +53,7 @@ class Machine:
     notes: tuple[str, ...]
 
     def remembering(self, request: MigRequest) -> MigMemory:
-        """Return the memory of the GPUs after a wish was handled; a GPU that is not shown keeps its layout."""
+        """Return the MIG state after a request; a GPU that the driver does not show keeps its layout."""
         layouts = list(self.memory.layouts)
         for index, layout in zip(self.visible, request.outcome.gpus, strict=True):
             layouts[index] = layout
@@ -62,20 +62,20 @@ class Machine:
 
 @dataclass(slots=True)
 class NodeRecord:
-    """What is known of one Node between two looks."""
+    """The state of one Node between two reconciliations."""
 
     uid: str
     settled_at: tuple[object, ...] | None = None
-    """The inputs after which nothing was left to do."""
+    """The inputs of the last reconciliation, if it left nothing to do."""
     advertised: Mapping[str, Advertised] = field(default_factory=dict[str, Advertised])
     profile: NodeProfile | None = None
     mig_change: tuple[str, float] | None = None
-    """Digest of the wish in work, and when the work began (monotonic seconds)."""
+    """Digest of the MIG request in progress, and its start (monotonic seconds)."""
     notes: tuple[str, ...] = ()
 
 
 def is_simulated(node: Object) -> bool:
-    """Tell whether a Node is one of the sandbox's simulated GPU nodes."""
+    """Return whether a Node is one of the sandbox's simulated GPU nodes."""
     metadata = node["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     return (
@@ -85,8 +85,8 @@ def is_simulated(node: Object) -> bool:
     )
 
 
-def machine_behind(node: Object, faults: str, catalog: Catalog) -> Machine | str:
-    """Return what stands behind a Node, or why that cannot be said. `faults`: its own, as JSON, or empty."""
+def simulated_machine(node: Object, faults: str, catalog: Catalog) -> SimulatedMachine | str:
+    """Return the simulated machine of a Node, or why there is none. `faults`: of this node, as JSON, or empty."""
     annotations: Mapping[str, str] = node["metadata"]["annotations"]
     machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
     machine = catalog.machine_types.get(machine_type)
@@ -109,7 +109,7 @@ def machine_behind(node: Object, faults: str, catalog: Catalog) -> Machine | str
         notes = (f"faults ignored: {error}",)
         simulated = build_node(profile, catalog)
     missing = {fault.index for fault in profile.faults if fault.kind == "gpu-missing"}
-    return Machine(
+    return SimulatedMachine(
         machine=machine,
         gpu=gpu,
         profile=profile,
@@ -126,7 +126,7 @@ def _default_driver(catalog: Catalog) -> str:
 
 
 class Nodes:
-    """All simulated Nodes. `mig_seconds`: how long a change of MIG takes."""
+    """All simulated Nodes. `mig_seconds`: the duration of a MIG change."""
 
     def __init__(self, informer: Informer, catalog: Catalog, *, mig_seconds: float) -> None:
         self._informer = informer
@@ -135,76 +135,78 @@ class Nodes:
         self._records: dict[str, NodeRecord] = {}
 
     def record(self, name: str) -> NodeRecord | None:
-        """Return what is known of a Node that was looked at and has hardware behind it."""
+        """Return the state of a Node that was reconciled and has a simulated machine."""
         record = self._records.get(name)
         return record if record is not None and record.profile is not None else None
 
     def forget_all_but(self, nodes: Mapping[str, Object]) -> None:
-        """Drop what is known of Nodes that are gone."""
+        """Drop the state of deleted Nodes."""
         self._records = {
             name: record
             for name, record in self._records.items()
             if name in nodes and nodes[name]["metadata"]["uid"] == record.uid
         }
 
-    def look(self, node: Object, operator: Operator, faults: str, holders: Sequence[str] = ()) -> float:
-        """Patch a Node where it differs; return after how many seconds to look again without a change.
+    def reconcile(
+        self, node: Object, operator: OperatorObjects, faults: str, holders: Sequence[str] = ()
+    ) -> float:
+        """Patch a Node where it differs from its desired state; return after how many seconds to do so again.
 
-        `holders`: the pods that hold devices of it.
+        `holders`: the pods that have devices of the node.
         """
         name = node["metadata"]["name"]
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
         if record.settled_at == (version_of(node), operator.version, faults):
             return _IDLE_SECONDS
-        behind = machine_behind(node, faults, self._catalog)
-        if isinstance(behind, str):
-            _note(name, record, (behind,))
+        simulated = simulated_machine(node, faults, self._catalog)
+        if isinstance(simulated, str):
+            _note(name, record, (simulated,))
             record.settled_at = (version_of(node), operator.version, faults)
             return _IDLE_SECONDS
 
         labels: Mapping[str, str] = node["metadata"].get("labels") or {}
-        memory, wait = self._manage_mig(record, behind, operator, labels, holders)
+        memory, wait = self._manage_mig(record, simulated, operator, labels, holders)
         desired = desired_node(
             operator.policy,
             operator.config_maps,
             labels,
-            behind.hardware,
+            simulated.hardware,
             mig_changing=record.mig_change is not None,
         )
         state = "pending" if record.mig_change else memory.state
         wanted = desired.labels | ({names.MIG_STATE_LABEL: state} if state and operator.policy else {})
-        node = self._patch_metadata(node, labels, wanted, memory if memory != behind.memory else None)
-        if memory != behind.memory:
-            return self.look(node, operator, faults, holders)  # its GPUs are other ones now
-        node = self._patch_status(node, behind.machine, desired.advertised)
+        node = self._patch_metadata(node, labels, wanted, memory if memory != simulated.memory else None)
+        if memory != simulated.memory:
+            return self.reconcile(node, operator, faults, holders)  # the layout of its GPUs has changed
+        node = self._patch_status(node, simulated.machine, desired.advertised)
         record.advertised = desired.advertised
-        record.profile = behind.profile
+        record.profile = simulated.profile
         record.settled_at = None if record.mig_change else (version_of(node), operator.version, faults)
-        _note(name, record, (*behind.notes, *desired.notes))
+        _note(name, record, (*simulated.notes, *desired.notes))
         return wait
 
     def _manage_mig(
         self,
         record: NodeRecord,
-        behind: Machine,
-        operator: Operator,
+        simulated: SimulatedMachine,
+        operator: OperatorObjects,
         labels: Mapping[str, str],
         holders: Sequence[str],
     ) -> tuple[MigMemory, float]:
-        """Return what the GPUs remember now, and how many seconds a change that is in work still takes."""
-        faults = behind.profile.faults
+        """Return the MIG state of the GPUs, and the remaining seconds of a MIG change in progress."""
+        faults = simulated.profile.faults
         request = mig_request(
             operator.policy,
             operator.config_maps,
             labels,
-            behind.hardware,
-            tuple(behind.memory.layouts[index] for index in behind.visible),
+            simulated.hardware,
+            tuple(simulated.memory.layouts[index] for index in simulated.visible),
             busy=any(fault.kind == "mig-config-failed" for fault in faults),
             refused=_refusal(holders, failing=any(fault.kind == "mig-change-failed" for fault in faults)),
         )
-        if request is None or request.digest == behind.memory.handled:
+        if request is None or request.digest == simulated.memory.handled:
             record.mig_change = None
-            return behind.memory, _IDLE_SECONDS
+            return simulated.memory, _IDLE_SECONDS
         if not request.outcome.at_once:
             now = time.monotonic()
             if record.mig_change is None or record.mig_change[0] != request.digest:
@@ -212,10 +214,10 @@ class Nodes:
             takes = next((one.seconds for one in faults if one.kind == "mig-change-slow"), self._mig_seconds)
             left = record.mig_change[1] + takes - now
             if left > 0:
-                return behind.memory, left
+                return simulated.memory, left
         record.mig_change = None
-        log(f"node {behind.profile.node}: MIG {request.outcome.state}: {request.outcome.message}")
-        return behind.remembering(request), _IDLE_SECONDS
+        log(f"node {simulated.profile.node}: MIG {request.outcome.state}: {request.outcome.message}")
+        return simulated.remembering(request), _IDLE_SECONDS
 
     def _patch_metadata(
         self, node: Object, labels: Mapping[str, str], wanted: Mapping[str, str], memory: MigMemory | None
@@ -230,13 +232,15 @@ class Nodes:
         return self._informer.patch(node, "", {"metadata": metadata}) if metadata else node
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:
-        present = {part: node["status"].get(part) or {} for part in ("capacity", "allocatable")}
+        present: dict[str, Mapping[str, str]] = {
+            part: node["status"].get(part) or {} for part in ("capacity", "allocatable")
+        }
         status = status_patch(node_status(machine, advertised, present), present)
         return self._informer.patch(node, "status", {"status": status}) if status else node
 
 
 def _refusal(holders: Sequence[str], *, failing: bool) -> str:
-    """Return why no GPU of a node can be changed, as the driver puts it; nothing where it can."""
+    """Return the driver's error where no GPU of a node can be changed, else an empty text."""
     if holders:
         who = ", ".join(holders)
         return f"error clearing MigConfig: error destroying Compute instance: In use by another client ({who})"

@@ -1,4 +1,4 @@
-"""Pods on simulated nodes: admission as a kubelet with device plugins does it, and the end of orphans."""
+"""Pods on simulated nodes: admission by the kubelet and its device plugins, and removal of orphaned pods."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Pods:
-    """All pods that are bound to a node. KWOK has them run; this refuses, removes and validates."""
+    """All pods that are bound to a node. KWOK sets them running; this class rejects, removes and checks them."""
 
     def __init__(self, informer: Informer, nodes: Nodes, validation: ValidationPods) -> None:
         self._informer = informer
         self._nodes = nodes
         self._validation = validation
         self._reasons: dict[str, str | None] = {}
-        """By uid: why a pod was refused, None for one that was admitted."""
+        """By uid: why a pod was rejected, None for an admitted pod."""
         self._alone_since: dict[str, float] = {}
-        """By uid: since when a pod's node is missing (monotonic seconds)."""
+        """By uid: since when the node of a pod is missing (monotonic seconds)."""
 
     def forget_all_but(self, pods: Sequence[Object]) -> None:
-        """Drop what is known of pods that are gone."""
+        """Drop the state of deleted pods."""
         uids = {pod["metadata"]["uid"] for pod in pods}
         self._reasons = {uid: reason for uid, reason in self._reasons.items() if uid in uids}
         self._alone_since = {uid: since for uid, since in self._alone_since.items() if uid in uids}
         self._validation.forget_all_but(uids)
 
-    def look(self, pod: Object, nodes: Mapping[str, Object], *, first: bool) -> float:
-        """Do what a pod needs; return after how many seconds to look again without a change.
+    def reconcile(self, pod: Object, nodes: Mapping[str, Object], *, first: bool) -> float:
+        """Admit, reject, validate or remove a pod; return after how many seconds to do so again.
 
-        `first`: this is the simulator's first look at anything.
+        `first`: this is the first reconciliation after the start of the simulator.
         """
         node = pod["spec"]["nodeName"]
         if node not in nodes:
@@ -50,16 +50,16 @@ class Pods:
             return _IDLE_SECONDS
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
         if labels.get(names.NAME_LABEL) == names.VALIDATION_APP:
-            return self._validation.look(pod, record.profile, self._patch_status)
+            return self._validation.reconcile(pod, record.profile, self._patch_status)
         self._admit(pod, record.advertised, ran_before=first and pod["status"].get("phase") != "Pending")
         return _IDLE_SECONDS
 
     def _admit(self, pod: Object, advertised: Mapping[str, Advertised], *, ran_before: bool) -> None:
-        """Refuse a pod that a device plugin refuses, once, when it is first seen on its node.
+        """Reject a pod that a device plugin refuses, when it is first seen on its node.
 
-        KWOK needs about as long as this to have it running, and does not know of the refusal. So the pod may
-        run for an instant, and is patched until it is seen failed. One that ran before the simulator was
-        started had been admitted.
+        KWOK does not know of the rejection and sets the pod running at about the same time. So the pod may run for
+        an instant, and is patched until its phase is Failed. A pod that ran before the simulator started was
+        admitted.
         """
         uid = pod["metadata"]["uid"]
         if uid not in self._reasons:
@@ -83,7 +83,7 @@ class Pods:
         self._patch_status(pod, status)
 
     def _remove_orphan(self, pod: Object) -> float:
-        """Remove a pod whose node is gone, as a cloud's node removal does; Kubernetes itself waits 40 s."""
+        """Remove a pod whose node was deleted, as the removal of a cloud's node does; Kubernetes waits 40 s."""
         now = time.monotonic()
         left = self._alone_since.setdefault(pod["metadata"]["uid"], now) + _ORPHAN_SECONDS - now
         if left > 0:

@@ -1,4 +1,4 @@
-"""ResourceSlices of simulated nodes and DeviceClasses of the DRA driver, kept as the driver would have them."""
+"""ResourceSlices of simulated nodes and DeviceClasses of the DRA driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandbox.simulator.cluster_policy import runs_on_node
 from sandbox.simulator.dra_driver import SliceSpec, slice_specs
 from sandbox.simulator.gpu_cluster import TYPE_OF_CLASS, device_class
 from sandbox.simulator.kube import Api, Informer, Object, log, version_of
-from sandbox.simulator.nodes import Operator, machine_behind
+from sandbox.simulator.nodes import OperatorObjects, simulated_machine
 
 SLICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
 CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
@@ -22,7 +22,7 @@ _IDLE_SECONDS: Final = 60.0
 
 
 class ResourceSlices:
-    """What the simulated DRA driver publishes."""
+    """The objects of the simulated DRA driver."""
 
     def __init__(self, api: Api, slices: Informer, classes: Informer, catalog: Catalog) -> None:
         self._api = api
@@ -30,17 +30,17 @@ class ResourceSlices:
         self._classes = classes
         self._catalog = catalog
         self._published: dict[str, tuple[object, list[SliceSpec], str]] = {}
-        """By node: what its slices follow from, the slices, and their digest."""
+        """By node: the inputs of its slices, the slices, and their digest."""
 
-    def look(self, node: Object, operator: Operator, faults: str) -> float:
-        """Publish a node's devices where they differ; return after how many seconds to look again."""
+    def reconcile(self, node: Object, operator: OperatorObjects, faults: str) -> float:
+        """Publish a node's devices where they differ; return after how many seconds to do so again."""
         name = node["metadata"]["name"]
         present = [one for one in self._slices.all() if one["spec"].get("nodeName") == name and _is_ours(one)]
-        follows_from = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, faults)
-        if self._published.get(name, (None,))[0] != follows_from:
+        inputs = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, faults)
+        if self._published.get(name, (None,))[0] != inputs:
             wanted = self._wanted(node, operator, faults)
             digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
-            self._published[name] = (follows_from, wanted, digest)
+            self._published[name] = (inputs, wanted, digest)
         _, wanted, digest = self._published[name]
         if len(present) == len(wanted) and all(_digest(one) == digest for one in present):
             return _IDLE_SECONDS
@@ -48,29 +48,31 @@ class ResourceSlices:
         for old in present:
             self._slices.delete_now(old)
         for index, spec in enumerate(wanted):
-            # A look that came before the watch told of this one is refused by the name.
+            # If the watch has not delivered these slices yet, a second attempt fails by the name.
             slice_name = f"{name}-{names.DRA_DRIVER}-{generation}-{index}"
             pool = {**spec["pool"], "generation": generation}
             self._api.create(SLICES, _slice(node, slice_name, digest, {**spec, "pool": pool}))
         log(f"node {name}: {len(wanted)} resource slices, generation {generation}")
         return _IDLE_SECONDS
 
-    def _wanted(self, node: Object, operator: Operator, faults: str) -> list[SliceSpec]:
+    def _wanted(self, node: Object, operator: OperatorObjects, faults: str) -> list[SliceSpec]:
         labels: Mapping[str, str] = node["metadata"].get("labels") or {}
         if operator.gpu_cluster is None or not runs_on_node(labels, "dra-driver"):
             return []
-        behind = machine_behind(node, faults, self._catalog)
-        if isinstance(behind, str):
+        simulated = simulated_machine(node, faults, self._catalog)
+        if isinstance(simulated, str):
             return []
-        return slice_specs(node["metadata"]["name"], behind.hardware, dynamic_mig=operator.gpu_cluster.dynamic_mig)
+        return slice_specs(
+            node["metadata"]["name"], simulated.hardware, dynamic_mig=operator.gpu_cluster.dynamic_mig
+        )
 
-    def look_at_classes(self, owner: Object | None) -> float:
-        """Make the driver's DeviceClasses where they are missing; `owner`: the GPUCluster, with which they go."""
+    def reconcile_classes(self, owner: Object | None) -> float:
+        """Create missing DeviceClasses of the driver; `owner`: the GPUCluster that owns them, None without DRA."""
         present = {each["metadata"]["name"] for each in self._classes.all()}
-        for name in TYPE_OF_CLASS if owner is not None else ():
-            if name not in present:
-                assert owner is not None  # noqa: S101 - the loop asked
-                self._api.create(CLASSES, device_class(name, owner))
+        if owner is not None:
+            for name in TYPE_OF_CLASS:
+                if name not in present:
+                    self._api.create(CLASSES, device_class(name, owner))
         return _IDLE_SECONDS
 
 

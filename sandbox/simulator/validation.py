@@ -1,7 +1,7 @@
-"""Runs the node agent of validation pods: what a kubelet and a container runtime do on a real node.
+"""Run the node agent of validation pods, as a kubelet and a container runtime do on a real node.
 
-The zipapp and the expectations come out of the ConfigMaps that the pod mounts, the token is the service account's
-own, the NVML under the agent is simulated (`sandbox.nvml.run`). The verdict becomes the pod's readiness.
+The zipapp and the expectations are those of the ConfigMaps that the pod mounts, the token is one of its service
+account, and NVML is simulated (`sandbox.nvml.run`). The verdict becomes the pod's readiness.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PatchStatus = Callable[[Object, Object], None]
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """What a validation pod mounts. `version` changes with the content."""
+    """The files that a validation pod mounts. `version` changes with the content."""
 
     agent: str
     expectations: str
@@ -52,7 +52,7 @@ class Mounted:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the agent ended."""
+    """The result of one run of the agent."""
 
     ready: bool
     message: str
@@ -60,18 +60,18 @@ class Result:
 
 @dataclass(slots=True)
 class _Check:
-    """One validation pod. Written by the loop, `result` and `ended` also by the worker that runs the agent."""
+    """One validation pod. The agent's worker writes `result` and `ended`, the control loop the rest."""
 
     inputs: object = None
     running: bool = False
     result: Result | None = None
     ended: float = 0.0
     token: tuple[str, float] = ("", 0.0)
-    """The token and until when to use it (monotonic seconds)."""
+    """The token and the end of its use (monotonic seconds)."""
 
 
 class ValidationPods:
-    """All validation pods. `changed` is set when an agent ended; `workers`: how many agents run at a time."""
+    """All validation pods. `changed` is set when an agent ends; `workers`: the most agents at a time."""
 
     def __init__(self, api: Api, *, workers: int) -> None:
         self._api = api
@@ -86,11 +86,11 @@ class ValidationPods:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def look(self, pod: Object, profile: NodeProfile, patch_status: PatchStatus) -> float:
-        """Do what one pod needs now; return after how many seconds to look again without a change."""
+    def reconcile(self, pod: Object, profile: NodeProfile, patch_status: PatchStatus) -> float:
+        """Start the agent of a pod, or show its result; return after how many seconds to do so again."""
         mounted = read_mounts(pod, self._config_maps.all())
         if mounted is None:
-            return _IDLE_SECONDS  # a kubelet waits for the volumes, too
+            return _IDLE_SECONDS  # a kubelet waits for missing volumes as well
         check = self._checks.setdefault(pod["metadata"]["uid"], _Check())
         if pod["status"].get("phase") != "Running":
             patch_status(pod, pod_status(pod, Result(ready=False, message="the agent is starting")))
@@ -112,16 +112,16 @@ class ValidationPods:
         return _IDLE_SECONDS
 
     def forget_all_but(self, uids: set[str]) -> None:
-        """Drop what is known of pods that are gone."""
+        """Drop the state of deleted pods."""
         self._checks = {uid: check for uid, check in self._checks.items() if uid in uids}
 
     def stop(self) -> None:
-        """End every agent and remove the files."""
+        """Stop every agent and remove the files."""
         self._workers.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._stopped = True
             for agent in self._agents:
-                agent.send_signal(signal.SIGINT)  # its own child goes with it
+                agent.send_signal(signal.SIGINT)  # it stops its own child
         self._workers.shutdown(wait=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -161,7 +161,7 @@ class ValidationPods:
         with self._lock:
             if self._stopped:
                 return Result(ready=False, message="the simulator stops")
-            # In the simulator's own process group, so that it ends with it.
+            # In the process group of the simulator, so that both are stopped together.
             agent = subprocess.Popen(
                 command,
                 env=dict(environment),
@@ -185,7 +185,7 @@ class ValidationPods:
         return read_result(agent.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
 
     def _agent_file(self, mounted: Mounted) -> Path:
-        """Write the zipapp once a version."""
+        """Return the file of the zipapp; written once for each version."""
         file = self._folder / f"agent-{mounted.version[0]}.pyz"
         if not file.exists():
             new = self._folder / f"{threading.get_ident()}.new"
@@ -194,7 +194,7 @@ class ValidationPods:
         return file
 
     def _token(self, check: _Check, pod: Object) -> str:
-        """Return a token of the pod's service account, bound to the pod as a kubelet asks for it."""
+        """Return a token of the pod's service account that is bound to the pod, as a kubelet requests it."""
         token, until = check.token
         if time.monotonic() < until:
             return token
@@ -222,9 +222,11 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
     expectations: tuple[str, int] | None = None
     for volume in pod["spec"].get("volumes", ()):
         config_map = by_name.get(volume.get("configMap", {}).get("name", ""), {})
-        if AGENT_KEY in (binary := config_map.get("binaryData") or {}):
+        binary: Mapping[str, str] = config_map.get("binaryData") or {}
+        data: Mapping[str, str] = config_map.get("data") or {}
+        if AGENT_KEY in binary:
             agent = (binary[AGENT_KEY], version_of(config_map))
-        if EXPECTATIONS_KEY in (data := config_map.get("data") or {}):
+        if EXPECTATIONS_KEY in data:
             expectations = (data[EXPECTATIONS_KEY], version_of(config_map))
     if agent is None or expectations is None:
         return None
@@ -232,7 +234,7 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 
 
 def agent_environment(pod: Object) -> dict[str, str]:
-    """Return what the downward API tells the agent."""
+    """Return the agent's environment variables of the downward API."""
     metadata = pod["metadata"]
     return {
         "NODE_NAME": pod["spec"]["nodeName"],
@@ -243,7 +245,7 @@ def agent_environment(pod: Object) -> dict[str, str]:
 
 
 def read_result(code: int, output: str, errors: str) -> Result:
-    """Return the result of an agent that ended: ready with exit code 0 only.
+    """Return the result of an agent that has ended; only exit code 0 is ready.
 
     The message names every check that did not pass, else the last line of the agent's errors.
     """

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from importlib import resources
+from pathlib import Path
 
 import pytest
 import yaml
 
-from gpu_platform.catalog import Catalog, Image, load_catalog
+from gpu_platform.catalog import Catalog, Image, load_catalog, models
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,31 @@ def test_no_entry_is_written_twice(catalog: Catalog):
             written.update((kind, *(entry[key] for key in of_kind)) for entry in entries)
     assert [entry for entry, count in written.items() if count > 1] == []
     assert len(written) == sum(len(getattr(catalog, field.name)) for field in dataclasses.fields(catalog))
+
+
+def test_every_fact_is_read_by_some_code():
+    """A fact that nobody reads is nobody's: it is never missed, and never corrected."""
+    root = Path(str(resources.files("gpu_platform"))).parent
+    code = "".join(
+        file.read_text("utf-8")
+        for folder in ("gpu_platform", "components", "sandbox", "validators", "policies")
+        for file in (root / folder).rglob("*.py")
+    )
+    kinds = [kind for kind in vars(models).values() if isinstance(kind, type) and issubclass(kind, models.Fact)]
+    fields = {(kind.__name__, field) for kind in kinds for field in kind.model_fields}
+    unread = {field for field in fields if not re.search(rf"\.{field[1]}\b", code)}
+    # The kinds of entries are read by name, all at once; `verified` is for the readers of the files.
+    of_files = {("CatalogFile", field) for field in models.CatalogFile.model_fields}
+    assert unread - of_files == {("MachineType", "verified")}
+
+
+def test_every_fact_that_code_asks_for_by_name_is_asked_for(catalog: Catalog):
+    root = Path(str(resources.files("gpu_platform")))
+    code = "".join(file.read_text("utf-8") for file in root.rglob("*.py"))
+    by_name = (catalog.images, catalog.charts, catalog.eks_addons, catalog.gke_features)
+    names = [name for entries in by_name for name in entries]
+    assert names
+    assert [name for name in names if f'"{name}"' not in code] == []
 
 
 def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):

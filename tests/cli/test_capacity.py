@@ -41,14 +41,14 @@ def test_the_command_show_may_be_left_out_and_options_may_come_first(capsys: pyt
 def test_text_shows_modes_the_verdict_cost_and_waste_by_cause(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = _run(capsys, "local")
     assert "mode mig: 56 logical GPUs of 8 physical" in out
-    assert "quotas at the desired nodes (train 2, serve 2, notebooks 1): can be honoured together" in out
+    assert "quotas at desired size (train 2, serve 2, notebooks 1): fit the nodes" in out
     assert "cost: 83.39 USD/h, 60877.00 USD/month (730 h)" in out
     assert "waste: at least" in out
     for cause in ("geometry remainder", "stranded CPU or memory", "granted to no team", "idle quota"):
         assert cause in out
 
 
-def test_quotas_that_cannot_be_honoured_are_a_finding_that_names_the_smallest_set(
+def test_quotas_that_do_not_fit_the_nodes_are_a_finding_that_names_the_smallest_set(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     stack = tmp_path / "Pulumi.much.yaml"
@@ -57,8 +57,8 @@ def test_quotas_that_cannot_be_honoured_are_a_finding_that_names_the_smallest_se
     stack.write_text(text, "utf-8")
     code, out, _ = _run(capsys, str(stack))
     assert code == 1
-    assert "the smallest set that cannot be: vision, search" in out
-    assert "too little: CPU on the nodes that have the GPUs" in out
+    assert "smallest set of teams that do not fit together: vision, search" in out
+    assert "not enough: CPU on the nodes that have the GPUs" in out
 
 
 def test_measured_utilisation_is_read_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

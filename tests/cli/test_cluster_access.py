@@ -120,7 +120,7 @@ def test_errors_name_the_stack_and_not_a_file_that_is_gone(plan: EnvironmentPlan
 def test_without_the_pulumi_cli_the_cluster_cannot_be_reached_and_the_error_says_why(
     plan: EnvironmentPlan,
 ) -> None:
-    with pytest.raises(UnknownOutcome, match="only the Pulumi CLI reads: pulumi is not on PATH"):
+    with pytest.raises(UnknownOutcome, match="only the Pulumi CLI can read: pulumi is not on PATH"):
         client_of(plan)
 
 

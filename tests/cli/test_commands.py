@@ -55,7 +55,9 @@ def test_every_shipped_stack_passes_check_without_credentials_and_without_a_netw
 def test_destroy_of_a_production_cluster_is_refused_without_any_engine(run: Any) -> None:
     code, _, err = run("destroy", "gke-training")
     assert code == 2
-    assert "set production: false, run `gpu-platform up gke-training`, then destroy; nothing was changed" in err
+    assert (
+        "set production: false, run `gpu-platform up gke-training`, then destroy again; nothing was changed" in err
+    )
 
 
 def test_check_says_what_was_chosen_and_why(run: Any) -> None:
@@ -80,6 +82,22 @@ def test_check_ends_with_1_where_a_mandatory_policy_is_broken_and_with_0_where_i
     code, out, _ = run("check", str(stack))
     assert code == 0
     assert "advisory: sharing-replicas-bounded" in out
+
+
+def test_a_rule_that_is_advisory_by_default_warns_and_stops_only_where_the_stack_says_so(
+    run: Any, tmp_path: Path
+) -> None:
+    local = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+    scattered = local.replace("workload: training\n", "workload: training\n        topology: {policy: none}\n", 1)
+    assert scattered != local
+    stack = tmp_path / "Pulumi.scattered.yaml"
+    stack.write_text(scattered, "utf-8")
+    code, out, _ = run("check", str(stack))
+    assert (code, "advisory: topology-for-multi-gpu (medium)" in out) == (0, True)
+    strict = "rules: {topology-for-multi-gpu: {enforcementLevel: mandatory}}"
+    stack.write_text(scattered.replace("level: mandatory}", f"level: mandatory, {strict}}}"), "utf-8")
+    code, out, _ = run("check", str(stack))
+    assert (code, "mandatory: topology-for-multi-gpu (medium)" in out) == (1, True)
 
 
 def test_an_unknown_policy_rule_in_a_stack_is_bad_input(run: Any, tmp_path: Path) -> None:

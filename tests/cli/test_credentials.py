@@ -45,7 +45,7 @@ def test_aws_takes_the_environment_before_files(tmp_path: Path) -> None:
     home = aws_home(tmp_path, credentials="[default]\naws_access_key_id = a\n")
     found = aws_sources({**home, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
 
-    assert [source.split(" in ")[0] for source in found] == ["an access key", "an access key"]
+    assert [source.split(" in ")[0] for source in found] == ["access key", "access key"]
     assert "AWS_ACCESS_KEY_ID" in found[0]
     assert str(tmp_path / ".aws/credentials") in found[1]
 
@@ -58,11 +58,11 @@ def test_half_a_key_is_no_key(tmp_path: Path) -> None:
     ("keys", "kind"),
     [
         ("sso_session = work", "IAM Identity Center"),
-        ("role_arn = arn:aws:iam::1:role/a\nsource_profile = b", "an assumed role"),
-        ("credential_process = tool", "an external process"),
+        ("role_arn = arn:aws:iam::1:role/a\nsource_profile = b", "assumed role"),
+        ("credential_process = tool", "external process"),
     ],
 )
-def test_aws_profiles_are_told_by_their_kind(tmp_path: Path, keys: str, kind: str) -> None:
+def test_aws_profiles_are_reported_by_their_kind(tmp_path: Path, keys: str, kind: str) -> None:
     home = aws_home(tmp_path, config=f"[profile work]\n{keys}\n[default]\nregion = us-east-2\n")
 
     assert aws_sources(home) == []
@@ -72,9 +72,9 @@ def test_aws_profiles_are_told_by_their_kind(tmp_path: Path, keys: str, kind: st
 
 def test_aws_web_identities_and_containers_are_found(tmp_path: Path) -> None:
     pod = {"HOME": str(tmp_path), "AWS_WEB_IDENTITY_TOKEN_FILE": "/t", "AWS_ROLE_ARN": "arn"}
-    assert aws_sources(pod) == ["a web identity (AWS_WEB_IDENTITY_TOKEN_FILE)"]
+    assert aws_sources(pod) == ["web identity (AWS_WEB_IDENTITY_TOKEN_FILE)"]
     task = {"HOME": str(tmp_path), "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1"}
-    assert aws_sources(task) == ["a container's credentials (AWS_CONTAINER_CREDENTIALS_*)"]
+    assert aws_sources(task) == ["container credentials (AWS_CONTAINER_CREDENTIALS_*)"]
 
 
 def test_files_that_cannot_be_read_are_no_source(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_files_that_cannot_be_read_are_no_source(tmp_path: Path) -> None:
     assert google_sources({**home, "GOOGLE_APPLICATION_CREDENTIALS": str(key)}) == []
 
 
-def test_google_default_credentials_are_told_by_their_kind(tmp_path: Path) -> None:
+def test_google_default_credentials_are_reported_by_their_kind(tmp_path: Path) -> None:
     folder = tmp_path / ".config/gcloud"
     folder.mkdir(parents=True)
     (folder / "application_default_credentials.json").write_text(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gpu_platform.cli import deploy
+from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
+from gpu_platform.cli.summary import show_changes
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding
@@ -29,7 +31,7 @@ NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 class Engine:
     """An engine that remembers what it was asked, and what had been printed by then."""
 
-    engine, why = "pulumi", "it was asked for"
+    engine, why = "pulumi", "requested"
 
     def __init__(self, outputs: Mapping[str, Any] | None, capture: pytest.CaptureFixture[str]) -> None:
         self._outputs, self._capture = outputs, capture
@@ -150,7 +152,7 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     ApplySet(cluster, "local").write_parent(Inventory(), exported)  # type: ignore[arg-type]
     monkeypatch.setattr("gpu_platform.cli.engines.client_of", lambda _plan: cluster)
 
-    found = EmbeddedDeployment(loaded, Progress(quiet=True), "it was asked for").outputs()
+    found = EmbeddedDeployment(loaded, Progress(quiet=True), "requested").outputs()
 
     assert found is not None
     assert found["pools"] == pool_facts(plan)
@@ -179,22 +181,29 @@ def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed
     assert engine.asked == []
 
 
-def test_destroy_names_what_it_leaves_behind(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_field_without_a_value_is_shown_as_not_set(capsys: pytest.CaptureFixture[str]) -> None:
+    field = {"path": "metadata.labels.team", "old": None, "new": "vision"}
+    change = {"action": "update", "kind": "Node", "namespace": "", "name": "a", "reason": "", "fields": [field]}
+    show_changes(console(), {"changes": [change], "counts": {"update": 1}})
+    assert 'metadata.labels.team: (not set) → "vision"' in capsys.readouterr().out
+
+
+def test_destroy_names_the_resources_that_it_keeps(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
     plan = on_eks(retained=("log group /aws/eks/ml/cluster",))
     engine = given(plan, outputs(plan))
 
     assert deploy.destroy_stack("test", "auto") is ExitCode.GOOD
     assert engine.asked == ["destroy"]
     said = capsys.readouterr().out
-    assert "left behind, to be removed by hand:\n  log group /aws/eks/ml/cluster" in said
+    assert "these resources were kept, remove them by hand:\n  log group /aws/eks/ml/cluster" in said
     assert "nothing left" not in said
 
 
-def test_destroy_of_a_stack_that_retains_nothing_says_that_nothing_is_left(
+def test_destroy_of_a_stack_that_retains_nothing_names_no_resources(
     given: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = given(on_eks(), None)
 
     deploy.destroy_stack("test", "auto")
     assert engine.asked == ["destroy"]
-    assert "stack test: nothing left" in capsys.readouterr().out
+    assert "stack test: destroyed\n" in capsys.readouterr().out

@@ -18,12 +18,12 @@ def test_a_legal_layout_ends_with_0_however_the_model_is_spelled(run: Any, spell
     assert "3g.40gb      memory slices 4-7 of 0-7" in out
 
 
-def test_an_illegal_layout_ends_with_1_and_names_the_slices_that_collide(run: Any):
+def test_an_illegal_layout_ends_with_1_and_names_the_slices_that_overlap(run: Any):
     code, out, _ = run("mig", "check", "--gpu", "A100-80GB", "3g.40gb:2", "1g.10gb:1")
     assert code == 1
-    assert "no room for another 1g.10gb" in out
-    assert "at 0 it collides with 3g.40gb (0-3)" in out
-    assert "at 6 it collides with 3g.40gb (4-7)" in out
+    assert "no free slices for another 1g.10gb" in out
+    assert "start 0 overlaps 3g.40gb (0-3)" in out
+    assert "start 6 overlaps 3g.40gb (4-7)" in out
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_an_illegal_layout_ends_with_1_and_names_the_slices_that_collide(run: An
         (("--gpu", "A100-88GB", "3g.40gb:1"), "did you mean 'a100-80gb'"),
         (("--gpu", "A100-80GB", "3g.40gb"), "PROFILE:COUNT"),
         (("--gpu", "A100-80GB", "3g.40gb:0"), "PROFILE:COUNT"),
-        (("--gpu", "A100-80GB", "1g.10gb:1", "1g.10gb:2"), "1g.10gb again"),
+        (("--gpu", "A100-80GB", "1g.10gb:1", "1g.10gb:2"), "a second 1g.10gb"),
     ],
 )
 def test_an_unknown_name_ends_with_2_and_says_what_is_known(run: Any, arguments: tuple[str, ...], named: str):
@@ -45,7 +45,7 @@ def test_an_unknown_name_ends_with_2_and_says_what_is_known(run: Any, arguments:
 def test_any_layout_is_illegal_on_a_gpu_without_mig(run: Any):
     code, out, err = run("mig", "check", "--gpu", "Tesla T4", "1g.5gb:1")
     assert (code, out) == (1, "")
-    assert "it has no MIG" in err
+    assert "does not support MIG" in err
 
 
 def test_the_list_shows_every_profile_with_its_starts_and_counts_the_maximal_layouts(run: Any):
@@ -82,7 +82,7 @@ def test_each_model_gets_its_own_demand_and_the_answer_carries_its_proof(run: An
 def test_a_model_without_a_demand_is_refused(run: Any):
     code, _, err = run("mig", "solve", "--gpu", "A100-80GB", "--gpu", "A30", "--demand", "2g.12gb=3")
     assert code == 2
-    assert "one --demand after each --gpu" in err
+    assert "one --demand for each --gpu" in err
 
 
 @pytest.mark.parametrize("count", [pytest.param("100001"), pytest.param("9" * 5000, id="5000 digits")])

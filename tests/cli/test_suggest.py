@@ -63,10 +63,10 @@ def test_what_is_printed_is_a_pools_section_that_plans_as_part_of_a_stack(
     assert all(one["reasons"] and one["next_best"]["usd_per_hour"] for one in document["pools"])
 
 
-def test_a_region_whose_prices_are_not_known_is_said(capsys: pytest.CaptureFixture[str], workloads: Path) -> None:
+def test_a_region_without_prices_is_reported(capsys: pytest.CaptureFixture[str], workloads: Path) -> None:
     workloads.write_text(WORKLOADS.replace("provider: aws", "provider: aws\nregion: eu-west-1"), "utf-8")
     _, out, _ = _run(capsys, "--workloads", str(workloads))
-    assert "# list prices on demand in us-east-1; what eu-west-1 costs is not known here" in out
+    assert "# on-demand list prices in us-east-1; the catalogue has no prices for eu-west-1" in out
 
 
 _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"

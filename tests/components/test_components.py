@@ -247,6 +247,7 @@ def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) ->
     speech = stack("speech")
     assert [r.name for r in speech.resources if r.type == "pulumi:pulumi:StackReference"] == ["local"]
     assert {r.type for r in speech.resources if r.type.startswith("gpu-platform:")} == {
+        "gpu-platform:index:Team",
         "gpu-platform:index:Cluster",
         "gpu-platform:index:Tenant",
     }
@@ -281,3 +282,11 @@ def test_sharing_and_priorities_can_be_used_alone(program: Callable[[str], Recor
     config = alone.of("ConfigMap")[0].inputs
     assert config["metadata"]["name"].startswith("device-plugin-")
     assert yaml.safe_load(config["data"]["serve"]) == {"version": "v1"}
+
+
+def test_what_was_the_stacks_own_child_before_it_had_a_component_is_not_replaced(stack: Stack) -> None:
+    environment = next(r for r in stack("local").resources if r.type == "gpu-platform:index:Environment")
+    children = [r for r in stack("local").resources if r.parent == environment.urn]
+    assert {"gpu-platform:index:NodePool", "gpu-platform:index:Tenant"} <= {r.type for r in children}
+    for child in children:
+        assert child.aliases == (f"urn:pulumi:local::gpu-platform::{child.type}::{child.name}",), child.urn

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
-from policies import examine
+from policies import evaluate
 from tests.support.recorded import Recorded
 
 TODAY = datetime.date(2026, 11, 21)
@@ -86,6 +86,6 @@ def test_each_pool_has_one_device_plugin_and_by_its_label_alone(
 ) -> None:
     records = [one.to_json() for one in rendered(spec).resources]
     config = {"all": "disabled", "plugin-ownership": "mandatory"}
-    assert examine(records, config, TODAY).violations == ()
-    found = examine(without_label(records, label), config, TODAY).violations
+    assert evaluate(records, config, TODAY).violations == ()
+    found = evaluate(without_label(records, label), config, TODAY).violations
     assert {violation.subject for violation in found} == pools

@@ -283,10 +283,10 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
     ran = lab.platform.up(lab.stack())
     assert ran.code == 1
     assert _results(ran) == {"lab-0": "failed", "lab-1": "not-begun"}
-    assert "lab-0: failed, and stays cordoned: its MIG manager says failed" in ran.err
-    assert "lab-1: not begun: sharing.max_unavailable is 1, and lab-0 takes no pods" in ran.err
+    assert "lab-0: failed, the node stays cordoned: its MIG manager reports state failed" in ran.err
+    assert "lab-1: not started: sharing.max_unavailable is 1, already unavailable: lab-0" in ran.err
     assert lab.is_cordoned("lab-0")
-    assert "its MIG manager says failed" in (lab.mark("lab-0") or "")
+    assert "its MIG manager reports state failed" in (lab.mark("lab-0") or "")
     assert not lab.is_cordoned("lab-1")
     assert lab.offers("lab-1") == SEVENS
     lab.fault("lab-0")
@@ -352,7 +352,7 @@ def test_a_pod_that_nobody_would_start_again_is_not_evicted(lab: Lab) -> None:
     ran = lab.platform.up(lab.stack())
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
-    assert "no controller would start default/bare again" in ran.err
+    assert "not managed by a controller: default/bare; delete them, or wait until they end" in ran.err
     assert lab.platform.find_pod("bare")["status"]["phase"] == "Running"
     assert lab.offers("lab-0") == SEVENS
     lab.platform.remove_pods()

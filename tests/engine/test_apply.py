@@ -61,7 +61,7 @@ def test_a_field_that_is_no_longer_declared_is_taken_away(stack: Stack) -> None:
 
     changes = stack.up([config_map("one", "default", {"a": "1"})])
 
-    assert [str(field) for field in changes.changes[0].fields] == ['data.b: "2" → (none)']
+    assert [str(field) for field in changes.changes[0].fields] == ['data.b: "2" → (not set)']
     assert _live(stack, "one")["data"] == {"a": "1"}
 
 
@@ -125,12 +125,12 @@ def test_removing_the_last_object_of_a_kind_deletes_it(stack: Stack) -> None:
 def test_an_object_of_another_stack_is_not_taken_over(stack: Stack, stacks: Callable[[str], Stack]) -> None:
     stacks("engine-other").up([config_map("one", "default")])
 
-    with pytest.raises(Finding, match="ConfigMap one in namespace default exists already and belongs to another"):
+    with pytest.raises(Finding, match="ConfigMap one in namespace default already exists and belongs to another"):
         stack.up([config_map("one", "default")])
 
 
 def test_an_object_that_nobody_manages_is_not_taken_over(stack: Stack) -> None:
-    with pytest.raises(Finding, match=r"kube-root-ca.crt .*exists already and is not managed by this engine"):
+    with pytest.raises(Finding, match=r"kube-root-ca.crt .*already exists and is not managed by this engine"):
         stack.up([config_map("kube-root-ca.crt", "default")])
 
 
@@ -233,10 +233,10 @@ def test_a_kind_can_be_defined_and_used_in_one_stack(stack: Stack) -> None:
     assert stack.client.find_resource("engine.example.com/v2", "Shelf") is None
 
 
-def test_a_kind_that_the_cluster_does_not_know_is_a_clear_error(stack: Stack) -> None:
+def test_a_kind_that_the_cluster_does_not_have_is_a_clear_error(stack: Stack) -> None:
     unknown = {"apiVersion": "kueue.example.com/v1", "kind": "Queue", "metadata": {"name": "a"}}
 
-    with pytest.raises(Finding, match=r"does not know Queue of kueue.example.com/v1: .*not installed"):
+    with pytest.raises(Finding, match=r"does not have the kind Queue of kueue.example.com/v1: .*not installed"):
         stack.up([{"manifest": unknown}])
 
 

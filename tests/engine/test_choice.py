@@ -54,7 +54,7 @@ def test_pulumi_on_path_with_a_backend_is_taken(tmp_path: Path, backend: str) ->
 
     assert (choice.engine, choice.why) == (
         EngineName.PULUMI,
-        f"pulumi {SDK} is on PATH, its backend is {backend}",
+        f"pulumi {SDK} is on PATH, with backend {backend}",
     )
 
 
@@ -72,7 +72,7 @@ def test_a_login_is_a_backend(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/credentials.json").write_text(json.dumps({"current": "s3://states"}))
 
-    assert choose_engine(PLAIN).why.endswith("its backend is s3://states")
+    assert choose_engine(PLAIN).why.endswith("with backend s3://states")
 
 
 def test_a_pulumi_older_than_the_sdk_is_not_taken(tmp_path: Path, backend: str) -> None:

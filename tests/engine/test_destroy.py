@@ -97,7 +97,7 @@ def test_workloads_go_before_namespaces_and_namespaces_before_nodes_and_the_youn
             deleted.append(item["metadata"]["name"])
 
     class Waiter:
-        def until_gone(self, lives: object, timeout: float) -> None:
+        def until_deleted(self, lives: object, timeout: float) -> None:
             deleted.append("-")
 
     delete_all(

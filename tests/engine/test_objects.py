@@ -143,7 +143,7 @@ def test_a_key_with_dots_is_written_in_brackets() -> None:
     declared = {"labels": {"nvidia.com/gpu": "x"}}
 
     assert paths(declared, held({}, labels={}), held({}, labels={"nvidia.com/gpu": "x"})) == [
-        'labels[nvidia.com/gpu]: (none) → "x"'
+        'labels[nvidia.com/gpu]: (not set) → "x"'
     ]
 
 
@@ -173,9 +173,9 @@ def test_a_field_that_was_owned_and_no_longer_is_is_a_removal() -> None:
     )
 
     assert paths({}, before, after) == [
-        'data.gone: "2" → (none)',
-        'items[a]: {"name": "a", "value": 1} → (none)',
-        'set["y"]: "y" → (none)',
+        'data.gone: "2" → (not set)',
+        'items[a]: {"name": "a", "value": 1} → (not set)',
+        'set["y"]: "y" → (not set)',
     ]
 
 
@@ -185,7 +185,7 @@ def test_a_field_that_is_given_up_but_kept_by_somebody_else_is_no_change() -> No
     assert paths({}, before, held({}, data={"shared": "1"})) == []
 
 
-def test_the_values_of_secrets_are_hidden_but_their_paths_told() -> None:
+def test_the_values_of_secrets_are_hidden_but_not_their_paths() -> None:
     before, after = held({}, data={"t": "old"}), held({}, data={"t": "new"})
 
     (change,) = field_changes({"data": {"t": "new"}}, before, after, secret=True)

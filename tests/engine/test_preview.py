@@ -42,7 +42,7 @@ def test_a_preview_names_every_change_and_makes_none(stack: Stack) -> None:
     }
     assert [str(field) for field in changes.changes[0].fields] == [
         'data.replicas: "4" → "2"',
-        'data.gone: "x" → (none)',
+        'data.gone: "x" → (not set)',
     ]
     after = {
         live["metadata"]["name"]: live for live in stack.client.objects("v1", "ConfigMap", namespace="default")
@@ -116,4 +116,4 @@ def test_values_that_are_not_known_yet_are_said_so(
     (updated,) = preview(client, recorded(None)).changes
 
     assert created.action is Action.CREATE
-    assert [str(field) for field in updated.fields] == ['data.gpus: "16" → (not known yet)']
+    assert [str(field) for field in updated.fields] == ['data.gpus: "16" → (unknown)']

@@ -98,7 +98,7 @@ def test_changed_fields_are_read_by_their_paths() -> None:
 
     assert [str(field) for field in change.fields] == [
         'spec.hard["requests.nvidia.com/gpu"]: "8" → "4"',
-        'spec.hard.pods: "1" → (none)',
+        'spec.hard.pods: "1" → (not set)',
         "spec.items[0].a: 1 → 1",
-        "spec.items[7].a: (none) → (none)",
+        "spec.items[7].a: (not set) → (not set)",
     ]

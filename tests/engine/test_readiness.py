@@ -49,11 +49,11 @@ DAEMON_SET: dict[str, Any] = {
         (live("apps/v1", "Deployment", DEPLOYMENT, spec={"replicas": 3}), ""),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "observedGeneration": 1}, spec={"replicas": 3}),
-            "its newest form is not seen by its controller yet",
+            "its controller has not processed the last change yet",
         ),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "updatedReplicas": 1}, spec={"replicas": 3}),
-            "1 of 3 pods have its newest form",
+            "1 of 3 pods are updated",
         ),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "availableReplicas": 2}, spec={"replicas": 3}),
@@ -89,11 +89,11 @@ def test_an_object_is_ready_when_its_status_says_so(item: dict[str, Any], reason
         (DAEMON_SET, ""),
         ({**DAEMON_SET, "desiredNumberScheduled": 1}, "its controller has placed it on 1 of 2 nodes (n0, n1)"),
         ({**DAEMON_SET, "numberReady": 1}, "1 of 2 pods are ready"),
-        ({**DAEMON_SET, "updatedNumberScheduled": 0}, "0 of 2 pods have its newest form"),
+        ({**DAEMON_SET, "updatedNumberScheduled": 0}, "0 of 2 pods are updated"),
         ({}, "its controller has placed it on 0 of 2 nodes (n0, n1)"),
     ],
 )
-def test_a_daemon_set_is_held_against_the_nodes_that_it_belongs_on(status: dict[str, Any], reason: str) -> None:
+def test_a_daemon_set_is_compared_with_the_nodes_that_it_belongs_on(status: dict[str, Any], reason: str) -> None:
     template = {"spec": {"nodeSelector": {"pool": "train"}}}
     agent = live("apps/v1", "DaemonSet", status, spec={"template": template})
     nodes = [node("n1", {"pool": "train"}), node("n0", {"pool": "train"}), node("n2", {"pool": "serve"})]

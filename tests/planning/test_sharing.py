@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.rollout.layouts import again
+from gpu_platform.rollout.layouts import retry_name
 from tests.planning.conftest import PlanMaker, pool
 
 MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
@@ -91,7 +91,7 @@ def test_another_layout_has_another_name_and_the_same_one_the_same(make_plan: Pl
 
 def test_the_longest_pool_name_still_gives_label_values(make_plan: PlanMaker) -> None:
     [planned] = make_plan(pool("a" * 40, workload="development", sharing=MIG)).pools
-    assert len(again(planned.labels["nvidia.com/mig.config"])) <= 63
+    assert len(retry_name(planned.labels["nvidia.com/mig.config"])) <= 63
 
 
 def test_how_nodes_change_their_layout_follows_the_sharing_and_has_defaults(make_plan: PlanMaker) -> None:

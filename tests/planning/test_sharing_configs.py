@@ -13,7 +13,7 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity.report import report_capacity
 from gpu_platform.planning.pools.section import PoolPlan
-from sandbox.simulator.hardware import device_id
+from sandbox.nvml import mig_table
 from sandbox.simulator.mig_manager import parse_mig_configs, reconfigure
 from tests.planning.conftest import PlanMaker, pool, team
 
@@ -205,8 +205,9 @@ def test_layouts_by_model_and_by_index_reach_the_gpus_that_they_mean_and_no_othe
     assert plan.operator.mig_config is not None
     configs = parse_mig_configs(plan.operator.mig_config.data["config.yaml"])
     for one, wanted in zip(plan.pools, ([{"1g.10gb": 7}] * 2 + [None] * 6, [{"3g.71gb": 2}] * 8), strict=True):
-        gpu = load_catalog().gpus[one.gpu_model]
-        made = reconfigure(gpu, device_id(gpu), (None,) * 8, configs, "lab", busy=False)
+        table = mig_table(one.gpu_product)
+        assert table is not None
+        made = reconfigure(table, (None,) * 8, configs, "lab", busy=False)
         assert (made.state, list(made.gpus)) == ("success", wanted)
 
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from policies import Judgement, Violation, examine
+from policies import PolicyReport, Violation, evaluate
 
 TODAY = datetime.date(2026, 11, 21)
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -245,16 +245,16 @@ def quota(hard: Any, namespace: str = "vision", **spec: Any) -> Record:
     return record("kubernetes:core/v1:ResourceQuota", f"{namespace}-quota-{len(spec)}", inputs)
 
 
-def judgement(rule: str, *records: Record, **settings: Any) -> Judgement:
+def report_of(rule: str, *records: Record, **settings: Any) -> PolicyReport:
     """What one rule alone finds in a stack of these records."""
     config = {"all": "disabled", rule: {"enforcementLevel": "mandatory", **settings}}
-    return examine(records, config, TODAY)
+    return evaluate(records, config, TODAY)
 
 
 def violations(rule: str, *records: Record, **settings: Any) -> list[Violation]:
-    """What one rule alone finds; the stack must be visible enough to judge."""
-    found = judgement(rule, *records, **settings)
-    assert not found.undecided, found.undecided
+    """What one rule alone finds; everything that the rule needs must be visible."""
+    found = report_of(rule, *records, **settings)
+    assert not found.not_checked, found.not_checked
     return list(found.violations)
 
 
@@ -263,9 +263,9 @@ def only(found: list[Violation]) -> Violation:
     return found[0]
 
 
-def cannot_tell(rule: str, *records: Record, **settings: Any) -> str:
-    """Why a rule could not tell; it must have found nothing."""
-    found = judgement(rule, *records, **settings)
+def not_checked(rule: str, *records: Record, **settings: Any) -> str:
+    """Why a rule could not check the one subject; it must have found nothing."""
+    found = report_of(rule, *records, **settings)
     assert not found.violations, [str(violation) for violation in found.violations]
-    assert len(found.undecided) == 1, found.undecided
-    return str(found.undecided[0])
+    assert len(found.not_checked) == 1, found.not_checked
+    return str(found.not_checked[0])

@@ -32,7 +32,7 @@ from policy_records import (
     with_strategy,
 )
 
-from policies import examine
+from policies import evaluate
 
 HEALTHY: list[Record] = [
     cluster_policy(),
@@ -107,7 +107,7 @@ def mangled(draw: st.DrawFn) -> list[Any]:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mangled())
 def test_no_rule_crashes_on_a_mangled_stack(records: list[Any]):
-    found = examine(records, {}, TODAY)
+    found = evaluate(records, {}, TODAY)
     assert found.to_json()["version"] == 1
 
 
@@ -140,7 +140,7 @@ def test_no_rule_crashes_on_a_mangled_config(text: str):
     for config in (device_plugin_config_map(), mig_parted_config_map("")):
         config["inputs"]["data"] = {"train": text, "notebooks": text, "config.yaml": text}
         stack.append(config)
-    examine(stack, {}, TODAY)
+    evaluate(stack, {}, TODAY)
 
 
 @settings(max_examples=400, deadline=None)
@@ -154,4 +154,4 @@ def test_hiding_a_value_of_a_healthy_stack_makes_no_violation(data: st.DataObjec
         for key in path[:-1]:
             here = here[key]
         here[path[-1]] = UNKNOWN
-    assert [str(one) for one in examine(records, {}, TODAY).violations] == []
+    assert [str(one) for one in evaluate(records, {}, TODAY).violations] == []

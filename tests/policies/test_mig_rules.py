@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from policy_records import (
     UNKNOWN,
-    cannot_tell,
     cluster_policy,
     config_map,
     device_plugin_config_map,
@@ -17,6 +16,7 @@ from policy_records import (
     mig_node,
     mig_parted_config_map,
     node,
+    not_checked,
     only,
     violations,
     with_strategy,
@@ -56,13 +56,13 @@ def test_mig_on_an_eks_node_group_of_l4s_is_found():
     assert only(violations("mig-on-unsupported-gpu", group)).problem.path == 'labels["nvidia.com/mig.config"]'
 
 
-def test_mig_on_a_machine_type_that_is_not_known_yet_cannot_be_told():
+def test_mig_on_a_machine_type_that_is_not_known_yet_is_not_checked():
     hidden = mig_node(machine_type=UNKNOWN)
-    assert "not known yet" in cannot_tell("mig-on-unsupported-gpu", hidden)
+    assert "not known yet" in not_checked("mig-on-unsupported-gpu", hidden)
 
 
-def test_mig_on_a_machine_type_outside_the_catalogue_cannot_be_told():
-    assert "p9.48xlarge is not in the catalogue" in cannot_tell(
+def test_mig_on_a_machine_type_outside_the_catalogue_is_not_checked():
+    assert "p9.48xlarge is not in the catalogue" in not_checked(
         "mig-on-unsupported-gpu", mig_node(machine_type="p9.48xlarge")
     )
 
@@ -93,7 +93,7 @@ def test_a_profile_of_another_gpus_memory_is_found():
     assert "1g.10gb" in found.problem.allowed
 
 
-def test_a_layout_is_judged_for_each_pool_that_names_it():
+def test_a_layout_is_checked_for_each_pool_that_names_it():
     stack = [
         mig_node("notebooks-0", layout="sevenths"),
         mig_node("small-0", layout="sevenths", machine_type="p4d.24xlarge"),
@@ -110,13 +110,13 @@ def test_a_label_that_names_no_layout_of_the_config_is_found_with_the_near_miss(
     assert found.problem.fix == "did you mean 'notebooks'?"
 
 
-def test_the_layout_that_the_operator_generates_is_judged_by_its_name():
+def test_the_layout_that_the_operator_generates_is_checked_by_its_name():
     assert violations("mig-geometry-valid", mig_node(layout="all-1g.10gb")) == []
     assert violations("mig-geometry-valid", mig_node(layout="all-balanced")) == []
     assert only(violations("mig-geometry-valid", mig_node(layout="all-1g.5gb")))
 
 
-def test_an_entry_with_mig_off_is_not_judged():
+def test_an_entry_with_mig_off_is_not_checked():
     off = "{name}:\n  - devices: all\n    mig-enabled: false\n    mig-devices: {{3g.40gb: 9}}\n"
     stack = [mig_node(), cluster_policy(), mig_parted_config_map(off.format(name="notebooks"))]
     assert violations("mig-geometry-valid", *stack) == []
@@ -151,7 +151,7 @@ def test_a_layout_without_an_entry_for_the_pools_gpu_is_refused():
     assert "0x20B210DE" in found.fix
 
 
-def test_an_entry_is_judged_on_the_gpus_that_its_device_filter_names():
+def test_an_entry_is_checked_on_the_gpus_that_its_device_filter_names():
     named = FILTERED.replace('["0x20B010DE"]', '"0x20b210de"')
     stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(named)]
     assert "1g.5gb" in only(violations("mig-geometry-valid", *stack)).problem.found
@@ -160,7 +160,7 @@ def test_an_entry_is_judged_on_the_gpus_that_its_device_filter_names():
     assert violations("mig-geometry-valid", *stack) == []
 
 
-def test_a_geometry_on_a_karpenter_pool_is_judged_for_every_gpu_of_the_family():
+def test_a_geometry_on_a_karpenter_pool_is_checked_for_every_gpu_of_the_family():
     pool = karpenter_node_pool(
         [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p5.48xlarge"]}]
     )
@@ -170,9 +170,9 @@ def test_a_geometry_on_a_karpenter_pool_is_judged_for_every_gpu_of_the_family():
     assert only(violations("mig-geometry-valid", pool, mig_parted_config_map(layout("halves", g3_71gb=2))))
 
 
-def test_a_config_that_is_not_known_yet_cannot_be_told():
+def test_a_config_that_is_not_known_yet_is_not_checked():
     hidden = config_map("mig-parted-config-3c4d", {"config.yaml": UNKNOWN})
-    assert "'notebooks' is not in this stack" in cannot_tell(
+    assert "'notebooks' is not in this stack" in not_checked(
         "mig-geometry-valid", mig_node(), cluster_policy(), hidden
     )
 
@@ -255,7 +255,7 @@ def test_the_charts_own_default_is_single_and_too_little_for_a_balanced_layout()
     assert violations("mig-strategy-consistent", uniform, release) == []
 
 
-def test_a_balanced_layout_of_ones_own_is_judged_by_what_is_in_it():
+def test_a_balanced_layout_of_ones_own_is_checked_by_what_is_in_it():
     stack = [
         mig_node(layout="all-balanced"),
         cluster_policy(),
@@ -265,15 +265,15 @@ def test_a_balanced_layout_of_ones_own_is_judged_by_what_is_in_it():
     assert violations("mig-strategy-consistent", *stack, config) == []
 
 
-def test_a_strategy_that_is_not_known_yet_cannot_be_told():
+def test_a_strategy_that_is_not_known_yet_is_not_checked():
     stack = [mig_node(), cluster_policy(mig={"strategy": UNKNOWN}), mig_parted_config_map(MIXED)]
     config = device_plugin_config_map(notebooks="version: v1\nflags: {}")
-    assert "spec.mig.strategy" in cannot_tell("mig-strategy-consistent", *stack, config)
+    assert "spec.mig.strategy" in not_checked("mig-strategy-consistent", *stack, config)
 
 
-def test_a_strategy_cannot_be_told_without_the_operator():
+def test_a_strategy_is_not_checked_without_the_operator():
     plain = mig_node(labels={"nvidia.com/device-plugin.config": None})
-    assert "GPU Operator is not in this stack" in cannot_tell(
+    assert "GPU Operator is not in this stack" in not_checked(
         "mig-strategy-consistent", plain, mig_parted_config_map(MIXED)
     )
 
@@ -312,6 +312,6 @@ def test_a_pool_without_mig_needs_no_promise():
     assert violations("mig-live-change", node(), gke_node_pool()) == []
 
 
-def test_a_promise_that_is_not_known_yet_cannot_be_told():
+def test_a_promise_that_is_not_known_yet_is_not_checked():
     hidden = mig_node(labels={"gpu-platform.dev/mig-change": UNKNOWN})
-    assert "mig-change" in cannot_tell("mig-live-change", hidden)
+    assert "mig-change" in not_checked("mig-live-change", hidden)

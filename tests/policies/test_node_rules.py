@@ -9,13 +9,13 @@ from policy_records import (
     GPU_TAINT,
     UNKNOWN,
     Record,
-    cannot_tell,
     ec2_node_class,
     eks_node_group,
     gke_node_pool,
     karpenter_node_pool,
     launch_template,
     node,
+    not_checked,
     only,
     violations,
 )
@@ -92,12 +92,12 @@ def test_an_accelerator_makes_a_gpu_pool_of_any_machine_type():
     assert only(violations("gpu-node-taint", pool))
 
 
-def test_taints_that_are_not_known_yet_cannot_be_told():
-    assert "spec.taints: not known" in cannot_tell("gpu-node-taint", node(taints=UNKNOWN))
+def test_taints_that_are_not_known_yet_is_not_checked():
+    assert "spec.taints: not known" in not_checked("gpu-node-taint", node(taints=UNKNOWN))
 
 
-def test_a_patch_that_leaves_the_taints_alone_cannot_be_told():
-    assert "leaves the node's taints" in cannot_tell("gpu-node-taint", node(taints=None, patch=True))
+def test_a_patch_that_leaves_the_taints_alone_is_not_checked():
+    assert "leaves the node's taints" in not_checked("gpu-node-taint", node(taints=None, patch=True))
 
 
 # -- topology-for-multi-gpu -------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_two_gpus_are_several():
 def test_a_policy_that_can_be_seen_is_enough_where_the_number_of_gpus_cannot():
     unnamed = {"node.kubernetes.io/instance-type": None}
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted", **unnamed})) == []
-    assert "names no machine type" in cannot_tell("topology-for-multi-gpu", node(patch=True, labels=unnamed))
+    assert "names no machine type" in not_checked("topology-for-multi-gpu", node(patch=True, labels=unnamed))
 
 
 def test_the_kubelet_configuration_of_gke_is_read():
@@ -178,18 +178,18 @@ def test_the_user_data_of_a_karpenter_node_class_is_read():
     assert only(violations("topology-for-multi-gpu", ec2_node_class("#!/bin/bash"), karpenter_node_pool()))
 
 
-def test_user_data_that_is_not_known_yet_cannot_be_told_unless_a_label_says_it():
+def test_user_data_that_is_not_known_yet_is_not_checked_unless_a_label_says_it():
     hidden = launch_template(userData=UNKNOWN)
     said = {"gpu-platform.dev/workload": "training", LABEL: "restricted"}
-    assert "userData" in cannot_tell("topology-for-multi-gpu", hidden, eks_node_group())
+    assert "userData" in not_checked("topology-for-multi-gpu", hidden, eks_node_group())
     assert violations("topology-for-multi-gpu", hidden, eks_node_group(labels=said)) == []
 
 
-def test_a_launch_template_of_another_stack_cannot_be_told():
+def test_a_launch_template_of_another_stack_is_not_checked():
     group = eks_node_group(launchTemplate={"id": "lt-0a1b2c3d", "version": "3"})
-    assert "not a resource of this stack" in cannot_tell("topology-for-multi-gpu", group)
+    assert "not a resource of this stack" in not_checked("topology-for-multi-gpu", group)
 
 
-def test_the_kubelet_of_an_existing_node_cannot_be_told_unless_a_label_says_it():
-    assert "kubelet configuration is not visible" in cannot_tell("topology-for-multi-gpu", node(patch=True))
+def test_the_kubelet_of_an_existing_node_is_not_checked_unless_a_label_says_it():
+    assert "kubelet configuration is not visible" in not_checked("topology-for-multi-gpu", node(patch=True))
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted"})) == []

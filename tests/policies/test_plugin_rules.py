@@ -8,13 +8,13 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
-    cannot_tell,
     cluster_policy,
     eks_node_group,
     gke_node_pool,
     helm_release,
     karpenter_node_pool,
     node,
+    not_checked,
     only,
     record,
     violations,
@@ -125,8 +125,8 @@ def test_the_operators_device_plugin_is_on_where_nothing_is_said():
     ],
     ids=["image", "eks-labels", "gke-labels", "enabled", "values"],
 )
-def test_what_is_not_known_yet_cannot_be_told(pool: Record, operator: Record):
-    assert "not known yet" in cannot_tell(RULE, pool, operator)
+def test_what_is_not_known_yet_is_not_checked(pool: Record, operator: Record):
+    assert "not known yet" in not_checked(RULE, pool, operator)
 
 
 def test_a_pool_can_be_exempted_with_a_reason_until_a_date():

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from policy_records import TODAY, cluster_policy, device_plugin_config_map, node, only, record, shared
+from pydantic import ValidationError
 
 from gpu_platform.errors import BadInput, ExitCode
-from policies import Level, analyze, configure, examine
+from policies import Exemption, Level, Severity, analyze, configure, evaluate, rules
 
 CROWDED = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=10))]
 RULE = "sharing-replicas-bounded"
@@ -24,8 +25,25 @@ def levels(config: dict[str, Any]) -> dict[str, Level]:
     return {entry.rule.id: entry.level for entry in configure(config)}
 
 
-def test_every_rule_is_mandatory_unless_somebody_says_otherwise():
-    assert set(levels({}).values()) == {Level.MANDATORY}
+def test_the_severity_of_a_rule_is_its_level_unless_the_configuration_sets_one():
+    expected = {
+        Severity.CRITICAL: Level.MANDATORY,
+        Severity.HIGH: Level.MANDATORY,
+        Severity.MEDIUM: Level.ADVISORY,
+        Severity.LOW: Level.ADVISORY,
+    }
+    assert {severity: severity.default_level for severity in Severity} == expected
+    assert levels({}) == {rule.id: expected[rule.severity] for rule in rules()}
+
+
+def test_only_rules_whose_breach_wastes_gpu_time_are_advisory():
+    advisory = {rule_id for rule_id, level in levels({}).items() if level is Level.ADVISORY}
+    assert advisory == {"sharing-for-training", "topology-for-multi-gpu"}
+
+
+def test_an_advisory_rule_can_be_made_mandatory():
+    assert levels({"topology-for-multi-gpu": "mandatory"})["topology-for-multi-gpu"] is Level.MANDATORY
+    assert set(levels({"all": "mandatory"}).values()) == {Level.MANDATORY}
 
 
 def test_all_sets_every_rule_and_a_rules_own_level_wins():
@@ -48,7 +66,7 @@ def test_a_violation_carries_the_level_that_applies():
     assert only(analyze(CROWDED, {"all": "advisory"}, TODAY)).level is Level.ADVISORY
 
 
-def test_a_disabled_rule_judges_nothing():
+def test_a_disabled_rule_is_not_evaluated():
     assert analyze(CROWDED, {RULE: "disabled"}, TODAY) == []
 
 
@@ -63,7 +81,7 @@ def test_a_disabled_rule_judges_nothing():
     ],
 )
 def test_an_exemption_names_a_resource_by_any_of_its_names(name: str):
-    found = examine(CROWDED, exempt(name), TODAY)
+    found = evaluate(CROWDED, exempt(name), TODAY)
     assert found.violations == ()
     assert found.exempted[0].exemption == "exempt until 2026-12-31: demo week, GPU-112"
 
@@ -74,7 +92,7 @@ def test_an_exemption_of_something_else_does_not_count():
 
 def test_an_exemption_counts_on_its_last_day_and_no_longer():
     day = datetime.date(2026, 12, 31)
-    last = examine(CROWDED, exempt(), day)
+    last = evaluate(CROWDED, exempt(), day)
     assert (last.violations, last.exempted[0].exemption) == ((), "exempt until 2026-12-31: demo week, GPU-112")
     late = only(analyze(CROWDED, exempt(), day + datetime.timedelta(days=1)))
     assert late.exemption == "exemption ended 2026-12-31: demo week, GPU-112"
@@ -89,11 +107,11 @@ def test_a_renewed_exemption_counts_though_the_old_one_is_still_written():
 def test_an_exemption_of_one_node_leaves_the_other_nodes_of_the_pool():
     nodes = [node(f"train-{index}") for index in range(3)]
     config = {"topology-for-multi-gpu": exempt("train-0")[RULE]}
-    found = examine(
+    found = evaluate(
         nodes, {"all": "disabled", "topology-for-multi-gpu": {"enforcementLevel": "mandatory"}} | config, TODAY
     )
     assert found.violations == ()  # the rule is disabled by `all`: the settings alone do not turn it on
-    found = examine(nodes, config, TODAY)
+    found = evaluate(nodes, config, TODAY)
     left = only([violation for violation in found.violations if violation.rule == "topology-for-multi-gpu"])
     assert (left.name, len(left.also)) == ("train-1", 1)
 
@@ -113,6 +131,9 @@ def test_a_date_that_yaml_has_parsed_already_is_taken():
         ({RULE: {"enforcementLevel": 3}}, f"{RULE}.enforcementLevel", "write advisory"),
         ({RULE: {"maxMpsReplica": 4}}, f"{RULE}.maxMpsReplica", "did you mean 'maxMpsReplicas'?"),
         ({RULE: {"maxMpsReplicas": 49}}, f"{RULE}.maxMpsReplicas", ""),
+        ({RULE: {"maxMpsReplicas": 0}}, f"{RULE}.maxMpsReplicas", ""),
+        ({RULE: {"maxTimeSlicingReplicas": 0}}, f"{RULE}.maxTimeSlicingReplicas", ""),
+        ({RULE: {"max_mps_replicas": 4}}, f"{RULE}.max_mps_replicas", "did you mean 'maxMpsReplicas'?"),
         (
             {RULE: {"exempt": [{"resource": "x", "until": "2027-01-01"}]}},
             f"{RULE}.exempt[0].reason",
@@ -137,6 +158,19 @@ def test_a_day_that_is_none_is_told_how_to_write_one():
         configure(exempt(until="soon"))
 
 
+def test_the_lowest_limit_of_replicas_is_one():
+    assert levels({RULE: {"maxMpsReplicas": 1, "maxTimeSlicingReplicas": 1}})[RULE] is Level.MANDATORY
+
+
+def test_settings_and_exemptions_cannot_be_changed_after_they_were_checked():
+    settings = next(entry.settings for entry in configure(exempt()) if entry.rule.id == RULE)
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.exempt = ()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.exempt[0].reason = "another"
+    assert isinstance(settings.exempt[0], Exemption)
+
+
 def test_two_mistakes_give_two_problems():
     with pytest.raises(BadInput) as raised:
         configure({"sharing-renam": "advisory", RULE: {"maxMpsReplicas": "many"}})
@@ -144,7 +178,7 @@ def test_two_mistakes_give_two_problems():
 
 
 def test_a_violation_has_a_stable_json_form():
-    found = examine(CROWDED, {"all": "advisory"}, TODAY).to_json()
+    found = evaluate(CROWDED, {"all": "advisory"}, TODAY).to_json()
     assert json.loads(json.dumps(found)) == {
         "version": 1,
         "violations": [
@@ -165,13 +199,13 @@ def test_a_violation_has_a_stable_json_form():
             }
         ],
         "exempted": [],
-        "undecided": [],
+        "not_checked": [],
     }
 
 
 def test_what_could_not_be_told_has_a_json_form_too():
     hidden = node(taints=None, patch=True, workload="inference", labels={"nvidia.com/device-plugin.config": None})
-    assert examine([hidden], {}, TODAY).to_json()["undecided"] == [
+    assert evaluate([hidden], {}, TODAY).to_json()["not_checked"] == [
         {
             "rule": "gpu-node-taint",
             "resource": hidden["urn"],
@@ -187,5 +221,5 @@ def test_what_is_no_gpu_matter_is_left_alone():
         record("aws:s3/bucket:Bucket", "logs", {"acl": "public-read"}),
         record("pulumi:pulumi:Stack", "ml", {}),
     ]
-    found = examine(other, {}, TODAY)
-    assert (found.violations, found.undecided) == ((), ())
+    found = evaluate(other, {}, TODAY)
+    assert (found.violations, found.not_checked) == ((), ())

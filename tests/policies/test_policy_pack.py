@@ -95,6 +95,8 @@ def test_the_pack_offers_every_rule_with_its_severity_level_and_schema(pack: Pac
     assert list(offered) == [rule.id for rule in rules()]
     assert offered["gpu-node-taint"].severity == proto.POLICY_SEVERITY_CRITICAL
     assert offered["gpu-node-taint"].enforcementLevel == proto.MANDATORY
+    assert offered["topology-for-multi-gpu"].severity == proto.POLICY_SEVERITY_MEDIUM
+    assert offered["topology-for-multi-gpu"].enforcementLevel == proto.ADVISORY
     assert offered["sharing-replicas-bounded"].configSchema.properties["maxMpsReplicas"]["maximum"] == 48
 
 
@@ -103,6 +105,12 @@ def test_the_pack_finds_what_the_rules_find_in_process(pack: Pack):
     expected = {(one.rule, one.resource, str(one)) for one in analyze(BROKEN, {}, TODAY)}
     assert found == expected
     assert len(found) >= 6
+
+
+def test_a_violation_names_the_resource_by_its_whole_name(pack: Pack):
+    untainted = node("train::gpu-0", taints=())
+    [found] = [one for one in pack.analyze([untainted]) if one.policyName == "gpu-node-taint"]
+    assert found.message.partition("\n")[2].startswith("train::gpu-0: spec.taints: ")
 
 
 def test_the_packs_settings_reach_the_rules(pack: Pack):
@@ -125,4 +133,4 @@ def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pa
     )
     found = pack.analyze([hidden])
     assert [(one.policyName, one.enforcementLevel) for one in found] == [("gpu-node-taint", proto.ADVISORY)]
-    assert "serve: could not tell: serve-0: spec.taints: not known yet" in found[0].message
+    assert "not checked: serve: serve-0: spec.taints: not known yet" in found[0].message

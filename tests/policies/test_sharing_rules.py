@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from policy_records import (
     UNKNOWN,
-    cannot_tell,
     cluster_policy,
     config_map,
     container,
@@ -14,6 +13,7 @@ from policy_records import (
     helm_release,
     mig_node,
     node,
+    not_checked,
     only,
     pod_spec,
     shared,
@@ -53,13 +53,13 @@ def test_the_config_that_helm_values_carry_inline_is_read():
     assert only(violations("sharing-for-training", node(), helm_release(values)))
 
 
-def test_a_training_pool_whose_config_is_not_in_the_stack_cannot_be_told():
-    assert "config 'train' is not in this stack" in cannot_tell("sharing-for-training", node())
+def test_a_training_pool_whose_config_is_not_in_the_stack_is_not_checked():
+    assert "config 'train' is not in this stack" in not_checked("sharing-for-training", node())
 
 
-def test_a_training_pool_with_an_unknown_config_label_cannot_be_told():
+def test_a_training_pool_with_an_unknown_config_label_is_not_checked():
     hidden = node(labels={"nvidia.com/device-plugin.config": UNKNOWN})
-    assert "not known yet" in cannot_tell("sharing-for-training", hidden, device_plugin_config_map(train=shared()))
+    assert "not known yet" in not_checked("sharing-for-training", hidden, device_plugin_config_map(train=shared()))
 
 
 def test_the_nodes_of_one_pool_give_one_violation_that_counts_the_others():
@@ -92,12 +92,12 @@ def test_the_limits_can_be_configured():
     assert only(violations("sharing-replicas-bounded", stack, maxTimeSlicingReplicas=7))
 
 
-def test_replicas_that_are_not_known_yet_cannot_be_told():
+def test_replicas_that_are_not_known_yet_is_not_checked():
     hidden = config_map("device-plugin-config-1a2b", {"serve": UNKNOWN})
-    assert "data.serve: not known" in cannot_tell("sharing-replicas-bounded", cluster_policy(), hidden)
+    assert "data.serve: not known" in not_checked("sharing-replicas-bounded", cluster_policy(), hidden)
 
 
-def test_a_config_map_about_something_else_is_not_judged():
+def test_a_config_map_about_something_else_is_not_checked():
     other = config_map("app", {"config.yaml": "sharing: {timeSlicing: {resources: [{replicas: 99}]}}"})
     assert violations("sharing-replicas-bounded", other) == []
 
@@ -130,9 +130,9 @@ def test_a_sharing_block_that_replicates_nothing_needs_no_rename():
     assert violations("sharing-rename", device_plugin_config_map(serve=text)) == []
 
 
-def test_a_rename_that_is_secret_cannot_be_told():
+def test_a_rename_that_is_secret_is_not_checked():
     hidden = config_map("device-plugin-config-1a2b", {"serve": "[secret]"})
-    assert "could not tell" in cannot_tell("sharing-rename", cluster_policy(), hidden)
+    assert "not known yet" in not_checked("sharing-rename", cluster_policy(), hidden)
 
 
 # -- gpu-shared-request-one -------------------------------------------------------------------------------
@@ -173,6 +173,6 @@ def test_two_gpus_of_a_pool_of_whole_gpus_pass_beside_one_that_shares():
     assert violations("gpu-shared-request-one", *stack, deployment(spec)) == []
 
 
-def test_an_unknown_number_of_shares_cannot_be_told():
+def test_an_unknown_number_of_shares_is_not_checked():
     spec = pod_spec(container({"nvidia.com/gpu.shared": UNKNOWN}))
-    assert "gpu.shared" in cannot_tell("gpu-shared-request-one", deployment(spec))
+    assert "gpu.shared" in not_checked("gpu-shared-request-one", deployment(spec))

@@ -6,19 +6,19 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
-    cannot_tell,
     cluster_policy,
     device_plugin_config_map,
     helm_release,
-    judgement,
     layout,
     mig_node,
     mig_parted_config_map,
     namespace,
     node,
+    not_checked,
     only,
     quota,
     record,
+    report_of,
     shared,
     violations,
     with_strategy,
@@ -109,10 +109,10 @@ def test_a_namespace_that_pulumi_names_is_known_by_its_resource_name():
     assert violations(RULE, *PLATFORM, unnamed, quota(EVERY)) == []
 
 
-def test_a_namespace_whose_name_is_not_known_yet_cannot_be_told():
+def test_a_namespace_whose_name_is_not_known_yet_is_not_checked():
     unnamed = namespace()
     unnamed["inputs"]["metadata"]["name"] = UNKNOWN
-    assert "metadata.name" in cannot_tell(RULE, *PLATFORM, unnamed, quota(EVERY))
+    assert "metadata.name" in not_checked(RULE, *PLATFORM, unnamed, quota(EVERY))
 
 
 def test_single_strategy_offers_mig_instances_under_a_whole_gpus_name():
@@ -132,21 +132,21 @@ def test_a_team_stack_names_the_resources_in_the_configuration():
     assert "nvidia.com/mig-1g.10gb" in only(found).problem.found
 
 
-def test_a_team_stack_without_the_pools_cannot_be_told_but_needs_a_gpu_quota_at_all():
-    assert "name the resources" in cannot_tell(RULE, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
-    found = judgement(RULE, namespace(), quota({"cpu": "8"}))
+def test_a_team_stack_without_the_pools_is_not_checked_but_needs_a_gpu_quota_at_all():
+    assert "list their resources" in not_checked(RULE, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
+    found = report_of(RULE, namespace(), quota({"cpu": "8"}))
     assert "no ResourceQuota for nvidia.com/gpu" in only(list(found.violations)).problem.found
 
 
-def test_a_quota_that_is_not_known_yet_cannot_be_told():
-    assert "spec.hard" in cannot_tell(RULE, *PLATFORM, namespace(), quota(UNKNOWN))
+def test_a_quota_that_is_not_known_yet_is_not_checked():
+    assert "spec.hard" in not_checked(RULE, *PLATFORM, namespace(), quota(UNKNOWN))
 
 
 def test_a_missing_quota_stands_though_another_pool_cannot_be_seen():
     hidden = node("other-0", labels={"nvidia.com/mig.config": UNKNOWN})
-    found = judgement(RULE, *PLATFORM, hidden, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
+    found = report_of(RULE, *PLATFORM, hidden, namespace(), quota({"requests.nvidia.com/gpu": "8"}))
     assert "nvidia.com/gpu.shared" in only(list(found.violations)).problem.found
-    assert len(found.undecided) == 1
+    assert len(found.not_checked) == 1
 
 
 GPU_CLUSTER = record("kubernetes:nvidia.com/v1alpha1:GPUCluster", "gpu-cluster", {"spec": {}})

@@ -8,7 +8,6 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
-    cannot_tell,
     cluster_policy,
     config_map,
     container,
@@ -24,6 +23,7 @@ from policy_records import (
     mig_parted_config_map,
     namespace,
     node,
+    not_checked,
     only,
     pod_spec,
     quota,
@@ -141,7 +141,7 @@ def test_the_operators_chart_is_recognised_however_it_is_named(chart: str):
 
 def test_the_values_of_another_chart_are_not_the_operators():
     values = {"devicePlugin": {"config": {"name": "plugin", "data": {"train": shared()}}}}
-    assert "not in this stack" in cannot_tell(
+    assert "not in this stack" in not_checked(
         "sharing-for-training", node(), helm_release(values, "network-operator")
     )
 
@@ -170,9 +170,9 @@ def test_layouts_in_helm_values_are_read():
     assert found.problem.path.startswith('values.migManager.config.data["config.yaml"].mig-configs.notebooks')
 
 
-def test_a_layout_that_sounds_generated_cannot_be_told_where_the_operators_config_is_out_of_sight():
+def test_a_layout_that_sounds_generated_is_not_checked_where_the_operators_config_is_out_of_sight():
     hidden = config_map("mig-parted-config-3c4d", {"config.yaml": UNKNOWN})
-    assert "not in this stack" in cannot_tell(
+    assert "not in this stack" in not_checked(
         "mig-geometry-valid", mig_node(layout="all-1g.5gb"), cluster_policy(), hidden
     )
 

@@ -6,10 +6,10 @@ import pytest
 from policy_records import (
     GPU_TAINT,
     UNKNOWN,
-    cannot_tell,
     container,
     deployment,
     node,
+    not_checked,
     only,
     pod_spec,
     record,
@@ -77,7 +77,7 @@ def test_a_pod_without_gpus_needs_no_toleration():
         ("kubernetes:batch/v1:CronJob", ("spec", "jobTemplate", "spec", "template", "spec")),
     ],
 )
-def test_every_kind_of_workload_is_judged(type_: str, path: tuple[str, ...]):
+def test_every_kind_of_workload_is_checked(type_: str, path: tuple[str, ...]):
     inputs = pod_spec(tolerations=[])
     for key in reversed(path):
         inputs = {key: inputs}
@@ -101,14 +101,14 @@ def test_the_usual_gpu_taint_is_asked_for_where_no_pool_shows_its_taints():
     assert only(violations("gpu-toleration", pool, deployment(pod_spec(tolerations=[]))))
 
 
-def test_tolerations_that_are_not_known_yet_cannot_be_told():
-    assert "tolerations: not known" in cannot_tell("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
+def test_tolerations_that_are_not_known_yet_is_not_checked():
+    assert "tolerations: not known" in not_checked("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
 
 
-def test_a_pool_whose_taints_are_not_known_yet_cannot_be_told_where_no_other_pool_fits():
+def test_a_pool_whose_taints_are_not_known_yet_is_not_checked_where_no_other_pool_fits():
     team = {"key": "team", "value": "vision", "effect": "NoSchedule"}
     pools = [node("vision-0", taints=(GPU_TAINT, team)), node("train-0", taints=UNKNOWN)]
-    assert "spec.taints" in cannot_tell("gpu-toleration", *pools, deployment(pod_spec()))
+    assert "spec.taints" in not_checked("gpu-toleration", *pools, deployment(pod_spec()))
 
 
 # -- gpu-requests-equal-limits ----------------------------------------------------------------------------
@@ -142,6 +142,6 @@ def test_a_gpu_request_without_a_limit_is_found_in_an_init_container_too():
     assert found.problem.found == "a request of 1 without a limit"
 
 
-def test_limits_that_are_not_known_yet_cannot_be_told():
+def test_limits_that_are_not_known_yet_is_not_checked():
     spec = pod_spec(container(UNKNOWN, {"nvidia.com/gpu": 1}))
-    assert "resources.limits" in cannot_tell("gpu-requests-equal-limits", deployment(spec))
+    assert "resources.limits" in not_checked("gpu-requests-equal-limits", deployment(spec))

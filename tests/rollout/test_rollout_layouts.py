@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.rollout.layouts import again, config_text, read_configs, same_layout, with_both
+from gpu_platform.rollout.layouts import config_text, read_configs, retry_name, same_layout, with_both
 
 SEVENS: list[dict[str, Any]] = [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}]
 HALVES: list[dict[str, Any]] = [{"devices": "all", "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}]
@@ -25,7 +25,7 @@ def test_a_file_that_cannot_be_read_has_no_configs(broken: str | None) -> None:
 
 def test_what_is_live_stays_as_it_is_and_the_new_comes_under_two_names() -> None:
     both = read_configs(with_both(text(old=SEVENS), {"new": HALVES}))
-    assert both == {"old": SEVENS, "new": HALVES, again("new"): HALVES}
+    assert both == {"old": SEVENS, "new": HALVES, retry_name("new"): HALVES}
 
 
 def test_a_config_that_is_live_is_never_changed() -> None:
@@ -63,8 +63,8 @@ def test_two_configs_are_the_same_where_every_gpu_gets_the_same(one: Any, other:
     assert same_layout(one, other, 2) is same
 
 
-def test_a_config_is_told_by_what_gpus_get_and_by_name_where_only_the_node_knows() -> None:
+def test_a_config_is_described_by_the_layout_of_gpus_and_by_name_where_it_depends_on_the_node() -> None:
     mixed = [{**SEVENS[0], "devices": [0]}, {"devices": [1, 2], "mig-enabled": False}]
-    assert config_text("lab", mixed, 3) == "1 GPU: 1g.10gb x7, 2 GPUs: whole"
+    assert config_text("lab", mixed, 3) == "1 GPU: 1g.10gb x7, 2 GPUs: MIG disabled"
     assert config_text("lab", [{**SEVENS[0], "device-filter": "0x20B210DE"}], 3) == "config lab"
     assert config_text("lab", None, 3) == "config lab"

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.rollout.annotations import Mark
+from gpu_platform.rollout.annotations import RolloutAnnotation
 from gpu_platform.rollout.plan import LiveCluster, Rollout, plan_rollout
 from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, planned, pod
 
@@ -22,7 +22,7 @@ def rollout(plan: EnvironmentPlan, *nodes: dict[str, Any], pods: tuple[dict[str,
 
 
 def cordoned_by(stack: str) -> dict[str, Any]:
-    text = Mark(stack, "lab-fedcba9876").to_text()
+    text = RolloutAnnotation(stack, "lab-fedcba9876").to_text()
     return {"annotations": {names.MIG_ROLLOUT_ANNOTATION: text}, "unschedulable": True}
 
 
@@ -74,16 +74,16 @@ def test_the_same_layout_written_gpu_by_gpu_drains_nobody() -> None:
     assert [change.drains for change in rollout(plan, node("lab-0")).changes] == [False]
 
 
-def test_a_node_that_nobody_asked_for_a_layout_counts_as_whole() -> None:
+def test_a_node_without_the_label_counts_as_one_with_mig_disabled() -> None:
     cut = rollout(planned(), node("lab-0", None)).changes
-    assert [(change.drains, change.old) for change in cut] == [(True, "8 GPUs: whole")]
+    assert [(change.drains, change.old) for change in cut] == [(True, "8 GPUs: MIG disabled")]
     whole = rollout(planned(lab(sharing={"mode": "none"})), node("lab-0", None)).changes
     assert [change.drains for change in whole] == [False]
 
 
-def test_gpus_that_are_made_whole_again_drain_their_node() -> None:
+def test_disabling_mig_drains_the_node() -> None:
     [change] = rollout(planned(lab(sharing={"mode": "none"})), node("lab-0")).changes
-    assert (change.drains, change.new, change.config) == (True, "8 GPUs: whole", "all-disabled")
+    assert (change.drains, change.new, change.config) == (True, "8 GPUs: MIG disabled", "all-disabled")
 
 
 def test_a_layout_that_the_live_config_does_not_have_is_taken_for_another_one() -> None:
@@ -168,8 +168,8 @@ def test_the_text_names_the_pool_the_nodes_the_layouts_the_pods_and_the_budget()
     nodes = [node("lab-0"), node("lab-1", **cordoned_by("test"))]
     [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(pod("a", on="lab-0"),)).pools
     assert str(pool).splitlines() == [
-        "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time, each drained first (for at most 1.5 min)",
-        "  lab-1: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; no GPU pods; begun by an earlier run",
+        "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time, each drained first (for at most 1 min 30 s)",
+        "  lab-1: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; no GPU pods; started by an earlier run",
         "  lab-0: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; vision/a (1 x nvidia.com/mig-1g.10gb)",
     ]
 

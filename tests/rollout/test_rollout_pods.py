@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from gpu_platform import names
-from gpu_platform.rollout.annotations import Mark, is_alone, labels_by, mark_of, node_document
+from gpu_platform.rollout.annotations import (
+    RolloutAnnotation,
+    is_only_owner,
+    labels_by,
+    node_document,
+    rollout_annotation,
+)
 from gpu_platform.rollout.pods import eviction_action
 from tests.rollout.live_objects import node, owned_by, pod
 
@@ -17,15 +23,15 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 @pytest.mark.parametrize(
     ("given", "fate"),
     [
-        ({"metadata": owned_by("ReplicaSet")}, "leaves"),
-        ({"metadata": owned_by("Job")}, "leaves"),
-        ({"metadata": owned_by("RayCluster")}, "leaves"),
-        ({"metadata": owned_by("DaemonSet")}, "stays"),
-        ({"metadata": MIRROR}, "stays"),
-        ({"metadata": {}}, "alone"),
-        ({"metadata": owned_by("ReplicaSet", controller=False)}, "alone"),
-        ({"metadata": {}, "phase": "Succeeded"}, "stays"),
-        ({"metadata": owned_by("Job"), "phase": "Failed"}, "stays"),
+        ({"metadata": owned_by("ReplicaSet")}, "evict"),
+        ({"metadata": owned_by("Job")}, "evict"),
+        ({"metadata": owned_by("RayCluster")}, "evict"),
+        ({"metadata": owned_by("DaemonSet")}, "keep"),
+        ({"metadata": MIRROR}, "keep"),
+        ({"metadata": {}}, "unmanaged"),
+        ({"metadata": owned_by("ReplicaSet", controller=False)}, "unmanaged"),
+        ({"metadata": {}, "phase": "Succeeded"}, "keep"),
+        ({"metadata": owned_by("Job"), "phase": "Failed"}, "keep"),
     ],
 )
 def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_those_of_nobody(
@@ -35,15 +41,15 @@ def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_thos
 
 
 def test_a_mark_is_read_back_as_it_was_written() -> None:
-    for mark in (Mark("prod", "lab-1"), Mark("prod", "lab-1", failure='it said "no"')):
+    for mark in (RolloutAnnotation("prod", "lab-1"), RolloutAnnotation("prod", "lab-1", failure='it said "no"')):
         document = node_document(node("lab-0"), {}, mark)
         assert document["spec"] == {"unschedulable": True}
-        assert mark_of(document) == mark
+        assert rollout_annotation(document) == mark
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[]", '"x"', '{"stack": "prod"}'])
 def test_an_annotation_that_cannot_be_read_is_no_mark(text: str) -> None:
-    assert mark_of(node("lab-0", annotations={names.MIG_ROLLOUT_ANNOTATION: text})) is None
+    assert rollout_annotation(node("lab-0", annotations={names.MIG_ROLLOUT_ANNOTATION: text})) is None
 
 
 def test_what_is_applied_without_a_mark_takes_the_cordon_away_and_keeps_to_the_one_node() -> None:
@@ -52,7 +58,7 @@ def test_what_is_applied_without_a_mark_takes_the_cordon_away_and_keeps_to_the_o
     assert document["metadata"] == {"name": "lab-0", "uid": "uid-lab-0", "labels": {"a": "b"}}
 
 
-def test_labels_of_a_manager_are_those_that_it_applied_and_it_is_alone_where_nobody_else_did() -> None:
+def test_labels_of_a_manager_are_those_that_it_applied_and_its_sole_ownership_is_known() -> None:
     live = node("lab-0", labels={"a": "1", "b": "2"})
     live["metadata"]["managedFields"] = [
         {"manager": "me", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}, "f:b": {}}}}},
@@ -60,5 +66,5 @@ def test_labels_of_a_manager_are_those_that_it_applied_and_it_is_alone_where_nob
         {"manager": "engine", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:b": {}}}}},
     ]
     assert labels_by("me", live) == {"a": "1", "b": "2"}
-    assert is_alone("me", live, "a")
-    assert not is_alone("me", live, "b")
+    assert is_only_owner("me", live, "a")
+    assert not is_only_owner("me", live, "b")

@@ -91,10 +91,13 @@ class Cluster:
     def config_map(self, name: str, namespace: str = names.OPERATOR_NAMESPACE, **data: str) -> None:
         self.make(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
 
-    def pod(self, node: str, *, tolerates: bool = True, **limits: int) -> str:
-        """Create a pod that asks for `limits` (resource without `nvidia.com/`, `_` for `.`) on `node`."""
+    def pod(
+        self, node: str, *, tolerates: bool = True, resources: Mapping[str, str] | None = None, **limits: int
+    ) -> str:
+        """Create a pod that requests `resources` and `limits` (without `nvidia.com/`, `_` for `.`) on `node`."""
         name = f"pod-{next(_SERIAL)}"
-        resources = {f"nvidia.com/{resource.replace('_', '.')}": str(count) for resource, count in limits.items()}
+        gpus = {f"nvidia.com/{resource.replace('_', '.')}": str(count) for resource, count in limits.items()}
+        requested = {**(resources or {}), **gpus}
         self.make(
             "/api/v1/namespaces/default/pods",
             {
@@ -102,7 +105,7 @@ class Cluster:
                 "spec": {
                     "nodeSelector": {names.HOSTNAME_LABEL: node},
                     "tolerations": [TOLERATION] if tolerates else [],
-                    "containers": [{"name": "main", "image": "none", "resources": {"limits": resources}}],
+                    "containers": [{"name": "main", "image": "none", "resources": {"limits": requested}}],
                 },
             },
         )

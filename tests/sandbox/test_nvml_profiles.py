@@ -66,7 +66,10 @@ def test_mig_mode_takes_the_links_of_its_gpu_down():
         ([{"index": 1}], "[0].kind: found nothing; allowed: gpu-missing"),
         ([{"kind": "gpu-missing"}], "[0].index: found nothing; allowed: a value"),
         ([{"kind": "gpu-missing", "index": "3"}], "[0].index: found '3'; allowed: .*integer"),
-        ([{"kind": "nvml-missing", "index": 3}], "[0].index: found 3; allowed: no such field"),
+        (
+            [{"kind": "nvml-missing", "index": 3}],
+            "[0].index: found an unknown field with 3; allowed: the fields of this fault",
+        ),
         ([{"kind": "pcie-width", "index": 0, "width": 3}], "[0].width: found 3; allowed: .*1, 2, 4 or 8"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 from simulated_hardware import A100, OFF
 
 from gpu_platform.catalog import load_catalog
-from sandbox.simulator.hardware import GpuLayouts, device_id
+from sandbox.nvml import MigTable, mig_table, mig_tables
+from sandbox.simulator.hardware import GpuLayouts
 from sandbox.simulator.mig_manager import (
     MigConfigError,
     MigOutcome,
@@ -15,8 +16,14 @@ from sandbox.simulator.mig_manager import (
     reconfigure,
 )
 
-GPU = load_catalog().gpus[load_catalog().machine_types[A100].gpu]
-A100_80GB = 0x20B210DE
+
+def table_of(product: str) -> MigTable:
+    table = mig_table(product)
+    assert table is not None
+    return table
+
+
+GPU = table_of(load_catalog().gpus[load_catalog().machine_types[A100].gpu].product)
 SEVEN = {"1g.10gb": 7}
 EMPTY: dict[str, int] = {}
 
@@ -53,7 +60,7 @@ def _apply(
     selected: str, current: GpuLayouts = (OFF, OFF), *, busy: bool = False, refused: str = ""
 ) -> MigOutcome:
     configs = parse_mig_configs(CONFIG)
-    return reconfigure(GPU, A100_80GB, current, configs, selected, busy=busy, refused=refused)
+    return reconfigure(GPU, current, configs, selected, busy=busy, refused=refused)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +136,13 @@ def test_what_a_config_makes_of_two_gpus(selected: str, current: GpuLayouts, exp
     ("selected", "current", "left", "reason"),
     [
         ("too-many", (OFF, OFF), (EMPTY, EMPTY), "at most 7"),
-        ("overlapping", (OFF, OFF), (EMPTY, EMPTY), "memory slices do not overlap"),
-        ("other-gpu", (OFF, OFF), (EMPTY, EMPTY), "profile '1g.5gb' on NVIDIA A100-SXM4-80GB"),
+        (
+            "overlapping",
+            (OFF, OFF),
+            (EMPTY, EMPTY),
+            "no placement on NVIDIA A100-SXM4-80GB for 3g.40gb x2 + 1g.10gb x1",
+        ),
+        ("other-gpu", (OFF, OFF), (EMPTY, EMPTY), "no profile '1g.5gb' on NVIDIA A100-SXM4-80GB"),
         ("too-many", (SEVEN, SEVEN), (EMPTY, SEVEN), "at most 7"),
         ("second-wrong", (OFF, OFF), ({"7g.80gb": 1}, EMPTY), "GPU 1"),
         ("twice", (OFF, OFF), (SEVEN, OFF), "with MIG mode disabled"),
@@ -182,37 +194,34 @@ def test_a_layout_that_is_there_needs_no_change_of_gpus_in_use() -> None:
 
 
 def test_without_a_config_map_the_manager_makes_configs_from_the_hardware() -> None:
-    assert GPU.mig is not None
-    configs = generated_configs(GPU.mig)
+    configs = generated_configs(GPU)
     assert {"all-disabled", "all-enabled", "all-balanced", "all-1g.10gb", "all-1g.10gb.me"} <= set(configs)
     assert configs["all-balanced"][0].layout == {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}
 
 
 def test_every_generated_config_of_every_gpu_can_be_made() -> None:
-    for gpu in load_catalog().gpus.values():
-        if gpu.mig is None:
-            continue
-        configs = generated_configs(gpu.mig)
+    for table in mig_tables().values():
+        configs = generated_configs(table)
         for name in configs:
-            outcome = reconfigure(gpu, device_id(gpu), (OFF,), configs, name, busy=False)
-            assert outcome.state == "success", (gpu.model, name, outcome.message)
+            outcome = reconfigure(table, (OFF,), configs, name, busy=False)
+            assert outcome.state == "success", (table.product, name, outcome.message)
 
 
 def test_all_balanced_of_the_hardware_is_what_mig_parteds_own_config_says() -> None:
     for gpu in load_catalog().gpus.values():
         if gpu.mig is not None:
-            generated = generated_configs(gpu.mig).get("all-balanced")
+            generated = generated_configs(table_of(gpu.product)).get("all-balanced")
             assert gpu.mig.named_layout("all-balanced") == (generated[0].layout if generated else None), gpu.model
 
 
 def test_every_name_that_the_manager_makes_is_a_layout_that_a_stack_file_may_name() -> None:
     for gpu in load_catalog().gpus.values():
         if gpu.mig is not None:
-            for name, entries in generated_configs(gpu.mig).items():
+            for name, entries in generated_configs(table_of(gpu.product)).items():
                 if name not in ("all-disabled", "all-enabled"):
                     assert gpu.mig.named_layout(name) == entries[0].layout, (gpu.model, name)
 
 
 def test_every_seven_slice_gpu_has_a_pci_id() -> None:
-    unknown = [gpu.product for gpu in load_catalog().gpus.values() if gpu.mig and device_id(gpu) is None]
+    unknown = [table.product for table in mig_tables().values() if table.device_id is None]
     assert unknown == ["NVIDIA RTX PRO 4500 Blackwell Server Edition"]

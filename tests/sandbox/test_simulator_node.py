@@ -24,7 +24,7 @@ from sandbox.simulator.node import (
     mig_request,
     read_mig_memory,
 )
-from sandbox.simulator.nodes import Machine, is_simulated, machine_behind
+from sandbox.simulator.nodes import SimulatedMachine, is_simulated, simulated_machine
 
 POLICY = ClusterPolicy(device_plugin_config="plugin-abc", device_plugin_default="default", mig_config="mig-abc")
 MAPS: ConfigMaps = {
@@ -283,32 +283,34 @@ def _node_object(machine_type: str, **annotations: str) -> dict[str, Any]:
 
 def test_behind_a_node_is_its_machine_with_the_driver_that_it_names_or_the_operators_newest() -> None:
     named = _node_object(A100, **{"sandbox.gpu-platform.dev/driver-version": "570.86.15"})
-    behind = machine_behind(named, "", load_catalog())
-    unnamed = machine_behind(_node_object(A100), "", load_catalog())
-    assert isinstance(behind, Machine)
-    assert isinstance(unnamed, Machine)
-    assert (behind.hardware.driver_version, behind.profile.node) == ("570.86.15", "train-0")
+    simulated = simulated_machine(named, "", load_catalog())
+    unnamed = simulated_machine(_node_object(A100), "", load_catalog())
+    assert isinstance(simulated, SimulatedMachine)
+    assert isinstance(unnamed, SimulatedMachine)
+    assert (simulated.hardware.driver_version, simulated.profile.node) == ("570.86.15", "train-0")
     assert unnamed.hardware.driver_version == load_catalog().operator_releases["v26.7.0"].default_driver
 
 
 def test_a_missing_gpu_keeps_its_layout_while_the_others_are_cut() -> None:
-    behind = machine_behind(_node_object(A100), '[{"kind": "gpu-missing", "index": 1}]', load_catalog())
-    assert isinstance(behind, Machine)
-    request = _request(WISH, behind.hardware)
-    memory = behind.remembering(request)
+    simulated = simulated_machine(_node_object(A100), '[{"kind": "gpu-missing", "index": 1}]', load_catalog())
+    assert isinstance(simulated, SimulatedMachine)
+    request = _request(WISH, simulated.hardware)
+    memory = simulated.remembering(request)
     assert memory == MigMemory((SEVEN, OFF, *[SEVEN] * 6), request.digest, "success")
 
 
 def test_a_machine_type_that_is_not_in_the_catalogue_is_named() -> None:
-    assert "'p4.typo' is not in the catalogue" in str(machine_behind(_node_object("p4.typo"), "", load_catalog()))
+    assert "'p4.typo' is not in the catalogue" in str(
+        simulated_machine(_node_object("p4.typo"), "", load_catalog())
+    )
 
 
 @pytest.mark.parametrize("faults", ["nonsense", '[{"kind": "typo"}]', '[{"kind": "gpu-missing", "index": 8}]'])
 def test_faults_that_make_no_sense_are_ignored_and_named(faults: str) -> None:
-    behind = machine_behind(_node_object(A100), faults, load_catalog())
-    assert isinstance(behind, Machine)
-    assert len(behind.hardware.gpus) == 8
-    assert "faults ignored" in behind.notes[0]
+    simulated = simulated_machine(_node_object(A100), faults, load_catalog())
+    assert isinstance(simulated, SimulatedMachine)
+    assert len(simulated.hardware.gpus) == 8
+    assert "faults ignored" in simulated.notes[0]
 
 
 def test_only_nodes_of_kwok_with_a_machine_type_are_simulated() -> None:

@@ -12,6 +12,7 @@ from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from sandbox.control_plane import Status
 from sandbox.simulator.validation import (
     Mounted,
@@ -23,7 +24,6 @@ from sandbox.simulator.validation import (
     shown_result,
 )
 from tests.support.eventually import eventually
-from validators.expectations import expectations_for_machine
 from validators.zipapp import build_agent
 
 POD: dict[str, Any] = {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity as clients_parse_quantity
 
-from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.quantity import duration_text, parse_duration, parse_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 NUMBERS = st.one_of(
@@ -27,6 +27,14 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("1h1m1s", 3661)])
 def test_durations_are_read_in_seconds(text: str, seconds: int) -> None:
     assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (0.3, "0 s"), (39.9999, "40 s"), (90, "1 min 30 s"), (900, "15 min"), (5400, "1 h 30 min")],
+)
+def test_durations_are_written_with_their_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "15 m", "1m1h", "-5m"])

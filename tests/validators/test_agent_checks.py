@@ -136,6 +136,17 @@ def test_the_driver_is_compared_by_number_not_by_text(check, expected, driver, v
     assert outcome(check, expected, driver=driver)[0] == verdict
 
 
+@pytest.mark.parametrize(
+    ("check", "expected"), [("driver-version", "580.65.06"), ("driver-minimum", "580 or newer")]
+)
+def test_a_driver_version_that_cannot_be_read_is_unknown(check, expected):
+    unread = Snapshot(gpus=(healthy_gpu(),), driver_version=TOO_OLD, gpu_count=Reading(1))
+    entries = run_checks(unread, expecting(**{check.replace("-", "_"): expected.removesuffix(" or newer")}))
+    [entry] = [entry for entry in entries if entry["id"] == check]
+    assert (entry["verdict"], entry["expected"]) == (UNKNOWN, expected)
+    assert entry["observed"] == "nvmlDeviceGetX: function not found"
+
+
 def test_seven_of_eight_gpus_fail():
     snapshot = node(*(healthy_gpu(index) for index in range(7)))
     assert findings(snapshot, expecting(gpu_count=8)) == [("gpu-count", None, "fail", "7")]
@@ -165,10 +176,10 @@ def test_gpus_that_the_container_may_not_open_could_not_be_told():
     assert (check, verdict) == ("gpu-count", "unknown")
 
 
-def test_a_node_without_gpus_fails_its_count_and_can_tell_nothing_of_them():
+def test_a_node_without_gpus_fails_its_count_and_its_other_checks_are_unknown():
     assert findings(node(), expecting(gpu_count=8, ecc=True)) == [
         ("gpu-count", None, "fail", "0"),
-        ("ecc", None, "unknown", "no GPU to look at"),
+        ("ecc", None, "unknown", "no GPU found"),
     ]
 
 

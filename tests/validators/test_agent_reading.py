@@ -78,7 +78,7 @@ def test_no_second_process_is_started_while_one_hangs_in_the_driver(tmp_path):
     hanging = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     reader._stuck, reader._stuck_in = hanging, "nvmlInit"
     try:
-        assert reader.read(PATIENCE_SECONDS).failure == "nvmlInit has still not returned"
+        assert reader.read(PATIENCE_SECONDS).failure == "nvmlInit has not returned yet"
         assert not started.exists()
     finally:
         hanging.kill()

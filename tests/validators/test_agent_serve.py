@@ -40,8 +40,8 @@ def report(verdict="pass", **checks):
     }
 
 
-def test_nothing_is_ready_before_the_first_check_has_ended():
-    assert Readiness(60).why_not() == "the first check has not ended"
+def test_nothing_is_ready_before_the_first_check_has_finished():
+    assert Readiness(60).why_not() == "the first check has not finished"
 
 
 def test_a_node_that_passes_is_ready():
@@ -62,12 +62,12 @@ def test_a_report_that_nobody_got_is_not_ready():
     assert readiness.why_not() == "API server: 403"
 
 
-def test_a_check_that_ended_too_long_ago_is_not_ready():
+def test_a_check_that_finished_too_long_ago_is_not_ready():
     clock = Clock()
     readiness = Readiness(60, clock)
     readiness.set(report(), "")
     clock.now = 61
-    assert readiness.why_not() == "the last check ended 61 s ago"
+    assert readiness.why_not() == "the last check finished 61 s ago"
 
 
 def test_an_unchanged_report_is_published_once_in_ten_minutes_and_a_changed_one_at_once():

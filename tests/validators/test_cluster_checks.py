@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from cluster_objects import EXPECTED, TAINT, node
 
+from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.cluster import check_node
-from validators.expectations import NodeExpectation
 
 
 def findings(changed, expected=EXPECTED):
@@ -101,7 +101,7 @@ def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():
     assert "kubectl label node serve-0 --overwrite nvidia.com/device-plugin.config=serve" in label.remediation
     for resource in ("nvidia.com/gpu", "nvidia.com/gpu.shared"):
         assert checks["allocatable", resource].remediation == (
-            "the node lacks the label nvidia.com/device-plugin.config=serve; see that check"
+            "the node does not have the label nvidia.com/device-plugin.config=serve; see that check"
         )
 
 

@@ -84,16 +84,19 @@ def test_cluster_checks_and_the_agents_checks_make_one_node():
 @pytest.mark.parametrize(
     ("stale", "why"),
     [
-        ({"expectations_hash": "0123456789ab"}, "a stale report: of expectations '0123456789ab'"),
-        ({"pod_uid": "uid-of-an-older-pod"}, "a stale report: of a pod that is gone"),
+        ({"expectations_hash": "0123456789ab"}, "an outdated report, for expectations '0123456789ab'"),
+        ({"pod_uid": "uid-of-an-older-pod"}, "an outdated report, of an earlier pod"),
         ({"version": 2}, "a report of version 2"),
-        ({"checks": [{"id": "gpu-count"}]}, "a report that cannot be read: check without 'verdict'"),
-        ({"checks": None}, "a report that cannot be read"),
-        ({"checks": [entry("gpu-count", "fine", "4")]}, "a report that cannot be read: check gpu-count: 'fine'"),
-        ({"checks": [entry("gpu-count", "pass", 4)]}, "a report that cannot be read: check 'gpu-count' with"),
+        ({"checks": [{"id": "gpu-count"}]}, "an invalid report: check without 'verdict'"),
+        ({"checks": None}, "an invalid report"),
+        (
+            {"checks": [entry("gpu-count", "fine", "4")]},
+            "an invalid report: check 'gpu-count' with verdict 'fine'",
+        ),
+        ({"checks": [entry("gpu-count", "pass", 4)]}, "an invalid report: check 'gpu-count' with"),
     ],
 )
-def test_a_report_that_says_nothing_about_now_is_not_counted(stale, why):
+def test_an_outdated_or_invalid_report_is_not_counted(stale, why):
     pods = {f"serve-{index}": f"uid-serve-{index}" for index in range(3)}
     report = report_of(*good(0, 2), agent_report("serve-1", **stale), pods=pods)
     [(name, check, verdict, observed)] = attention(report)
@@ -115,7 +118,7 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
 
 def scaled(*reports, nodes=THREE, **bounds):
     """Return the report of a pool whose number of nodes something else may change."""
-    bounds = {"least": 0, "most": 10, "why": "as an autoscaler has it", **bounds}
+    bounds = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
     pool = dataclasses.replace(POOL, **bounds)
     return build_report([pool], nodes, {report["node"]: report for report in reports})
 
@@ -130,7 +133,7 @@ def test_any_number_of_nodes_between_the_bounds_passes():
 def test_fewer_nodes_than_the_least_and_more_than_the_most_fail(least, most):
     report = scaled(*good(0, 1, 2), least=least, most=most)
     assert attention(report) == [("(pool serve)", "pool-size", "fail", "3 nodes")]
-    assert report.nodes[0].checks[0].expected == f"{least} to {most} nodes, as an autoscaler has it"
+    assert report.nodes[0].checks[0].expected == f"{least} to {most} nodes, an autoscaler sets the number"
 
 
 def test_a_pool_without_nodes_that_must_have_some_fails():
@@ -145,7 +148,7 @@ def test_a_pool_that_may_be_empty_and_is_does_not_apply_and_never_passes():
     assert (report.verdict, report.exit_code) == ("not-applicable", ExitCode.GOOD)
     assert report.to_json()["summary"] == {"pass": 0, "fail": 0, "unknown": 0}
     text = text_of(report)
-    assert "pool serve: no nodes: nothing to prove (0 to 10 nodes, as an autoscaler has it)" in text
+    assert "pool serve: no nodes to validate (0 to 10 nodes, an autoscaler sets the number)" in text
     assert "Validation: not-applicable" in text
 
 
@@ -156,7 +159,7 @@ def test_an_empty_pool_beside_one_that_passes_is_still_shown():
     full = dataclasses.replace(POOL, least=3, most=3)
     report = build_report([full, empty], THREE, {report["node"]: report for report in good(0, 1, 2)})
     assert report.verdict == "pass"
-    assert "pool burst: no nodes: nothing to prove" in text_of(report)
+    assert "pool burst: no nodes to validate" in text_of(report)
 
 
 def test_fewer_nodes_than_the_stack_asks_for_are_shown_and_stop_nothing():
@@ -244,6 +247,21 @@ def test_the_terminal_has_one_row_for_nodes_that_share_a_finding():
 def test_the_terminal_shows_brackets_as_they_are():
     text = text_of(report_of(*good(0, 1), agent_report("serve-2", entry("ecc", "fail", "[bold]off[/bold]"))))
     assert "[bold]off[/bold]" in text
+
+
+def test_a_failed_check_fails_the_node_and_shows_no_severity_that_would_soften_it():
+    report = report_of(*good(0, 2), agent_report("serve-1", entry("ecc-mode", "fail", "off", severity="warning")))
+    assert (report.verdict, report.exit_code) == ("fail", ExitCode.FINDING)
+    text = text_of(report, width=300)
+    assert "ecc-mode" in text
+    assert "warning" not in text
+
+
+def test_a_check_that_is_unknown_shows_a_severity_that_does_not_fail_the_node():
+    unsure = entry("numa-nodes", "unknown", "-1", severity="info")
+    report = report_of(*good(0, 2), agent_report("serve-1", unsure))
+    assert (report.verdict, report.exit_code) == ("pass", ExitCode.GOOD)
+    assert "numa-nodes (info: does not fail the node)" in text_of(report, width=400)
 
 
 def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told():

@@ -1,6 +1,7 @@
-"""The node agent: what NVML says about this node, held against what is expected.
+"""Node agent: reads the GPUs of this node by NVML and compares them with the expectations of its pool.
 
-Only the standard library and `pynvml`, Python 3.9 and newer: it runs as a zipapp under a stock Python image.
+It imports only the standard library and `pynvml` and needs Python 3.9 or newer, because it runs as a zipapp in a
+stock Python image.
 """
 
 AGENT_VERSION = "0.1.0"

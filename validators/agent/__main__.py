@@ -1,4 +1,4 @@
-"""`python agent.pyz`, `python -m validators.agent`."""
+"""Entry point of the node agent: `python agent.pyz` or `python -m validators.agent`."""
 
 import sys
 

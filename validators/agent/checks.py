@@ -1,6 +1,6 @@
-"""The checks: pure functions over what NVML said and what is expected.
+"""Checks of the node agent: pure functions of a Snapshot and the expectations.
 
-A check without an expectation is not applicable. One whose reading failed could not tell: never a pass.
+A check without an expectation is not applicable. A check whose value could not be read is unknown, never passed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from validators.agent.outcome import (
     PASS,
     UNKNOWN,
     Outcome,
-    judged,
+    compared,
     merged,
     not_expected,
     unanswered,
@@ -37,7 +37,7 @@ _RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
 
 
 def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str, Any]]:
-    """Return the report's entries of every check, in the order of the list below."""
+    """Return the report's entries of all checks, in the order of `_NODE_CHECKS` and `_GPU_CHECKS`."""
     entries = [_entry("nvml", None, _nvml(snapshot), None)]
     for check in _NODE_CHECKS:
         expectation = expectations.expect.get(check)
@@ -53,7 +53,7 @@ def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str,
 
 
 def verdict_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the node's verdict: a failure counts whatever its severity, an unknown only if it is critical."""
+    """Return the node's verdict: fail for any failed check, unknown only for a critical unknown check."""
     if any(entry["verdict"] == FAIL for entry in entries):
         return FAIL
     if any(entry["verdict"] == UNKNOWN and entry["severity"] == "critical" for entry in entries):
@@ -68,19 +68,19 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
         "verdict": outcome.verdict,
         "expected": outcome.expected,
         "observed": outcome.observed,
-        "severity": _NOT_CRITICAL.get(check, "critical"),
+        "severity": _SEVERITIES.get(check, "critical"),
         "source": expectation.source if expectation else "",
         "remediation": outcome.remediation,
     }
 
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
-    """Return the outcome of every check on a node whose NVML could not be read, else None."""
+    """Return the outcome of a check if NVML could not be read, else None."""
     if not snapshot.failure:
         return None
     if expectation is None:
         return not_expected()
-    return Outcome(UNKNOWN, _said(check, expectation), snapshot.failure, snapshot.remediation)
+    return Outcome(UNKNOWN, _expected_text(check, expectation), snapshot.failure, snapshot.remediation)
 
 
 def _over_gpus(
@@ -91,13 +91,13 @@ def _over_gpus(
     if not snapshot.gpus:
         if expectation is None:
             return [(None, not_expected())]
-        none = Outcome(UNKNOWN, _said(check, expectation), "no GPU to look at", "see gpu-count")
+        none = Outcome(UNKNOWN, _expected_text(check, expectation), "no GPU found", "see gpu-count")
         return [(None, none)]
     return merged([_GPU_CHECKS[check](gpu, expectation, snapshot) for gpu in snapshot.gpus])
 
 
-def _said(check: str, expectation: Expectation) -> str:
-    """Return an expected value where there is nothing to compare it with."""
+def _expected_text(check: str, expectation: Expectation) -> str:
+    """Return the text of an expected value that cannot be compared with an observed one."""
     value = expectation.value
     if isinstance(value, bool):
         return ("on" if value else "off") if check in _MODES else "healthy"
@@ -114,7 +114,7 @@ def _nvml(snapshot: Snapshot) -> Outcome:
 
 
 def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Counts the GPUs that answer: NVML goes on counting one that fell off the bus."""
+    """Count the GPUs that answer, because NVML's count includes GPUs that have fallen off the bus."""
     silent = {gpu.index: problem for gpu in snapshot.gpus if (problem := _silence(gpu))}
     observed = str(len(snapshot.gpus) - len(silent))
     if silent:
@@ -130,19 +130,19 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
             UNKNOWN,
             str(expected),
             observed,
-            "the container may not open every GPU: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+            "the container cannot open every GPU: use runtime class nvidia and NVIDIA_VISIBLE_DEVICES=all",
         )
     remedy = (
         "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, "
-        "and replace it if a GPU stays away"
+        "and replace it if a GPU is still missing"
         if len(snapshot.gpus) - len(silent) < expected
         else "the node has more GPUs than its machine type: correct machine_type in the stack file"
     )
-    return judged(not silent and len(snapshot.gpus) == expected, str(expected), observed, remedy)
+    return compared(not silent and len(snapshot.gpus) == expected, str(expected), observed, remedy)
 
 
 def _silence(gpu: GpuSnapshot) -> str:
-    """Return why a GPU does not answer at all, or ""."""
+    """Return why a GPU does not answer, or ""."""
     if not gpu.handle.ok:
         return gpu.handle.problem
     readings = [getattr(gpu, name) for name in GpuSnapshot.__dataclass_fields__ if name != "index"]
@@ -150,15 +150,18 @@ def _silence(gpu: GpuSnapshot) -> str:
 
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    del expectation  # nobody needs to say that UUIDs differ
+    del expectation  # UUIDs must always be unique
     owners: dict[str, list[str]] = {}
     for gpu in snapshot.gpus:
         if gpu.uuid.value is None:
             return unanswered(gpu.uuid, "unique")
         owners.setdefault(gpu.uuid.value, []).append(f"GPU {gpu.index}")
     shared = [f"{' and '.join(gpus)} are {uuid}" for uuid, gpus in owners.items() if len(gpus) > 1]
-    return judged(
-        not shared, "unique", ", ".join(shared) or "unique", "reboot the node; replace the GPU if it stays so"
+    return compared(
+        not shared,
+        "unique",
+        ", ".join(shared) or "unique",
+        "reboot the node; replace the GPU if this does not help",
     )
 
 
@@ -168,11 +171,11 @@ def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outc
         return not_expected(driver.value or "")
     if driver.value is None:
         return unanswered(driver, expectation.value)
-    return judged(
+    return compared(
         driver.value == expectation.value,
         expectation.value,
         driver.value,
-        "let the operator's driver rollout finish on this node, or state the image's driver version in the stack",
+        "wait for the operator's driver rollout on this node, or set the image's driver version in the stack file",
     )
 
 
@@ -186,7 +189,7 @@ def _driver_minimum(snapshot: Snapshot, expectation: Expectation | None) -> Outc
     found = re.findall(r"\d+", driver.value)
     lowest = expectation.value.split(".")
     as_expected = [int(part) for part in found] >= [int(part) for part in lowest]
-    return judged(as_expected, expected, driver.value, "install a driver of a branch that supports this GPU")
+    return compared(as_expected, expected, driver.value, "install a driver of a branch that supports this GPU")
 
 
 # -- each GPU ---------------------------------------------------------------------------------------------
@@ -198,10 +201,10 @@ def _product(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsh
         return not_expected(gpu.name.value or "")
     if gpu.name.value is None:
         return unanswered(gpu.name, expectation.value)
-    # drivers before branch 470 leave the maker out
+    # drivers before branch 470 omit the vendor
     same = gpu.name.value.removeprefix("NVIDIA ") == expectation.value.removeprefix("NVIDIA ")
-    remedy = "the node is not of the machine type that the stack says: correct machine_type, or replace the node"
-    return judged(same, expectation.value, gpu.name.value, remedy)
+    remedy = "the node does not have the machine type of its pool: correct machine_type, or replace the node"
+    return compared(same, expectation.value, gpu.name.value, remedy)
 
 
 def _memory(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -215,9 +218,9 @@ def _memory(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsho
         return unanswered(gpu.memory_mib, expected)
     as_expected = abs(found - expectation.value) <= expectation.value * tolerance / 100
     remedy = (
-        "look at ECC, MIG and retired pages (nvidia-smi -q); drain the node and replace the GPU if memory is gone"
+        "check ECC, MIG and retired pages (nvidia-smi -q); drain the node and replace the GPU if memory is missing"
     )
-    return judged(as_expected, expected, f"{found} MiB", remedy)
+    return compared(as_expected, expected, f"{found} MiB", remedy)
 
 
 def _ecc(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -235,7 +238,7 @@ def _mig_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snaps
 
 
 def _mode(reading: Reading[tuple[bool, bool]], expectation: Expectation | None, remedy: str) -> Outcome:
-    """Judge a mode that changes at the next reset: it has to be right now and then."""
+    """Check a mode that changes with a reset: both the current and the pending mode must be as expected."""
     if reading.value is None:
         if expectation is None:
             return not_expected("" if reading.supported else "not supported")
@@ -248,7 +251,7 @@ def _mode(reading: Reading[tuple[bool, bool]], expectation: Expectation | None, 
     if expectation is None:
         return not_expected(observed)
     expected = "on" if expectation.value else "off"
-    return judged(current == pending == expected, expected, observed, remedy)
+    return compared(current == pending == expected, expected, observed, remedy)
 
 
 def _mig_instances(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -267,11 +270,11 @@ def _mig_instances(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
         "see the MIG manager's log on this node (label nvidia.com/mig.config.state); "
         "instances change only on an idle GPU: drain the node and set nvidia.com/mig.config again"
     )
-    return judged(_layout(found) == expected, expected, _layout(found), remedy)
+    return compared(_layout(found) == expected, expected, _layout(found), remedy)
 
 
 def _of_gpu(value: Any, gpu: GpuSnapshot, snapshot: Snapshot) -> Mapping[str, int] | None:  # noqa: ANN401
-    """Return the layout expected of a GPU; None if GPUs have different ones and one of them is away."""
+    """Return the expected layout of a GPU; None if layouts differ and a missing GPU has shifted the indices."""
     if isinstance(value, dict):
         return value["all"]
     if len(value) == len(snapshot.gpus):
@@ -296,7 +299,7 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
             # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances
-            return not_expected("not told while there are GPU instances")
+            return not_expected("not reported while there are GPU instances")
         if expectation is None:
             return not_expected("" if reading.supported else "not supported")
         return unanswered(reading, expected)
@@ -311,7 +314,7 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     remedy = (
         "drain the node and have the GPU replaced: it has no spare rows left" if worn else f"{_RESET}, to remap it"
     )
-    return judged(not pending and not worn, expected, observed, remedy)
+    return compared(not pending and not worn, expected, observed, remedy)
 
 
 def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -334,14 +337,14 @@ def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
         observed += f"; inactive: {', '.join(str(link) for link, up in enumerate(links) if not up)}"
     remedy = (
         "see nvidia-smi nvlink --status, the fabric manager (systemctl status nvidia-fabricmanager) and SXid "
-        "lines in dmesg; reset the GPU, and drain and replace the node if the link stays away"
+        "lines in dmesg; reset the GPU, and drain and replace the node if the link stays inactive"
     )
-    return judged(active == expectation.value, str(expectation.value), observed, remedy)
+    return compared(active == expectation.value, str(expectation.value), observed, remedy)
 
 
 def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
-    remedy = "reseat or replace the GPU: lanes of its PCIe link did not train (lspci -vv, LnkSta)"
+    remedy = "reseat or replace the GPU: its PCIe link uses fewer lanes than expected (lspci -vv, LnkSta)"
     return _number(gpu.pcie_width, expectation, "x", remedy)
 
 
@@ -358,7 +361,7 @@ def _number(reading: Reading[int], expectation: Expectation | None, unit: str, r
     expected = f"{unit}{expectation.value}"
     if reading.value is None:
         return unanswered(reading, expected)
-    return judged(observed == expected, expected, observed, remedy)
+    return compared(observed == expected, expected, observed, remedy)
 
 
 def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -371,10 +374,10 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
     if found is None:
         return unanswered(gpu.numa_node, expected)
     if found < 0:
-        remedy = "the virtual machine hides it; nothing to do unless this is bare metal (then see the BIOS)"
+        remedy = "normal on a virtual machine, which hides it; on bare metal check the BIOS"
         return Outcome(UNKNOWN, expected, "unknown (-1)", remedy)
-    remedy = "see lscpu and the BIOS (sub-NUMA clustering, nodes per socket): placement would be wrong"
-    return judged(f"node {found}" == expected, expected, f"node {found}", remedy)
+    remedy = "check lscpu and the BIOS (sub-NUMA clustering, nodes per socket); CPUs would be placed wrongly"
+    return compared(f"node {found}" == expected, expected, f"node {found}", remedy)
 
 
 def _throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -388,26 +391,26 @@ def _throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapsho
     if mask is None:
         return unanswered(gpu.throttle_reasons, expected)
     remedy = (
-        "look at cooling and power of the node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); "
-        "drain it if the slowdown stays"
+        "check cooling and power of the node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); "
+        "drain it if the slowdown persists"
     )
-    return judged(not bad, expected, observed, remedy)
+    return compared(not bad, expected, observed, remedy)
 
 
 def _temperature(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Holds the temperature against the GPU's own slowdown threshold, absolute or (newer GPUs) as a margin."""
+    """Compare the temperature with the GPU's own slowdown threshold, absolute or (newer GPUs) a margin."""
     del snapshot
     now, threshold = gpu.temperature, gpu.slowdown_threshold
     margin, lowest = gpu.temperature_margin, gpu.slowdown_margin
     if expectation is None:
         return not_expected("" if now.value is None else f"{now.value} °C")
-    remedy = "look at fans, air flow and inlet temperature; drain the node if it stays hot"
+    remedy = "check fans, air flow and inlet temperature; drain the node if it stays too hot"
     if now.value is not None and threshold.value is not None:
         expected = f"below {threshold.value} °C"
-        return judged(now.value < threshold.value, expected, f"{now.value} °C", remedy)
+        return compared(now.value < threshold.value, expected, f"{now.value} °C", remedy)
     if margin.value is not None and lowest.value is not None:
         expected = f"more than {lowest.value} °C to the limit"
-        return judged(margin.value > lowest.value, expected, f"{margin.value} °C to the limit", remedy)
+        return compared(margin.value > lowest.value, expected, f"{margin.value} °C to the limit", remedy)
     return unanswered(threshold if now.ok else now, "below the GPU's slowdown threshold")
 
 
@@ -432,8 +435,8 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "temperature": _temperature,
 }
 _MODES = ("ecc", "mig-mode")
-# What NVML may not know on a virtual machine or an old driver: to know less is no reason to stop a node.
-_NOT_CRITICAL: Mapping[str, str] = {
+# Checks whose value NVML may not report on a virtual machine or an old driver; others are critical.
+_SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "pcie-width": "warning",
     "pcie-generation": "warning",

@@ -1,4 +1,4 @@
-"""The agent's command line. Exit codes: 0 pass, 1 fail, 2 bad input, 3 could not tell."""
+"""Command line of the node agent. Exit codes: 0 pass, 1 fail, 2 bad input, 3 unknown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.report import Identity, Report, as_text, check_node, exit_code
 from validators.agent.serve import Publisher, Readiness, serve
 
-DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, seconds each
+DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
 _BAD_INPUT = 2
-_COULD_NOT_TELL = 3
-_SLACK_SECONDS = 30.0  # for checks and publishing, beside the reading
+_UNKNOWN = 3
+_SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
             publish(report, identity, ApiServer.of_environment())
         except PublishError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
-            code = code or _COULD_NOT_TELL  # a node whose proof nobody sees has not passed
+            code = code or _UNKNOWN  # a node whose report was not published has not passed
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` ends without a traceback
     print(json.dumps(report, indent=2, ensure_ascii=False) if parsed.format == "json" else as_text(report))
     return code
@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = _command(commands, "check", "check once, print the report", _check, expect_required=False)
     check.add_argument("--format", choices=("text", "json"), default="text")
-    check.add_argument("--publish", action="store_true", help="apply the report as a ConfigMap, too")
-    serving = _command(commands, "serve", "check again and again, answer /ready and /report", _serve)
+    check.add_argument("--publish", action="store_true", help="also apply the report as a ConfigMap")
+    serving = _command(commands, "serve", "check periodically, serve /ready, /live and /report", _serve)
     serving.add_argument("--port", type=int, default=8080)
     serving.add_argument("--interval", type=_seconds, default=30.0, metavar="SECONDS")
     return parser
@@ -94,10 +94,17 @@ def _command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=what)
     command.add_argument(
-        "--expect", metavar="FILE", required=expect_required, help="expectations as JSON; without, only health"
+        "--expect",
+        metavar="FILE",
+        required=expect_required,
+        help="expectations as JSON; without it only health is checked",
     )
     command.add_argument(
-        "--deadline", type=_seconds, default=DEADLINE_SECONDS, metavar="SECONDS", help="for reading NVML"
+        "--deadline",
+        type=_seconds,
+        default=DEADLINE_SECONDS,
+        metavar="SECONDS",
+        help="time limit for reading NVML",
     )
     command.set_defaults(run=run)
     return command

@@ -1,6 +1,6 @@
-"""Reads the expectations that a node is held against, without anything but the standard library.
+"""Parses the JSON file of a node's expectations in the node agent, with the standard library only.
 
-The typed form that planning writes is `validators/expectations.py`.
+`gpu_platform/planning/expectations/section.py` has the models that write this file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Expectation:
-    """One expected value and where it comes from; tolerance in percent of the value."""
+    """Expected value of one check in the node agent, its source, and its tolerance in percent of the value."""
 
     value: Any
     source: str
@@ -27,7 +27,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Expectations:
-    """Everything expected of one node, by check id."""
+    """Expectations of one node in the node agent, by check id."""
 
     pool: str = ""
     machine_type: str = ""
@@ -36,7 +36,7 @@ class Expectations:
 
 
 class Mistake(NamedTuple):
-    """One mistake: where, what was found, what is allowed, the likely fix ("" for none)."""
+    """One mistake in an expectations file: path, value found, what is allowed, likely fix ("" for none)."""
 
     path: str
     found: str
@@ -49,7 +49,7 @@ class Mistake(NamedTuple):
 
 
 class BadExpectations(Exception):
-    """The expectations are wrong; carries every mistake."""
+    """The expectations are invalid; `problems` has every mistake."""
 
     def __init__(self, source: str, problems: list[Mistake]) -> None:
         self.problems = problems
@@ -58,7 +58,7 @@ class BadExpectations(Exception):
 
 
 def health_of(snapshot: Snapshot) -> Expectations:
-    """Return what any healthy node meets, for a run without expectations."""
+    """Return the expectations that every healthy node meets, for a run without an expectations file."""
     source = "always: a healthy GPU"
     expect = {
         "throttle-reasons": Expectation(True, source),
@@ -70,7 +70,7 @@ def health_of(snapshot: Snapshot) -> Expectations:
 
 
 def parse_expectations(text: str, source: str) -> Expectations:
-    """Read the JSON form; `source` names the file in an error.
+    """Parse expectations; `source` names the file in errors.
 
     Raises BadExpectations with every mistake.
     """
@@ -115,7 +115,8 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
         problems.append(Mistake(f"{path}.source", _kind(source), "text"))
     tolerance = entry.get("tolerance_percent", 0.0)
     if not _is_number(tolerance) or not 0 <= tolerance < 100:
-        problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), "0 to 100"))
+        allowed = "a number from 0 to less than 100"
+        problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), allowed))
     return Expectation(value, source, tolerance)
 
 

@@ -1,6 +1,6 @@
-"""Reads NVML into a Snapshot. The only module that calls NVML; it runs in a process of its own.
+"""Reads NVML into a Snapshot. The only module that calls NVML; it runs in a separate process.
 
-Every call is announced before it is made, so that a call that never returns can be named.
+Every call is announced before it is made, so that the report can name a call that does not return.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 Announce = Callable[[str], None]
 
-SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # where sysfs is; a sandbox points it to where there is none
+SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
 FUNCTION_NOT_FOUND = "function-not-found"
 _MIB = 1 << 20
 _NUMA_WORDS = 4  # 64 NUMA nodes each
@@ -29,25 +29,25 @@ _SIGNED_TYPES = (4, 5)  # nvmlValueType_t: signed long long, signed int
 
 _INIT_REMEDIES = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
-        "libnvidia-ml.so.1 was not found: install the NVIDIA driver, or give it to the container "
+        "libnvidia-ml.so.1 was not found: install the NVIDIA driver, or make it available in the container "
         "(runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all, NVIDIA_DRIVER_CAPABILITIES=utility)"
     ),
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "load the kernel module (modprobe nvidia); dmesg says why it failed",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "load the kernel module (modprobe nvidia); if it fails, see dmesg",
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the driver's library and its loaded kernel module differ, as after an update: reboot the node"
+        "driver library and loaded kernel module have different versions, as after an update: reboot the node"
     ),
     pynvml.NVML_ERROR_NO_PERMISSION: (
         "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all"
     ),
     pynvml.NVML_ERROR_GPU_IS_LOST: (
-        "a GPU fell off the bus: drain and power-cycle the node; replace the GPU if it comes again"
+        "a GPU has fallen off the bus: drain and power-cycle the node; replace the GPU if it happens again"
     ),
 }
 _OTHER_INIT_REMEDY = "run nvidia-smi on the node and look for Xid and NVRM lines in dmesg"
 
 
 def read_nvml(announce: Announce) -> Snapshot:
-    """Open NVML, read everything that the checks need, close it."""
+    """Open NVML, read all values that the checks need, close it."""
     announce("nvmlInitWithFlags")
     try:
         pynvml.nvmlInit()
@@ -84,7 +84,7 @@ def _gpu(announce: Announce, index: int) -> GpuSnapshot:
 
     mig_mode = _mapped(read(pynvml.nvmlDeviceGetMigMode), _both)
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
-    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # named so before driver 535
+    if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # its name before driver 535
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
     return GpuSnapshot(
         index=index,
@@ -131,7 +131,7 @@ def _code(error: Any) -> int:  # noqa: ANN401 - pynvml makes its error classes a
 
 
 def _kind(error: BaseException) -> str:
-    """Return an NVML error in words that checks can compare: `not-supported`, `gpu-lost`."""
+    """Return the kind of an NVML error, such as `not-supported` or `gpu-lost`."""
     kinds = {
         pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
         pynvml.NVML_ERROR_GPU_IS_LOST: "gpu-lost",
@@ -144,7 +144,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _mapped(reading: Reading[T], change: Callable[[T], U]) -> Reading[U]:
-    """Return the reading with its value changed; a problem stays."""
+    """Return a reading with its value converted; a reading without a value stays as it is."""
     if reading.value is None:
         return Reading(problem=reading.problem, call=reading.call)
     return Reading(change(reading.value))
@@ -155,7 +155,7 @@ def _both(modes: list[int]) -> tuple[bool, bool]:
 
 
 def _fields(read: Read, ids: tuple[int, ...]) -> Reading[list[int]]:
-    """Read NVML fields; one field without a value makes the whole not supported."""
+    """Read NVML fields; the result is `not-supported` if one of them has no value."""
     reading = read(pynvml.nvmlDeviceGetFieldValues, list(ids))
     if reading.value is None:
         return reading
@@ -170,7 +170,7 @@ def _fields(read: Read, ids: tuple[int, ...]) -> Reading[list[int]]:
 
 
 def _remapped_rows(read: Read) -> Reading[tuple[int, int, bool, bool]]:
-    """Read row remapping; the function does not answer while there are GPU instances, the fields may."""
+    """Read row remapping by the function, or by fields, which may also work while there are GPU instances."""
     rows = read(pynvml.nvmlDeviceGetRemappedRows)
     if rows.problem == NOT_SUPPORTED:
         values = _fields(read, _REMAPPED_FIELDS)
@@ -180,7 +180,7 @@ def _remapped_rows(read: Read) -> Reading[tuple[int, int, bool, bool]]:
 
 
 def _nvlinks(read: Read) -> Reading[list[bool]]:
-    """Read whether each link is active; the first index past the last link is an invalid argument."""
+    """Read whether each link is active; the index after the last link is an invalid argument."""
     links: list[bool] = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         state = read(pynvml.nvmlDeviceGetNvLinkState, link)
@@ -198,12 +198,12 @@ def _mig_instances(read: Read, announced: Read, mode: Reading[tuple[bool, bool]]
         return Reading(problem=mode.problem, call=mode.call)
     if not mode.value[0]:
         return Reading({})
-    most = read(pynvml.nvmlDeviceGetMaxMigDeviceCount)
-    if most.value is None:
-        return Reading(problem=most.problem, call=most.call)
+    maximum = read(pynvml.nvmlDeviceGetMaxMigDeviceCount)
+    if maximum.value is None:
+        return Reading(problem=maximum.problem, call=maximum.call)
     memory = read(pynvml.nvmlDeviceGetMemoryInfo)
     profiles: dict[int, str] = {}
-    for place in range(most.value):
+    for place in range(maximum.value):
         device = read(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place)
         if device.problem == "not-found":
             continue
@@ -223,9 +223,9 @@ def _mig_instances(read: Read, announced: Read, mode: Reading[tuple[bool, bool]]
 def _mig_profile(announced: Read, device: object, memory: Reading[Any]) -> Reading[str]:
     """Return the profile of a MIG device's GPU instance, `1g.10gb`.
 
-    NVML names a MIG device by its profile, with a leading `1c.` where the compute instance is smaller than its
-    GPU instance. Older drivers do not; then slices and memory say it: profiles are named after the GPU's
-    memory in GB times the instance's eighths of it, rounded.
+    The name of a MIG device has its profile, with the prefix `1c.` if the compute instance is smaller than its GPU
+    instance. With older drivers the profile is computed from slices and memory: its memory is the GPU's memory in
+    GB times the instance's eighths of it, rounded.
     """
     name = announced(pynvml.nvmlDeviceGetName, device)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")
@@ -240,9 +240,9 @@ def _mig_profile(announced: Read, device: object, memory: Reading[Any]) -> Readi
 
 
 def _numa_node(read: Read) -> Reading[int]:
-    """Return the NUMA node of the GPU's PCI device, -1 where the platform does not tell.
+    """Return the NUMA node of the GPU's PCI device, -1 if the platform does not report it.
 
-    sysfs first: NVML's affinity says node 0 on some virtual machines where the kernel says -1.
+    sysfs first, because on some virtual machines NVML's affinity is node 0 where the kernel reports -1.
     """
     pci = read(pynvml.nvmlDeviceGetPciInfo)
     if pci.value is not None:
@@ -258,6 +258,6 @@ def _numa_node(read: Read) -> Reading[int]:
 
 
 def _only_node(words: Any) -> int:  # noqa: ANN401 - a C array
-    """Return the one node of an affinity mask; -1 for none or several."""
+    """Return the only node of an affinity mask; -1 for none or several."""
     nodes = [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
     return nodes[0] if len(nodes) == 1 else -1

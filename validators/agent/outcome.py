@@ -1,4 +1,4 @@
-"""The words of a check's answer, and how answers of many GPUs become few entries of a report."""
+"""Verdict of one check of the node agent, and the grouping of equal verdicts of several GPUs in a report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NOT_APPLICABLE: Final = "not-applicable"
 UNKNOWN: Final = "unknown"
 
 _REMEDIES = {
-    NOT_SUPPORTED: "this GPU with this driver does not tell: see nvidia-smi -q, or drop the expectation",
+    NOT_SUPPORTED: "this GPU or driver does not report it: see nvidia-smi -q, or remove the expectation",
     "gpu-lost": (
-        "the GPU fell off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
-        "replace the GPU if it comes again"
+        "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
+        "replace the GPU if it happens again"
     ),
-    "function-not-found": "the driver is too old to tell: install a newer driver",
+    "function-not-found": "the driver is too old to report it: install a newer driver",
     "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
 }
 _OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines in dmesg"
@@ -27,7 +27,7 @@ _OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines i
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found on one GPU, or on the node."""
+    """Result of one check of the node agent on one GPU, or on the node."""
 
     verdict: str
     expected: str
@@ -36,25 +36,25 @@ class Outcome:
 
 
 def not_expected(observed: str = "") -> Outcome:
-    """Nothing was expected: shown, and not judged."""
+    """Return the outcome of a check without an expectation, with the observed value for information."""
     return Outcome(NOT_APPLICABLE, "", observed)
 
 
 def unanswered(reading: Reading[Any], expected: str) -> Outcome:
-    """Something was expected, and NVML did not say what is."""
+    """Return the outcome of a check with an expectation whose value NVML did not report."""
     observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
     return Outcome(UNKNOWN, expected, observed, _REMEDIES.get(reading.problem, _OTHER_REMEDY))
 
 
-def judged(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:
-    """Pass or fail; only a failure needs a remedy."""
+def compared(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:
+    """Return pass or fail; only a failure has the remedy."""
     return Outcome(PASS, expected, observed) if as_expected else Outcome(FAIL, expected, observed, remediation)
 
 
 def merged(outcomes: Sequence[Outcome]) -> list[tuple[str | None, Outcome]]:
-    """Return outcomes of GPUs 0, 1, ... as few entries: device (None: all of them) and what was found there.
+    """Group the outcomes of GPUs 0, 1, ... to entries of device text (None: all GPUs) and outcome.
 
-    GPUs that agree share an entry; those that need no attention agree where their values differ, too.
+    GPUs with equal outcomes share an entry; passed and not-applicable ones share one even if their values differ.
     """
     groups: dict[Outcome, list[int]] = {}
     for index, outcome in enumerate(outcomes):

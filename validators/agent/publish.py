@@ -1,4 +1,4 @@
-"""Publishes a node's report as a ConfigMap, by server-side apply, with the pod's own service account."""
+"""Publishes a node's report as a ConfigMap by server-side apply, with the pod's service account."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class PublishError(Exception):
-    """The report could not be published; the text says why."""
+    """The report could not be published; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class ApiServer:
-    """How the API server is reached: its URL, and the files of token and CA ("": the system's CAs)."""
+    """URL of the API server, and the files of the token and the CA ("": the system's CAs)."""
 
     url: str
     token_file: str
@@ -36,10 +36,10 @@ class ApiServer:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiServer:
-        """Return the cluster that this pod runs in.
+        """Return the API server of the cluster in which this pod runs.
 
-        `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` say otherwise.
-        Raises PublishError outside a cluster, and for a URL that would carry the token in the clear.
+        `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override it.
+        Raises PublishError outside a cluster, and for a URL that would send the token unencrypted.
         """
         url = environment.get("GPU_PLATFORM_API_SERVER", "")
         if not url:
@@ -59,7 +59,7 @@ class ApiServer:
 
 
 def publish(report: Report, identity: Identity, server: ApiServer) -> None:
-    """Apply the ConfigMap `node-validation-<node>`, owned by the agent's pod, so that it goes with the pod.
+    """Apply the ConfigMap `node-validation-<node>`, whose owner is the agent's pod, so that it is deleted with it.
 
     Raises PublishError.
     """
@@ -106,17 +106,17 @@ def _manifest(report: Report, identity: Identity) -> dict[str, Any]:
 def _opener(server: ApiServer) -> urllib.request.OpenerDirector:
     handlers: list[urllib.request.BaseHandler] = [
         urllib.request.ProxyHandler({})
-    ]  # the API server is never behind one
+    ]  # never use a proxy for the API server
     if server.url.startswith("https"):
         context = ssl.create_default_context(cafile=server.ca_file or None)
-        # Cluster CAs often lack the key identifiers that Python 3.13 began to demand.
+        # Cluster CAs often lack the key identifiers that Python 3.13 requires.
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
         handlers.append(urllib.request.HTTPSHandler(context=context))
     return urllib.request.build_opener(*handlers)
 
 
 def _message(error: urllib.error.HTTPError) -> str:
-    """Return the API server's own words, else HTTP's."""
+    """Return the message of the API server, else the HTTP reason."""
     try:
         return json.loads(error.read())["message"]
     except (OSError, ValueError, KeyError, TypeError):

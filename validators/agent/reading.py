@@ -1,7 +1,7 @@
-"""Has NVML read in a child process with a deadline, since a driver call may hang for ever.
+"""Reads NVML in a child process with a time limit, because a driver call may hang.
 
-The child writes a line before every NVML call and its Snapshot at the end, so that a call that never returns,
-or that ends the process, can be named.
+The child writes a line before every NVML call and its Snapshot at the end, so that the report can name a call that
+does not return or crashes the process.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 
 from validators.agent.snapshot import Snapshot
 
-READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML, in place of this agent
+READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML instead of this agent
 READ_COMMAND = "read-nvml"
 _CALL = "call "
 _SNAPSHOT = "snapshot "
 _PR_SET_PDEATHSIG = 1
-_GRACE_SECONDS = 2  # for a killed child to be gone; one inside a hanging driver call never is
+_GRACE_SECONDS = 2  # time for a killed child to end; one in a hanging driver call does not
 _HANG_REMEDY = (
     "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
-    "and replace the GPU if it comes again"
+    "and replace the GPU if it happens again"
 )
 _CRASH_REMEDY = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
 
 def write_snapshot() -> None:
-    """The child's side: read NVML and write calls and Snapshot to standard output."""
-    from validators.agent.nvml import read_nvml  # only the child ever loads the bindings
+    """Read NVML in the child process, and write calls and Snapshot to standard output."""
+    from validators.agent.nvml import read_nvml  # only the child loads the bindings
 
     _die_with_parent()
 
@@ -45,13 +45,13 @@ def write_snapshot() -> None:
 
 
 def _die_with_parent() -> None:
-    """Let the kernel end this process when the agent is killed, for a hanging call would outlive it."""
+    """Let the kernel kill this process when the agent dies, also during a hanging call."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class NvmlReader:
-    """Reads Snapshots, one child at a time; `command` starts a child."""
+    """Reads Snapshots, with one child process at a time, started by `command`."""
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
         self._command = list(command) if command is not None else _command()
@@ -59,12 +59,12 @@ class NvmlReader:
         self._stuck_in = ""
 
     def read(self, deadline_seconds: float) -> Snapshot:
-        """Return what NVML says, or a Snapshot whose `failure` names the call that did not return.
+        """Return the Snapshot of this node, or one whose `failure` names the call that did not return.
 
-        While an earlier child still hangs in the driver, no other is started.
+        While an earlier child still hangs in the driver, no new one is started.
         """
         if self._stuck is not None and self._stuck.poll() is None:
-            return Snapshot(failure=f"{self._stuck_in} has still not returned", remediation=_HANG_REMEDY)
+            return Snapshot(failure=f"{self._stuck_in} has not returned yet", remediation=_HANG_REMEDY)
         self._stuck = None
         child = subprocess.Popen(
             self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -100,7 +100,7 @@ class NvmlReader:
 
 
 def _command() -> list[str]:
-    """Return the command that runs this very agent's child side, as a zipapp or from a source tree."""
+    """Return the command that runs this agent's child process, from a zipapp or a source tree."""
     if given := os.environ.get(READER_VARIABLE):
         return [*json.loads(given), READ_COMMAND]
     flags = ["-I"] if sys.flags.isolated else []

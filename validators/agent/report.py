@@ -1,4 +1,4 @@
-"""The report of one node: made of the checks' entries, as JSON and as text."""
+"""Report of the node agent on one node, as JSON and as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Identity:
-    """Who reports: the node, and the pod that the agent runs in ("" outside a cluster)."""
+    """Node of the report, and the agent's pod ("" outside a cluster)."""
 
     node: str
     pod_name: str = ""
@@ -34,7 +34,7 @@ class Identity:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Identity:
-        """Return what the downward API says; the host's name where it says nothing."""
+        """Return the values of the downward API; without it the node is the host name."""
         return cls(
             environment.get("NODE_NAME") or socket.gethostname(),
             environment.get("POD_NAME", ""),
@@ -49,15 +49,15 @@ def check_node(
     """Read NVML, run every check and return the report; without expectations only health is checked."""
     started = time.monotonic()
     snapshot = reader.read(deadline_seconds)
-    held = health_of(snapshot) if expectations is None else expectations
-    checks = run_checks(snapshot, held)
+    expected = health_of(snapshot) if expectations is None else expectations
+    checks = run_checks(snapshot, expected)
     return {
         "version": VERSION,
         "node": identity.node,
-        "pool": held.pool,
-        "machine_type": held.machine_type,
+        "pool": expected.pool,
+        "machine_type": expected.machine_type,
         "pod_uid": identity.pod_uid,
-        "expectations_hash": held.hash,
+        "expectations_hash": expected.hash,
         "agent_version": AGENT_VERSION,
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "duration_seconds": round(time.monotonic() - started, 3),
@@ -67,15 +67,15 @@ def check_node(
 
 
 def exit_code(report: Report) -> int:
-    """Return the exit code of a report: 0 pass, 1 fail, 3 could not tell."""
+    """Return the exit code of a report: 0 pass, 1 fail, 3 unknown."""
     return _EXIT_CODES[report["verdict"]]
 
 
 def as_text(report: Report) -> str:
-    """Return a report for people: what needs attention first, each with its remedy."""
+    """Return a report as text: failed and unknown checks first, with their remedies."""
     nvml, *others = report["checks"]
-    blind = [entry["id"] for entry in others if entry["observed"] == nvml["observed"]]
-    shown = [nvml, *(entry for entry in others if entry["observed"] and entry["id"] not in blind)]
+    unread = [entry["id"] for entry in others if entry["observed"] == nvml["observed"]]
+    shown = [nvml, *(entry for entry in others if entry["observed"] and entry["id"] not in unread)]
     lines = [f"{report['node']}: {report['verdict']} ({report['duration_seconds']} s)"]
     order = list(_MARKS)
     for entry in sorted(shown, key=lambda each: order.index(each["verdict"])):
@@ -85,6 +85,6 @@ def as_text(report: Report) -> str:
             source = f" ({entry['source']})" if entry["source"] else ""
             lines.append(f"       expected: {entry['expected']}{source}")
             lines.append(f"       remedy: {entry['remediation']}")
-    if blind:
-        lines.append(f"  {_MARKS[UNKNOWN]} and so nothing can be said of: {', '.join(blind)}")
+    if unread:
+        lines.append(f"  {_MARKS[UNKNOWN]} unknown for the same reason: {', '.join(unread)}")
     return "\n".join(lines)

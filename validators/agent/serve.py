@@ -1,4 +1,4 @@
-"""Checks the node again and again and answers readiness probes: ready only while the node passes."""
+"""Checks the node periodically and answers probes; the pod is ready only while the node passes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from validators.agent.outcome import NOT_APPLICABLE, PASS
 from validators.agent.publish import PublishError
 from validators.agent.report import Report
 
-REPUBLISH_SECONDS = 600  # an unchanged report is renewed no more often, to spare the API server
+REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
 _REQUEST_SECONDS = 5
-# A container keeps the driver library that it began with: after a driver change only a new one can read NVML.
+# A container keeps the driver library that it started with: after a driver update it must be restarted.
 RESTART_SECONDS = 300
 
 
 class Readiness:
-    """The latest report, and whether it says that the node may be used."""
+    """The latest report, and whether the pod is ready and alive."""
 
     def __init__(self, stale_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,14 +33,14 @@ class Readiness:
         self._report: Report | None = None
         self._unpublished = ""
         self._since = 0.0
-        self._blind_since: float | None = None
+        self._unread_since: float | None = None
 
     def set(self, report: Report, unpublished: str) -> None:
-        """Take a new report; `unpublished` says why it could not be published, or ""."""
+        """Set the latest report; `unpublished` is the reason why it could not be published, or ""."""
         with self._lock:
             self._report, self._unpublished, self._since = report, unpublished, self._clock()
-            sees = any(entry["id"] == "nvml" and entry["verdict"] == PASS for entry in report["checks"])
-            self._blind_since = None if sees else self._blind_since or self._since
+            read = any(entry["id"] == "nvml" and entry["verdict"] == PASS for entry in report["checks"])
+            self._unread_since = None if read else self._unread_since or self._since
 
     @property
     def report(self) -> Report | None:
@@ -49,19 +49,19 @@ class Readiness:
             return self._report
 
     def why_not_alive(self) -> str:
-        """Return why a fresh container should take over, or ""."""
+        """Return why the container should be restarted, or ""."""
         with self._lock:
-            blind = 0.0 if self._blind_since is None else self._clock() - self._blind_since
-        return f"NVML has not answered for {blind:.0f} s" if blind > RESTART_SECONDS else ""
+            unread = 0.0 if self._unread_since is None else self._clock() - self._unread_since
+        return f"NVML has not answered for {unread:.0f} s" if unread > RESTART_SECONDS else ""
 
     def why_not(self) -> str:
         """Return why the node is not ready, or ""."""
         with self._lock:
             if self._report is None:
-                return "the first check has not ended"
+                return "the first check has not finished"
             age = self._clock() - self._since
             if age > self._stale_seconds:
-                return f"the last check ended {age:.0f} s ago"
+                return f"the last check finished {age:.0f} s ago"
             if self._report["verdict"] != PASS:
                 quiet = (PASS, NOT_APPLICABLE)
                 bad = [entry["id"] for entry in self._report["checks"] if entry["verdict"] not in quiet]
@@ -70,7 +70,7 @@ class Readiness:
 
 
 class Publisher:
-    """Publishes a report when it says something new, and now and then to show that the agent lives."""
+    """Publishes a report when its verdicts change, and periodically to show that the agent is alive."""
 
     def __init__(self, publish: Callable[[Report], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._publish = publish
@@ -79,20 +79,20 @@ class Publisher:
 
     def offer(self, report: Report) -> str:
         """Publish the report if it is due; return why that failed, or ""."""
-        said, now = _what_it_says(report), self._clock()
-        if self._last is not None and self._last[0] == said and now - self._last[1] < REPUBLISH_SECONDS:
+        content, now = _content(report), self._clock()
+        if self._last is not None and self._last[0] == content and now - self._last[1] < REPUBLISH_SECONDS:
             return ""
         try:
             self._publish(report)
         except PublishError as error:
             self._last = None
             return str(error)
-        self._last = (said, now)
+        self._last = (content, now)
         return ""
 
 
-def _what_it_says(report: Report) -> object:
-    """Return what makes a report new: not the time, nor a temperature that passes."""
+def _content(report: Report) -> object:
+    """Return the part of a report whose change is published: no times, no observed values."""
     verdicts = [(entry["id"], entry["device"], entry["verdict"]) for entry in report["checks"]]
     return report["expectations_hash"], report["pod_uid"], verdicts
 
@@ -104,11 +104,11 @@ def serve(
     port: int,
     interval_seconds: float,
 ) -> None:
-    """Check every `interval_seconds` and answer on `port` until a signal ends the process."""
+    """Check every `interval_seconds` and serve on `port` until a signal ends the process."""
     server = _Server(port, readiness)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # as PID 1 of a container nothing ends it by default
+        signal.signal(number, lambda *_: sys.exit(0))  # PID 1 of a container has no default handlers
     while True:
         report = check()
         unpublished = publisher.offer(report) if publisher else ""
@@ -119,7 +119,7 @@ def serve(
 
 
 class _Server(ThreadingHTTPServer):
-    """Listens on every address of the pod, IPv6 and IPv4."""
+    """HTTP server on every address of the pod, IPv6 and IPv4."""
 
     daemon_threads = True
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -162,4 +162,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: ANN401 - http.server's names
-        """Probes come every few seconds: no line for each."""
+        """Log nothing, because there is a probe every few seconds."""

@@ -1,6 +1,6 @@
-"""What NVML said about a node at one moment, as plain values: the input of every check.
+"""Values that NVML reported for a node at one time, the input of all checks.
 
-Nothing here calls NVML (`nvml.py` does), so a test can write a Snapshot down.
+This module does not call NVML (`nvml.py` does), so tests can construct Snapshots.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ NOT_SUPPORTED = "not-supported"
 
 @dataclass(frozen=True)
 class Reading(Generic[T]):
-    """One answer of NVML: a value, or why there is none.
+    """Result of one NVML call: a value, or the reason why there is none.
 
-    `problem` is "" for a value, `not-supported` where the GPU has no such thing, else the kind of error
-    (`gpu-lost`, `function-not-found`, `no-permission`, ...; the words are NVML's status in lower case).
+    `problem` is "" with a value, `not-supported` if the GPU does not have the feature, else the kind of error:
+    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...).
     """
 
     value: T | None = None
     problem: str = ""
     call: str = ""
-    """The function that did not answer."""
+    """NVML function that failed."""
 
     @property
     def ok(self) -> bool:
@@ -34,7 +34,7 @@ class Reading(Generic[T]):
 
     @property
     def supported(self) -> bool:
-        """Whether the GPU has such a thing, or may have: an error does not tell."""
+        """False if the GPU does not have the feature; True also if an error leaves this open."""
         return self.problem != NOT_SUPPORTED
 
 
@@ -44,7 +44,7 @@ def _unread() -> Reading[Any]:
 
 @dataclass(frozen=True)
 class GpuSnapshot:
-    """One GPU. Temperatures in °C, memory in MiB; pairs are current and pending."""
+    """Values of one GPU. Temperatures in °C, memory in MiB; pairs are current and pending."""
 
     index: int
     handle: Reading[bool] = field(default_factory=_unread)
@@ -55,34 +55,35 @@ class GpuSnapshot:
     ecc: Reading[tuple[bool, bool]] = field(default_factory=_unread)
     mig_mode: Reading[tuple[bool, bool]] = field(default_factory=_unread)
     mig_instances: Reading[dict[str, int]] = field(default_factory=_unread)
-    """GPU instances by profile, counted where they have a compute instance."""
+    """Number of GPU instances with a compute instance, by profile."""
     throttle_reasons: Reading[int] = field(default_factory=_unread)
     """NVML's bit mask."""
     temperature: Reading[int] = field(default_factory=_unread)
     slowdown_threshold: Reading[int] = field(default_factory=_unread)
     temperature_margin: Reading[int] = field(default_factory=_unread)
-    """Degrees left to the GPU's limit, and below the slowdown one: for GPUs without an absolute threshold."""
+    """Degrees below the GPU's limit, for GPUs without an absolute threshold; `slowdown_margin` is its
+    threshold."""
     slowdown_margin: Reading[int] = field(default_factory=_unread)
     remapped_rows: Reading[tuple[int, int, bool, bool]] = field(default_factory=_unread)
-    """Rows remapped for correctable and for uncorrectable errors, whether one is pending, whether one failed."""
+    """Rows remapped for correctable and for uncorrectable errors; a remapping is pending; a remapping failed."""
     nvlinks: Reading[list[bool]] = field(default_factory=_unread)
     """Whether each link is active."""
     pcie_width: Reading[int] = field(default_factory=_unread)
-    """Of the link now: lanes do not go down when idle."""
+    """Current width of the link, which does not change when the GPU is idle."""
     pcie_generation: Reading[int] = field(default_factory=_unread)
-    """The most that this link can do: the current one goes down when idle."""
+    """Maximum generation of the link; the current one is lower when the GPU is idle."""
     numa_node: Reading[int] = field(default_factory=_unread)
-    """-1: the platform does not tell."""
+    """-1: the platform does not report it."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One node. `failure` says why NVML could not be read at all, else it is ""."""
+    """Values of one node; `failure` is the reason why NVML could not be read, else ""."""
 
     gpus: tuple[GpuSnapshot, ...] = ()
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
-    """As NVML counts: a GPU that fell off the bus may still be counted."""
+    """NVML's count, which may include a GPU that has fallen off the bus."""
     failure: str = ""
     remediation: str = ""
 

@@ -16,9 +16,12 @@ class PoolCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """Cost at the desired size, USD/h: the known part, pools of unknown price, and what no quota covers."""
+    """Cost at the desired size, USD/h: the known part, pools of unknown price, and what no quota covers.
 
-    usd_per_hour: float
-    unallocated_usd_per_hour: float
+    None: the price of no pool is known.
+    """
+
+    usd_per_hour: float | None
+    unallocated_usd_per_hour: float | None
     unknown: tuple[str, ...]
     pools: tuple[PoolCost, ...]

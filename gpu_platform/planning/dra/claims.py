@@ -11,9 +11,9 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
-from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.quantity import parse_quantity
@@ -119,6 +119,14 @@ def plan_device_class(name: str, declared: DeviceClass, catalog: Catalog) -> Dev
     return DeviceClassPlan(name=name, selectors=(of_driver, *selectors(declared, catalog)))
 
 
+def plan_device_classes(
+    declared: Mapping[str, DeviceClass], catalog: Catalog
+) -> Decided[tuple[DeviceClassPlan, ...]]:
+    """Return the DeviceClasses of an environment, and warnings about their selectors."""
+    notes = [note for name, one in declared.items() for note in selector_decisions(f"device class {name}", one)]
+    return Decided(tuple(plan_device_class(name, one, catalog) for name, one in declared.items()), tuple(notes))
+
+
 def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
     """Return the ResourceClaimTemplate of a claim."""
     return ClaimPlan(
@@ -127,6 +135,12 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
         count=claim.count,
         selectors=tuple(selectors(claim, catalog)),
     )
+
+
+def selector_decisions(subject: str, demand: Demand) -> Iterator[Decision]:
+    """Yield what is probably not meant in the CEL of the stack file, as a warning that `check` prints."""
+    for note in selector_notes(demand.selector) if demand.selector is not None else ():
+        yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
 
 # -- what is wrong with one -------------------------------------------------------------------------------
@@ -193,20 +207,3 @@ def _said(demands: Sequence[Demand]) -> Iterator[str]:
 def _device_text(device: DeviceOffer) -> str:
     what = f"{device.profile} of {device.product}" if device.profile else device.product
     return f"{what} ({device.memory_mib}Mi)"
-
-
-def most_at_once(
-    kind: Literal["gpu", "mig"], demands: Sequence[Demand], pools: Sequence[PoolPlan], catalog: Catalog
-) -> int:
-    """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
-
-    Of several MIG profiles only one is counted, the smallest: they are cut of the same GPUs.
-    """
-    return sum(
-        max(
-            (device.per_node for device in pool.devices if meets(device, kind, demands, catalog)),
-            default=0,
-        )
-        * pool.nodes.max
-        for pool in pools
-    )

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
-from policies import examine
+from policies import evaluate
 from tests.components.eks.pool_forms import FORMS
 from tests.support.eks_stacks import CREATED, EXISTING, record_eks
 from tests.support.recorded import Recorded
@@ -200,8 +200,8 @@ def test_only_pools_with_efa_join_the_efa_security_group() -> None:
 def test_pools_of_every_form_keep_all_rules_of_the_policy_pack(cluster: dict[str, Any]) -> None:
     pools = [{**form, "name": name} for name, form in FORMS.items()]
     records = [r.to_json() for r in record_eks(*pools, cluster=cluster).resources]
-    judged = examine(records, {"all": "mandatory"}, TODAY)
-    assert [str(violation) for violation in judged.violations] == []
+    report = evaluate(records, {"all": "mandatory"}, TODAY)
+    assert [str(violation) for violation in report.violations] == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_the_policy_pack_sees_eks_pools_as_they_are(key: str, rule: str) -> None
             record["inputs"] = {**record["inputs"], key: _less(record["inputs"][key])}
         if record["type"].endswith(":LaunchTemplate") and record["name"] == "train" and key == "labels":
             record["inputs"] = {k: v for k, v in record["inputs"].items() if k != "userData"}
-    found = examine(records, {"all": "disabled", rule: "mandatory"}, TODAY).violations
+    found = evaluate(records, {"all": "disabled", rule: "mandatory"}, TODAY).violations
     assert [violation.subject for violation in found] == ["train"]
 
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Capacity, CapacityBlock, FlexStart, Pool, Reservation, Spot
+from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
 
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""
@@ -50,14 +50,8 @@ def reserved(capacity: Capacity) -> bool:
 def check_capacity(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record capacity that EKS does not sell, or that does not fit the machine type, the region or the need."""
+    """Record capacity that does not fit the machine type, the region or the need."""
     here, capacity = problems.at("capacity"), pool.capacity
-    if isinstance(capacity, FlexStart):
-        here.at("type").add(
-            "'flex-start' on EKS",
-            "on-demand, spot, reservation or capacity-block: flex-start is GKE's",
-            "take a capacity-block where GPUs are needed for days only",
-        )
     if isinstance(capacity, Reservation | CapacityBlock):
         if not _RESERVATION.fullmatch(capacity.reservation):
             here.at("reservation").add(
@@ -66,12 +60,6 @@ def check_capacity(
                 "see aws ec2 describe-capacity-reservations",
             )
         check_region(capacity.zone, cluster, here.at("zone"))
-    if isinstance(capacity, Reservation):
-        for field, value in (("project", capacity.project), ("block", capacity.block)):
-            if value is not None:
-                here.at(field).add(
-                    f"{value!r}", f"no {field} on EKS: Compute Engine reservations have one", f"remove {field}"
-                )
     if isinstance(capacity, CapacityBlock):
         _check_block(capacity, machine, family, here)
 

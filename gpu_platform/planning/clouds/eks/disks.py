@@ -21,7 +21,6 @@ OS_DISK_GIB = 4
 IO2_IOPS = 3000
 IMAGE_THROUGHPUT_MIBPS = 500
 
-_EBS_TYPES = ("gp3", "io2")
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:(key|alias)/\S+")
 
 
@@ -53,10 +52,8 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
 
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
-    """Record a disk type of another cloud, or a key that EBS cannot use."""
+    """Record a key that EBS cannot use."""
     disk, here = pool.disk, problems.at("disk")
-    if disk.type is not None and disk.type not in _EBS_TYPES:
-        here.at("type").add(f"{disk.type!r} on EKS", "gp3 or io2: the rest are GKE's", "write type: gp3")
     if disk.kms_key is None:
         return
     key = _KMS_KEY.fullmatch(disk.kms_key)

@@ -11,7 +11,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
 
 DEFAULT_FAMILY = "al2023"
-_FAMILIES = ("al2023", "bottlerocket")
 
 
 def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
@@ -20,15 +19,11 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
 
 
 def check_image(pool: Pool, problems: Problems) -> None:
-    """Record an image that EKS has not, or a driver that none is asked to bring."""
+    """Record a driver that none is asked to bring."""
     image, here = pool.image, problems.at("image")
     if image.driver is not None and image.ami is None:
         here.at("driver").add(
             f"{image.driver!r} without ami",
             "driver only beside ami: EKS's own images bring theirs",
             "remove driver, or name the AMI that brings it",
-        )
-    if image.family is not None and image.family not in _FAMILIES:
-        here.at("family").add(
-            f"{image.family!r} on EKS", "al2023 or bottlerocket: the rest are GKE's", "write family: al2023"
         )

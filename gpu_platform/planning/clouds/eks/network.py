@@ -66,8 +66,6 @@ def check_network(
 ) -> None:
     """Record interfaces that the machine type has not, or a layout that does not fit its network cards."""
     here, network = problems.at("network"), pool.network
-    if network.via is not None:
-        here.at("via").add(f"{network.via!r} on EKS", "no via on EKS: it is GKE's", "remove via")
     if network.rdma and machine.rdma_interfaces == 0:
         larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
         here.at("rdma").add(

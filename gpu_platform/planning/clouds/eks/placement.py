@@ -67,8 +67,6 @@ def check_placement(
     if placement is None:
         return
     here = problems.at("placement")
-    if placement.type == "compact":
-        here.at("type").add("'compact' on EKS", "none or cluster: compact is GKE's", "write type: cluster")
     if placement.type == "none" and placement.group is not None:
         here.at("group").add(
             f"{placement.group!r} with type none",

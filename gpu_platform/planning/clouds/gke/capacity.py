@@ -96,12 +96,6 @@ def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
             _check_reservation(capacity, pool, cluster, here)
         case FlexStart() as capacity:
             _check_flex_start(capacity, pool, problems)
-        case capacity if capacity.type == "capacity-block":
-            here.at("type").add(
-                "'capacity-block' on provider gke",
-                "on-demand, spot, reservation or flex-start: capacity blocks are EC2's",
-                "write type: reservation with the name of a Compute Engine reservation",
-            )
         case _:
             pass
     _check_zones(pool, cluster, problems)
@@ -127,12 +121,6 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
             f"{capacity.project!r}",
             "the id of the project that owns the reservation: 6 to 30 of a-z, 0-9 and -",
             "see gcloud projects list",
-        )
-    if capacity.placement_group is not None:
-        here.at("placement_group").add(
-            "a placement group on provider gke",
-            "nothing: EC2 has placement groups; a reservation made with a compact policy is met by placement",
-            "write placement: {type: compact, group: <the reservation's resource policy>}",
         )
     _check_in_region(capacity.zone, cluster, here.at("zone"))
     if pool.zones is not None and pool.zones != (capacity.zone,):

@@ -23,12 +23,6 @@ def check_network(
 ) -> None:
     """Record a network that the machine type, the image or the GKE version does not have."""
     here = problems.at("network")
-    if pool.network.layout is not None:
-        here.at("layout").add(
-            f"{pool.network.layout!r} on provider gke",
-            "nothing: layout orders EFA interfaces, which EC2 has",
-            "remove layout",
-        )
     if machine.rdma_interfaces == 0:
         if pool.network.rdma:
             here.at("rdma").add(

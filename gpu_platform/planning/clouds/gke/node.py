@@ -13,9 +13,11 @@ from typing import Literal
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.network import DRA_NETWORKING_LABEL
 from gpu_platform.planning.clouds.gke.plan import Accelerator, GkeKubelet, GkeTaint
-from gpu_platform.planning.pools.section import Kubelet, Taint
-from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.nodes.section import Kubelet, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.declared import takes
+from gpu_platform.spec.nodes import Disk
 from gpu_platform.spec.pool import FlexStart, Mig, Mps, Pool, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
@@ -29,7 +31,6 @@ _EFFECTS = {
     "NoExecute": "NO_EXECUTE",
 }
 _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
-_EBS_TYPES = ("gp3", "io2")
 
 
 def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
@@ -60,7 +61,7 @@ def secure_boot(pool: Pool) -> bool:
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
     """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
     assert machine.accelerator_label is not None  # noqa: S101 - a test holds it for every machine type of GCP
-    sharing = pool.sharing if software.device_plugin == "gke" else None
+    sharing = pool.sharing if software.device_plugin == "provider" else None
     strategy: Literal["TIME_SHARING", "MPS"] | None = None
     if isinstance(sharing, TimeSlicing | Mps):
         strategy = "MPS" if isinstance(sharing, Mps) else "TIME_SHARING"
@@ -68,7 +69,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
         type=machine.accelerator_label,
         count=machine.gpu_count,
         # The version that Google has tested with the node's image.
-        driver_version="DEFAULT" if software.driver == "gke" else "INSTALLATION_DISABLED",
+        driver_version="DEFAULT" if software.driver == "provider" else "INSTALLATION_DISABLED",
         sharing_strategy=strategy,
         max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing | Mps) else None,
         partition_size=next(iter(sharing.layout or {}), None) if isinstance(sharing, Mig) else None,
@@ -120,8 +121,7 @@ def added_taints(pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record an image or a disk that GKE nodes of the machine type cannot have."""
-    _check_image(pool, catalog, problems.at("image"))
+    """Record a disk that GKE nodes of the machine type cannot have."""
     _check_disk(pool, machine, catalog, problems.at("disk"))
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
@@ -131,30 +131,11 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
         )
 
 
-def _check_image(pool: Pool, catalog: Catalog, here: Problems) -> None:
-    families = [family for provider, family in catalog.node_images if provider == "gcp"]
-    if pool.image.family is not None and pool.image.family not in families:
-        here.at("family").add(
-            f"{pool.image.family!r} on provider gke", " or ".join(families), f"write family: {families[0]}"
-        )
-    for name in ("ami", "driver"):
-        if getattr(pool.image, name) is not None:
-            here.at(name).add(
-                f"{name} on provider gke",
-                "nothing: GKE nodes run Google's images; the driver comes after",
-                f"remove {name}",
-            )
-
-
 def _check_disk(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
     family = catalog.gcp_family(machine)
     wanted = pool.disk.type
-    if wanted is not None and wanted not in family.boot_disk_types:
-        here.at("type").add(
-            f"{wanted!r}, a disk of EBS" if wanted in _EBS_TYPES else f"{wanted!r} on {machine.name}",
-            " or ".join(family.boot_disk_types),
-            "remove type",
-        )
+    if takes(Disk, "type", wanted, "gke") and wanted not in (None, *family.boot_disk_types):
+        here.at("type").add(f"{wanted!r} on {machine.name}", " or ".join(family.boot_disk_types), "remove type")
     if pool.disk.kms_key is not None and not _KMS_KEY.fullmatch(pool.disk.kms_key):
         here.at("kms_key").add(
             f"{pool.disk.kms_key!r}",

@@ -87,10 +87,7 @@ def check_placement(
     if placement is None:
         return
     here = problems.at("placement")
-    if placement.type == "cluster":
-        here.at("type").add(
-            "'cluster' on provider gke", "compact or none: EC2 has cluster placement groups", "write type: compact"
-        )
+    if placement.type == "cluster":  # refused by its declaration
         return
     if placement.type == "none":
         if placement.group is not None:

@@ -27,10 +27,10 @@ BOTTLEROCKET = {"image": {"family": "bottlerocket"}}
 INVALID: dict[str, Invalid] = {
     # -- capacity
     "flex-start": Invalid(
-        {"capacity": {"type": "flex-start"}}, "capacity.type", ("flex-start is GKE's", "capacity-block")
+        {"capacity": {"type": "flex-start"}}, "capacity.type", ("flex-start only on GKE", "capacity-block")
     ),
     "flex-start, queued": Invalid(
-        {**SERVE, "capacity": {"type": "flex-start", "queued": True}}, "capacity.type", ("flex-start is GKE's",)
+        {**SERVE, "capacity": {"type": "flex-start", "queued": True}}, "capacity.type", ("flex-start only on GKE",)
     ),
     "reservation by a name": Invalid(
         {"capacity": RESERVATION | {"reservation": "h100-pool"}},
@@ -49,10 +49,10 @@ INVALID: dict[str, Invalid] = {
         {"capacity": BLOCK | {"reservation": "cr-0a1b2c3d4e5f607181"}}, "capacity.reservation", ("17 hexadecimal",)
     ),
     "reservation of a project": Invalid(
-        {"capacity": RESERVATION | {"project": "shared"}}, "capacity.project", ("no project on EKS",)
+        {"capacity": RESERVATION | {"project": "shared"}}, "capacity.project", ("project only on GKE",)
     ),
     "block of a reservation": Invalid(
-        {"capacity": RESERVATION | {"block": "b1"}}, "capacity.block", ("no block on EKS", "remove block")
+        {"capacity": RESERVATION | {"block": "b1"}}, "capacity.block", ("block only on GKE", "remove block")
     ),
     "reservation in another region": Invalid(
         {"capacity": RESERVATION | {"zone": "us-west-2a"}}, "capacity.zone", ("a zone of us-east-2",)
@@ -153,7 +153,7 @@ INVALID: dict[str, Invalid] = {
     "a zone twice": Invalid({**SERVE, "zones": ["us-east-2a", "us-east-2a"]}, "zones[1]", ("each zone once",)),
     # -- placement
     "compact placement": Invalid(
-        {**TWO, "placement": {"type": "compact"}}, "placement.type", ("compact is GKE's",)
+        {**TWO, "placement": {"type": "compact"}}, "placement.type", ("none or cluster", "compact only on GKE")
     ),
     "a group without placement": Invalid(
         {"placement": {"type": "none", "group": "rack-7"}}, "placement.group", ("only with type cluster",)
@@ -187,8 +187,12 @@ INVALID: dict[str, Invalid] = {
         ("UltraCluster",),
     ),
     # -- network
-    "networks as on GKE": Invalid({"network": {"via": "networks"}}, "network.via", ("it is GKE's",)),
-    "network profile as on GKE": Invalid({"network": {"via": "profile"}}, "network.via", ("it is GKE's",)),
+    "networks as on GKE": Invalid(
+        {"network": {"via": "networks"}}, "network.via", ("via only on GKE", "remove via")
+    ),
+    "network profile as on GKE": Invalid(
+        {"network": {"via": "profile"}}, "network.via", ("via only on GKE", "remove via")
+    ),
     "EFA on a small size": Invalid(
         {"machine_type": "g6.xlarge", "network": {"rdma": True}}, "network.rdma", ("no EFA", "g6.8xlarge")
     ),
@@ -208,7 +212,9 @@ INVALID: dict[str, Invalid] = {
     ),
     # -- image
     "cos": Invalid({"image": {"family": "cos"}}, "image.family", ("al2023 or bottlerocket",)),
-    "ubuntu": Invalid({"image": {"family": "ubuntu"}}, "image.family", ("the rest are GKE's",)),
+    "ubuntu": Invalid(
+        {"image": {"family": "ubuntu"}}, "image.family", ("al2023 or bottlerocket", "ubuntu only on GKE")
+    ),
     "driver of EKS's own image": Invalid(
         {"image": {"driver": "580.126.09"}}, "image.driver", ("without ami", "name the AMI")
     ),
@@ -235,7 +241,7 @@ INVALID: dict[str, Invalid] = {
     ),
     # -- disks
     **{
-        f"{kind} disk": Invalid({"disk": {"type": kind}}, "disk.type", (kind, "gp3 or io2", "write type: gp3"))
+        f"{kind} disk": Invalid({"disk": {"type": kind}}, "disk.type", (kind, "gp3 or io2", "remove type"))
         for kind in ("pd-balanced", "pd-ssd", "hyperdisk-balanced")
     },
     "a key of Cloud KMS": Invalid(
@@ -249,7 +255,9 @@ INVALID: dict[str, Invalid] = {
     "a key of another region": Invalid({"disk": {"kms_key": KEY}}, "disk.kms_key", ("a key in us-east-2",)),
     # -- size, upgrades, kubelet, labels
     "room for no node": Invalid({"count": {"desired": 0}}, "count.max", ("1 or more", "write max: 1")),
-    "blue-green": Invalid({"upgrade": {"strategy": "blue-green"}}, "upgrade.strategy", ("blue-green is GKE's",)),
+    "blue-green": Invalid(
+        {"upgrade": {"strategy": "blue-green"}}, "upgrade.strategy", ("surge; blue-green only on GKE",)
+    ),
     "surge": Invalid({"upgrade": {"max_surge": 2}}, "upgrade.max_surge", ("max_unavailable",)),
     "no node away": Invalid({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", ("1 or more",)),
     "static memory without a topology policy": Invalid(
@@ -284,7 +292,7 @@ INVALID: dict[str, Invalid] = {
             "capacity": {"type": "flex-start"},
         },
         "capacity.type",
-        ("flex-start is GKE's",),
+        ("flex-start only on GKE",),
     ),
     "Karpenter with placement in every zone": Invalid(
         {

@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "network.layout",
         "remove layout",
     ),
-    "flex-start": (said(capacity={"type": "flex-start"}), "capacity.type", "capacity-block"),
+    "flex-start": (said(capacity={"type": "flex-start"}), "capacity.type", "write type: on-demand"),
     "static memory on bottlerocket": (
         training(image={"family": "bottlerocket"}, topology={"policy": "restricted", "memory": "static"}),
         "topology.memory",

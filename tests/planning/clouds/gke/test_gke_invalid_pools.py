@@ -57,7 +57,11 @@ def problems_of(said: dict[str, Any], **cluster: Any) -> list[Problem]:
 
 CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     # what GKE does not sell
-    ({"capacity": {"type": "capacity-block", "reservation": "cr-0a1b", "zone": ZONE}}, "capacity.type", "EC2's"),
+    (
+        {"capacity": {"type": "capacity-block", "reservation": "cr-0a1b", "zone": ZONE}},
+        "capacity.type",
+        "sold by EC2",
+    ),
     # reservations
     ({"capacity": {**RESERVED, "reservation": "H100_pool"}}, "capacity.reservation", "bare name"),
     ({"capacity": {**RESERVED, "reservation": "projects/p/reservations/r"}}, "capacity.reservation", "project"),
@@ -93,7 +97,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
-    ({"placement": {"type": "cluster"}}, "placement.type", "compact or none"),
+    ({"placement": {"type": "cluster"}}, "placement.type", "none or compact"),
     ({"placement": {"type": "none", "group": "g"}}, "placement.group", "only with type compact"),
     ({"placement": {"group": "g"}}, "placement.group", "only with type compact"),
     (
@@ -136,15 +140,15 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
 NODE: list[tuple[dict[str, Any], str, str]] = [
     # what only EKS has
     ({"provisioner": "karpenter"}, "provisioner", "an autoscaler of its own"),
-    ({"karpenter": {"expire_after": "336h"}}, "karpenter", "managed node pools"),
+    ({"karpenter": {"expire_after": "336h"}}, "karpenter", "an autoscaler of its own"),
     ({"image": {"ami": "ami-0a1b2c3d"}}, "image.ami", "Google's images"),
     ({"image": {"driver": "595.91.07"}}, "image.driver", "Google's images"),
     ({"image": {"family": "al2023"}}, "image.family", "cos or ubuntu"),
     ({**G2, "image": {"family": "bottlerocket"}}, "image.family", "cos or ubuntu"),
     ({"network": {"layout": "efa-primary"}}, "network.layout", "orders EFA interfaces"),
     ({**G2, "network": {"layout": "ena-and-efa"}}, "network.layout", "which EC2 has"),
-    ({"disk": {"type": "gp3"}}, "disk.type", "a disk of EBS"),
-    ({**G2, "disk": {"type": "io2"}}, "disk.type", "pd-balanced or pd-ssd"),
+    ({"disk": {"type": "gp3"}}, "disk.type", "EBS volumes"),
+    ({**G2, "disk": {"type": "io2"}}, "disk.type", "pd-balanced, pd-ssd or hyperdisk-balanced"),
     ({"disk": {"kms_key": KEY}}, "disk.kms_key", "cryptoKeys"),
     # disks
     ({**A4, "disk": {"type": "pd-ssd"}}, "disk.type", "hyperdisk-balanced"),

@@ -1,0 +1,121 @@
+"""Check that the facts of one file name entries of another that exist, and that every family is used.
+
+A missing entry would else be a KeyError far away, on the one provider that looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from gpu_platform.catalog.models import CatalogFile, Gpu, MachineType, OperatorRelease
+from gpu_platform.errors import Problem, did_you_mean
+
+Place = Callable[[object], str]
+"""Where an entry is: `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""
+
+
+def aws_family_name(machine_type: str) -> str:
+    """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
+    return machine_type.partition(".")[0]
+
+
+def gcp_family_name(machine_type: str) -> str:
+    """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
+    return machine_type.rpartition("-")[0]
+
+
+def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
+    """Yield a problem for each entry that does not fit the others. `facts`: the entries of all files."""
+    for machine in facts.machine_types:
+        yield from _check_machine_type(machine, facts, place(machine))
+    yield from _check_families_are_used(facts, place)
+    for quota in facts.gpu_quotas:
+        families = facts.aws_families if quota.provider == "aws" else facts.gcp_families
+        known = [family.name for family in families]
+        for name in quota.families:
+            yield from _known(name, known, f"{place(quota)}.families", f"{quota.provider}_families")
+    for gpu in facts.gpus:
+        yield from _check_mig(gpu, place(gpu))
+    for release in facts.operator_releases:
+        yield from _check_release(release, place(release))
+    yield from _check_addons(facts, place)
+
+
+def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[Problem]:
+    if name not in known:
+        fix = did_you_mean(name, known) or f"add an entry {name!r} to {kind}"
+        yield Problem(path, f"{name!r}, which is no entry of {kind}", f"one of {kind}: {', '.join(known)}", fix)
+
+
+def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> Iterator[Problem]:
+    yield from _known(machine.gpu, [gpu.model for gpu in facts.gpus], f"{path}.gpu", "gpus")
+    if machine.numa_nodes is not None and len(machine.numa_nodes) != machine.gpu_count:
+        found = f"{len(machine.numa_nodes)} NUMA nodes for {machine.gpu_count} GPUs"
+        yield Problem(f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or none")
+    if machine.provider == "on-prem":
+        return
+    if machine.provider == "aws":
+        families = [family.name for family in facts.aws_families]
+        yield from _known(aws_family_name(machine.name), families, f"{path}.name", "aws_families")
+    else:
+        families = [family.name for family in facts.gcp_families]
+        yield from _known(gcp_family_name(machine.name), families, f"{path}.name", "gcp_families")
+        if machine.accelerator_label is None:
+            allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
+            yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
+    images = [image for image in facts.node_images if image.provider == machine.provider]
+    if not any(machine.arch in image.image_types for image in images):
+        allowed = f"an architecture of some node image of {machine.provider}"
+        yield Problem(f"{path}.arch", f"{machine.arch!r}", allowed, "add an image_type to node_images")
+
+
+def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Problem]:
+    used = {
+        *(("aws", aws_family_name(one.name)) for one in facts.machine_types if one.provider == "aws"),
+        *(("gcp", gcp_family_name(one.name)) for one in facts.machine_types if one.provider == "gcp"),
+    }
+    families = (*(("aws", one) for one in facts.aws_families), *(("gcp", one) for one in facts.gcp_families))
+    for provider, family in families:
+        if (provider, family.name) not in used:
+            found = f"{family.name!r}, a family without machine types"
+            yield Problem(
+                place(family), found, "a family of some machine type", "add the machine types, or drop it"
+            )
+
+
+def _check_mig(gpu: Gpu, path: str) -> Iterator[Problem]:
+    if gpu.mig is None:
+        return
+    names = [profile.name for profile in gpu.mig.profiles]
+    for name, _ in gpu.mig.balanced or ():
+        yield from _known(name, names, f"{path}.mig.balanced", "mig.profiles")
+    for profile in gpu.mig.profiles:
+        last = max(profile.starts, default=0) + profile.memory_slices
+        if profile.compute_slices > gpu.mig.compute_slices or last > gpu.mig.memory_slices:
+            yield Problem(
+                f"{path}.mig.profiles[{profile.name}]",
+                f"{profile.compute_slices} compute slices, and memory slices up to {last}",
+                f"at most {gpu.mig.compute_slices} and {gpu.mig.memory_slices}: what the GPU has",
+                "correct the profile",
+            )
+
+
+def _check_release(release: OperatorRelease, path: str) -> Iterator[Problem]:
+    if release.default_driver not in release.drivers:
+        allowed = "one of drivers: " + ", ".join(release.drivers)
+        yield Problem(f"{path}.default_driver", f"{release.default_driver!r}", allowed, "add it to drivers")
+    lowest, highest = (int(version.split(".")[1]) for version in release.kubernetes)
+    if lowest > highest:
+        found = " to ".join(release.kubernetes)
+        yield Problem(f"{path}.kubernetes", found, "the lowest version, then the highest", "exchange them")
+
+
+def _check_addons(facts: CatalogFile, place: Place) -> Iterator[Problem]:
+    """Yield add-ons without a version for a Kubernetes version that another add-on has one for."""
+    versions = sorted({version for addon in facts.eks_addons for version in addon.versions})
+    for addon in facts.eks_addons:
+        missing = [version for version in versions if version not in addon.versions]
+        if missing:
+            allowed = f"a version of the add-on for each of {', '.join(versions)}"
+            found = f"none for Kubernetes {', '.join(missing)}"
+            yield Problem(f"{place(addon)}.versions", found, allowed, "pin one for each Kubernetes version")

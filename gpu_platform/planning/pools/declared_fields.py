@@ -1,0 +1,95 @@
+"""Refuse the fields of a pool that its cluster's provider does not take, as declared beside them in spec/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.declared import On, Provider, declarations, joined, refuses
+from gpu_platform.spec.pool import Pool
+
+
+def check_declared_fields(pool: Pool, provider: Provider, problems: Problems) -> None:
+    """Record each field, and each value, that the provider does not take; `problems` stands at the pool.
+
+    A field counts where the stack file has it, whatever its value; what is below a refused one is not looked at.
+    """
+    _check_model(pool, provider, problems)
+
+
+def _check_model(
+    model: BaseModel, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]] = ()
+) -> None:
+    """`variants`: the models that may stand in this one's place, where it is one of several."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name not in model.model_fields_set or value is None:
+            continue
+        here = problems.at(field.alias or name)
+        refusal = next((one for one in declarations(field) if refuses(one, value, provider)), None)
+        if refusal is not None:
+            alike = [one.model_fields[name] for one in variants if name in one.model_fields] or [field]
+            here.add(*_refusal(refusal, field, field.alias or name, value, _options(alike, provider), provider))
+        else:
+            _check_value(value, provider, here, [one for one in _types(field.annotation) if _is_model(one)])
+
+
+def _check_value(
+    value: object, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]]
+) -> None:
+    if isinstance(value, BaseModel):
+        _check_model(value, provider, problems, variants)
+    elif isinstance(value, tuple):
+        for index, item in enumerate(cast("tuple[object, ...]", value)):
+            _check_value(item, provider, problems.at(f"[{index}]"), ())
+
+
+def _refusal(
+    one: On, field: FieldInfo, name: str, value: object, options: Sequence[str], provider: Provider
+) -> tuple[str, str, str]:
+    """Return what was found, what is allowed, and the fix; `options`: what the field may be on the provider."""
+    tells_variant = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+    if not one.values and not tells_variant:
+        return (
+            f"{name} on provider {provider}",
+            f"{name} only on {one}: {one.because}",
+            one.fix or f"remove {name}",
+        )
+    fix = f"write {name}: {options[0]}" if tells_variant else f"remove {name}"
+    return (
+        f"{value!r} on provider {provider}",
+        f"{joined(options, 'or')}; {value} only on {one}: {one.because}",
+        one.fix or fix,
+    )
+
+
+def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
+    """Return the values that a provider takes of a field, or of the fields of that name in all variants."""
+    return [
+        str(option)
+        for field in fields
+        for annotation in _types(field.annotation)
+        if get_origin(annotation) is Literal
+        for option in get_args(annotation)
+        if not any(refuses(one, option, provider) for one in declarations(field))
+    ]
+
+
+def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - whatever a field is annotated with
+    """Yield the types of a union, or the type itself."""
+    if get_origin(annotation) is Annotated:
+        yield from _types(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for arm in get_args(annotation):
+            yield from _types(arm)
+    else:
+        yield annotation
+
+
+def _is_model(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,95 @@
+"""What is declared beside a field: the providers that take it, and where a change shows on nodes that exist.
+
+`gpu_platform/planning/pools/declared_fields.py` refuses a field where its declaration does, and the JSON Schema
+names the providers in the field's description. What depends on more than the provider (the machine type, another
+field) is checked where it is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+Provider = Literal["sandbox", "existing", "eks", "gke"]
+PROVIDER_NAMES: dict[Provider, str] = {
+    "sandbox": "the sandbox",
+    "existing": "an existing cluster",
+    "eks": "EKS",
+    "gke": "GKE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class On:
+    """The providers that take a field; with `values`: that take these values of it.
+
+    `because`: why the others do not, as the rest of a sentence. `fix`: unset: to remove the field.
+    """
+
+    providers: tuple[Provider, ...]
+    because: str
+    fix: str = ""
+    values: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return joined([PROVIDER_NAMES[provider] for provider in self.providers], "and")
+
+
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """The properties, by platform, in which a change of a field shows on nodes that exist.
+
+    They are named as the platform's API has them. What a change of one does to nodes (replaces the pool, rolls or
+    removes nodes) is a fact of the platform: catalog/facts/pool_changes.yaml. A platform without a property here
+    changes the field in place.
+    """
+
+    eks: tuple[str, ...] = ()
+    karpenter: tuple[str, ...] = ()
+    gke: tuple[str, ...] = ()
+    sandbox: tuple[str, ...] = ()
+
+
+ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
+
+
+def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:
+    """Return words, one at least, as a list in a sentence: `a, b and c`."""
+    *rest, end = words
+    return f"{', '.join(rest)} {last} {end}" if rest else end
+
+
+def declarations(field: FieldInfo) -> Iterator[On]:
+    """Yield what is declared beside a field about providers."""
+    return (one for one in field.metadata if isinstance(one, On))
+
+
+def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
+    """Yield platform and property for each property in which a field is declared to show."""
+    for one in field.metadata:
+        if isinstance(one, Shows):
+            for platform in fields(Shows):
+                yield from ((platform.name, name) for name in getattr(one, platform.name))
+
+
+def refuses(declaration: On, value: object, provider: Provider) -> bool:
+    """Return whether a declaration keeps a value from a provider."""
+    return provider not in declaration.providers and (not declaration.values or value in declaration.values)
+
+
+def takes(model: type[BaseModel], name: str, value: object, provider: Provider) -> bool:
+    """Return whether a provider takes a value of a model's field."""
+    return not any(refuses(one, value, provider) for one in declarations(model.model_fields[name]))
+
+
+def described(field: FieldInfo) -> str:
+    """Return what a field's declarations add to its description."""
+    texts = [
+        f"{', '.join(map(str, one.values))} only on {one}." if one.values else f"Only on {one}."
+        for one in declarations(field)
+    ]
+    return " ".join(texts)

@@ -1,0 +1,209 @@
+"""MIG tables of the simulated driver: which profiles a GPU has and which sets of GPU instances it can hold.
+
+The data is `mig_tables.yaml`, in the form in which `nvidia-smi mig -lgip` and `-lgipp` print it. Nothing here is
+taken from gpu_platform.planning or from the MIG facts of the catalogue: the sandbox checks both.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from typing import Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+ENGINES: Final = ("decoders", "encoders", "jpeg-engines", "ofa-engines")
+"""Media engines in the order of nvidia-smi's columns; the names are the DRA driver's counters."""
+
+_MEMORY_STEP_MIB: Final = 32  # nvidia-smi rounds GiB to two decimals; every captured size is a multiple of this
+_ROW: Final = re.compile(
+    r"(?P<name>(?P<slices>\d+)g\.\S+)\s+(?P<id>\d+|-)\s+(?P<instances>\d+)\s+(?P<gib>\d+\.\d\d|-)"
+    r"\s+(?P<engines>\d+ \d+ \d+ \d+)\s+\{(?P<starts>[\d,]+)\}:(?P<size>\d+)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceProfile:
+    """One GPU instance profile as nvidia-smi prints it.
+
+    `instances`: the most of this profile on one GPU. `memory_mib` None: not captured. `starts` and `size` are in
+    placement units; `engines` in the order of `ENGINES`.
+    """
+
+    name: str
+    number: int
+    instances: int
+    compute_slices: int
+    memory_mib: int | None
+    engines: tuple[int, ...]
+    starts: tuple[int, ...]
+    size: int
+
+    def units(self, start: int) -> range:
+        """Return the placement units of an instance that begins at `start`."""
+        return range(start, start + self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One GPU instance and the placement unit at which it begins."""
+
+    profile: InstanceProfile
+    start: int
+
+
+@dataclass(frozen=True)
+class MigTable:
+    """The profiles of one GPU model. The profile with the most compute slices is the whole GPU."""
+
+    product: str
+    device_id: int | None
+    """PCI device and vendor ID; None: not known."""
+    profiles: tuple[InstanceProfile, ...]
+    source: str
+
+    @cached_property
+    def whole(self) -> InstanceProfile:
+        """The profile that takes all of the GPU."""
+        return max(self.profiles, key=lambda profile: (profile.compute_slices, profile.size))
+
+    def profile(self, name: str) -> InstanceProfile | None:
+        """Return the profile of that exact name, or None."""
+        return next((profile for profile in self.profiles if profile.name == name), None)
+
+    def memory_mib(self, profile: InstanceProfile, gpu_memory_mib: int) -> int:
+        """Return the memory of an instance; its share of the GPU's memory where no capture shows it."""
+        if profile.memory_mib is not None:
+            return profile.memory_mib
+        return gpu_memory_mib * profile.size // self.whole.size
+
+    def place(self, layout: Mapping[str, int]) -> tuple[Placement, ...] | None:
+        """Return one placement of every instance of `layout` (profile to count) by start, None if there is none.
+
+        Every start of every instance is tried, so None is a proof. mig-parted tries every order of creation, which
+        comes to the same (pkg/mig/config, SetMigConfig).
+        """
+        return (
+            None if self.refusal(layout) else tuple(sorted(self._search(layout) or (), key=lambda one: one.start))
+        )
+
+    def refusal(self, layout: Mapping[str, int]) -> str:
+        """Return why the driver cannot create the GPU instances of `layout` together; empty where it can."""
+        for name, count in layout.items():
+            profile = self.profile(name)
+            if profile is None:
+                known = ", ".join(each.name for each in self.profiles)
+                return f"no profile {name!r} on {self.product} (it has {known})"
+            if count > profile.instances:
+                return f"Insufficient Resources: {name} x{count}, at most {profile.instances} on {self.product}"
+        wanted = self._instances(layout)
+        taken = sum(profile.compute_slices for profile in wanted)
+        if taken > self.whole.compute_slices:
+            return f"Insufficient Resources: {taken} compute slices of {self.whole.compute_slices}"
+        for engine, name in enumerate(ENGINES):
+            used = sum(profile.engines[engine] for profile in wanted)
+            if used > self.whole.engines[engine]:
+                return f"Insufficient Resources: {used} {name} of {self.whole.engines[engine]}"
+        if self._search(layout) is None:
+            starts = "; ".join(
+                f"{profile.name} at {{{','.join(map(str, profile.starts))}}}:{profile.size}"
+                for profile in dict.fromkeys(wanted)
+            )
+            return f"Insufficient Resources: no placement on {self.product} for {_text(layout)} ({starts})"
+        return ""
+
+    def _instances(self, layout: Mapping[str, int]) -> list[InstanceProfile]:
+        return [each for each in self.profiles for _ in range(layout.get(each.name, 0))]
+
+    def _search(self, layout: Mapping[str, int]) -> list[Placement] | None:
+        """Return a placement by depth-first search, the instances with the fewest starts first, or None."""
+        waiting = sorted(self._instances(layout), key=lambda profile: (len(profile.starts), -profile.size))
+
+        def settle(index: int, free: frozenset[int]) -> list[Placement] | None:
+            if index == len(waiting):
+                return []
+            profile = waiting[index]
+            for start in profile.starts:
+                if free.issuperset(profile.units(start)):
+                    rest = settle(index + 1, free.difference(profile.units(start)))
+                    if rest is not None:
+                        return [Placement(profile, start), *rest]
+            return None
+
+        return settle(0, frozenset(range(self.whole.size)))
+
+
+def mig_table(product: str) -> MigTable | None:
+    """Return the MIG table of a GPU by NVML's product name; None for a GPU without MIG."""
+    return mig_tables().get(product)
+
+
+@cache
+def mig_tables() -> Mapping[str, MigTable]:
+    """Return every MIG table by NVML's product name."""
+    text = (resources.files("sandbox.nvml") / "mig_tables.yaml").read_text("utf-8")
+    file = TypeAdapter(_File).validate_python(yaml.load(text, Loader=yaml.CSafeLoader))
+    return {
+        product: MigTable(
+            product, int(device, 16) if device else None, read_profiles(each.profiles), str(each.source)
+        )
+        for each in file.tables
+        for product, device in each.gpus.items()
+    }
+
+
+def read_profiles(text: str) -> tuple[InstanceProfile, ...]:
+    """Read the rows of one table; raises ValueError for a row that is not in the form of the file's header."""
+    return tuple(_read_row(index, line) for index, line in enumerate(text.splitlines()))
+
+
+def _read_row(index: int, line: str) -> InstanceProfile:
+    row = _ROW.fullmatch(line.strip())
+    if row is None:
+        raise ValueError(f"not a row of a MIG table: {line!r}")
+    return InstanceProfile(
+        name=row["name"],
+        number=index if row["id"] == "-" else int(row["id"]),
+        instances=int(row["instances"]),
+        compute_slices=int(row["slices"]),
+        memory_mib=None if row["gib"] == "-" else _mib(float(row["gib"])),
+        engines=tuple(int(count) for count in row["engines"].split()),
+        starts=tuple(int(start) for start in row["starts"].split(",")),
+        size=int(row["size"]),
+    )
+
+
+def _mib(gib: float) -> int:
+    return _MEMORY_STEP_MIB * round(gib * 1024 / _MEMORY_STEP_MIB)
+
+
+def _text(layout: Mapping[str, int]) -> str:
+    return " + ".join(f"{name} x{count}" for name, count in layout.items() if count)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Source(_Strict):
+    title: str
+    url: str
+    date: datetime.date
+
+    def __str__(self) -> str:
+        return f"{self.title}, {self.date.isoformat()}"
+
+
+class _Table(_Strict):
+    gpus: dict[str, str | None]
+    source: _Source
+    profiles: str
+
+
+class _File(_Strict):
+    tables: Sequence[_Table]

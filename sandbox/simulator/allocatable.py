@@ -1,0 +1,61 @@
+"""Allocatable CPU and memory of a node as a kubelet computes it: capacity - kube-reserved - eviction threshold.
+
+Source: kubernetes.io, "Reserve Compute Resources for System Daemons" (Node Allocatable). kube-reserved
+is the provider's published formula, implemented a second time: the sandbox checks the numbers of
+gpu_platform.planning and takes none from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform.catalog import MachineType
+
+MAX_PODS: Final = 110
+"""The kubelet's default `maxPods`; the nodes of the sandbox set none."""
+
+_EVICTION_MIB: Final = 100  # kubelet default evictionHard: memory.available<100Mi; EKS and GKE keep it
+
+# Upper end of each range in millicores, and the part of the range that is reserved, in 1/10000. EKS: awslabs/
+# amazon-eks-ami, nodeadm/internal/kubelet (getCPUMillicoresToReserve). GKE: "Plan GKE Standard node sizes".
+_CPU_RANGES: Final = ((1_000, 600), (2_000, 100), (4_000, 50), (None, 25))
+# Upper end of each range in MiB, and the part that is reserved, in 1/100: "Plan GKE Standard node sizes".
+_GKE_MEMORY_RANGES: Final = ((4_096, 25), (8_192, 20), (16_384, 10), (131_072, 6), (None, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAllocatable:
+    """What pods can request of a node: CPU in millicores, memory in MiB."""
+
+    cpu_millicores: int
+    memory_mib: int
+
+
+def node_allocatable(machine: MachineType) -> NodeAllocatable:
+    """Return the allocatable CPU and memory of a node of a machine type.
+
+    Capacity is the advertised CPU and memory. A kubelet on premises has its defaults, which reserve nothing.
+    """
+    cpu = machine.vcpu * 1000
+    memory = machine.memory_mib
+    if machine.provider != "on-prem":
+        cpu -= _reserved(cpu, _CPU_RANGES, 10_000)
+    if machine.provider == "gcp":
+        memory -= _reserved(memory, _GKE_MEMORY_RANGES, 100)
+    elif machine.provider == "aws":
+        memory -= 255 + 11 * MAX_PODS  # MiB; nodeadm/internal/kubelet, getMemoryMebibytesToReserve
+    return NodeAllocatable(cpu, memory - _EVICTION_MIB)
+
+
+def _reserved(total: int, ranges: Sequence[tuple[int | None, int]], scale: int) -> int:
+    """Return what is reserved of `total`: each range's part of what lies in it, rounded half up."""
+    lower, reserved = 0, 0
+    for upper, part in ranges:
+        inside = (total if upper is None else min(total, upper)) - lower
+        if inside <= 0:
+            break
+        reserved += inside * part
+        lower += inside
+    return (2 * reserved + scale) // (2 * scale)

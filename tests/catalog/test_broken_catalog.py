@@ -1,0 +1,151 @@
+"""A catalogue whose files do not fit together: the loader names the file, the entry and what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpu_platform.catalog import read_catalog
+from gpu_platform.errors import BadInput, Problem
+
+FACTS = Path(str(resources.files("gpu_platform.catalog") / "facts"))
+SOURCE = "source: {title: a test, date: 2026-11-22}"
+
+
+class Broken(NamedTuple):
+    """A file of the facts, a text of it, what is written instead, and what the one problem says."""
+
+    file: str
+    old: str
+    new: str
+    path: str
+    words: tuple[str, ...]
+
+
+def added(file: str, kind: str, entry: str, path: str, *words: str) -> Broken:
+    return Broken(file, f"\n{kind}:\n", f"\n{kind}:\n  - {{{entry}, {SOURCE}}}\n", path, words)
+
+
+AWS, GCP = "machine_types_aws.yaml", "machine_types_gcp.yaml"
+MACHINE = "gpu_count: 1, vcpu: 4, memory_mib: 16384"
+
+BROKEN: dict[str, Broken] = {
+    "a machine type of an unknown EC2 family": added(
+        AWS,
+        "machine_types",
+        f"name: p9.48xlarge, provider: aws, gpu: t4, {MACHINE}",
+        f"{AWS}: machine_types[p9.48xlarge].name",
+        "'p9', which is no entry of aws_families",
+    ),
+    "a machine type of an unknown Compute Engine family": added(
+        GCP,
+        "machine_types",
+        f"name: a9-highgpu-8g, provider: gcp, gpu: t4, accelerator_label: x, {MACHINE}",
+        f"{GCP}: machine_types[a9-highgpu-8g].name",
+        "'a9-highgpu', which is no entry of gcp_families",
+    ),
+    "a machine type with an unknown GPU": added(
+        AWS,
+        "machine_types",
+        f"name: p5.9xlarge, provider: aws, gpu: h100-81gb, {MACHINE}",
+        f"{AWS}: machine_types[p5.9xlarge].gpu",
+        "'h100-81gb', which is no entry of gpus",
+        "h100-80gb",
+    ),
+    "a machine type of GKE without the name that its API has for the GPU": added(
+        GCP,
+        "machine_types",
+        f"name: a2-highgpu-9g, provider: gcp, gpu: a100-40gb, {MACHINE}",
+        f"{GCP}: machine_types[a2-highgpu-9g].accelerator_label",
+        "add accelerator_label",
+    ),
+    "NUMA nodes for some GPUs only": added(
+        AWS,
+        "machine_types",
+        f"name: p5.9xlarge, provider: aws, gpu: h100-80gb, numa_nodes: [0, 1], {MACHINE}",
+        f"{AWS}: machine_types[p5.9xlarge].numa_nodes",
+        "2 NUMA nodes for 1 GPUs",
+    ),
+    "a machine type that is written twice": added(
+        AWS,
+        "machine_types",
+        f"name: p5.48xlarge, provider: aws, gpu: h100-80gb, {MACHINE}",
+        f"{AWS}: machine_types[p5.48xlarge]",
+        "a second entry p5.48xlarge",
+    ),
+    "a machine type without its GPU": added(
+        AWS,
+        "machine_types",
+        f"name: p5.9xlarge, provider: aws, {MACHINE}",
+        f"{AWS}: machine_types[p5.9xlarge].gpu",
+        "Field required",
+    ),
+    "a family that no machine type is of": added(
+        "machine_families.yaml",
+        "aws_families",
+        "name: p9",
+        "machine_families.yaml: aws_families[p9]",
+        "a family without machine types",
+    ),
+    "a quota of an unknown family": added(
+        "quotas.yaml",
+        "gpu_quotas",
+        "provider: aws, families: [p9], capacity: spot, name: P9, unit: vCPU",
+        "quotas.yaml: gpu_quotas[P9].families",
+        "'p9', which is no entry of aws_families",
+    ),
+    "an operator release whose default driver is none of its drivers": Broken(
+        "operator_releases.yaml",
+        "default_driver: ",
+        "default_driver: 580.1.1  # ",
+        "operator_releases.yaml: operator_releases[",
+        ("'580.1.1'", "one of drivers: "),
+    ),
+    "a MIG layout of an unknown profile": Broken(
+        "gpus.yaml", "balanced: {1g.5gb:", "balanced: {1g.6gb:", "gpus.yaml: gpus[", ("'1g.6gb'", "mig.profiles")
+    ),
+    "an add-on that is not pinned for a version of Kubernetes": Broken(
+        "eks_addons.yaml", '"1.36":', '"1.39":', "eks_addons.yaml: eks_addons[", ("none for Kubernetes",)
+    ),
+    "a file that is no YAML": Broken("gpus.yaml", "gpus:", "gpus: [", "gpus.yaml", ("valid YAML",)),
+    "a kind of fact that nobody reads": Broken(
+        "quotas.yaml", "gpu_quotas:", "gpu_quotes:", "quotas.yaml: gpu_quotes", ("Extra inputs",)
+    ),
+}
+
+
+def problems_of(folder: Path) -> list[Problem]:
+    with pytest.raises(BadInput) as caught:
+        read_catalog(folder)
+    assert str(caught.value).startswith("the catalogue (gpu_platform/catalog/facts): ")
+    return list(caught.value.problems)
+
+
+def test_the_facts_as_they_are_fit_together() -> None:
+    assert read_catalog(FACTS).machine_types
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_catalogue_that_does_not_fit_together_is_one_clear_error(name: str, tmp_path: Path) -> None:
+    broken = BROKEN[name]
+    shutil.copytree(FACTS, tmp_path / "facts")
+    file = tmp_path / "facts" / broken.file
+    text = file.read_text("utf-8")
+    assert broken.old in text
+    file.write_text(text.replace(broken.old, broken.new, 1), "utf-8")
+
+    found = [problem for problem in problems_of(tmp_path / "facts") if problem.path.startswith(broken.path)]
+    assert found
+    assert all(word in str(found[0]) for word in broken.words), found
+
+
+def test_all_mistakes_of_the_catalogue_are_shown_at_once(tmp_path: Path) -> None:
+    shutil.copytree(FACTS, tmp_path / "facts")
+    (tmp_path / "facts" / "machine_families.yaml").write_text("{}", "utf-8")
+
+    paths = {problem.path.partition(":")[0] for problem in problems_of(tmp_path / "facts")}
+    assert paths == {AWS, GCP, "quotas.yaml"}

@@ -1,0 +1,38 @@
+"""The policy pack's configuration in the plan: the stack's level is the ceiling of the rules' levels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.policy import pack
+from gpu_platform.spec.operations import Policy
+from policies import Level, configure
+
+WASTES, BREAKS = "topology-for-multi-gpu", "gpu-node-taint"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({}, {BREAKS: Level.MANDATORY, WASTES: Level.ADVISORY}),
+        ({"level": "mandatory"}, {BREAKS: Level.MANDATORY, WASTES: Level.ADVISORY}),
+        ({"level": "advisory"}, {BREAKS: Level.ADVISORY, WASTES: Level.ADVISORY}),
+        (
+            {"level": "advisory", "rules": {WASTES: {"enforcementLevel": "mandatory"}}},
+            {BREAKS: Level.ADVISORY, WASTES: Level.MANDATORY},
+        ),
+        (
+            {"rules": {BREAKS: {"enforcementLevel": "disabled"}}},
+            {BREAKS: Level.DISABLED, WASTES: Level.ADVISORY},
+        ),
+    ],
+)
+@pytest.mark.parametrize("offered", [None, ["nvidia.com/gpu"]])
+def test_the_level_of_the_stack_is_a_ceiling_that_only_a_rules_own_level_overrides(
+    policy: dict[str, Any], expected: dict[str, Level], offered: list[str] | None
+) -> None:
+    config = pack.plan(Policy.model_validate(policy), offered).config
+    levels = {entry.rule.id: entry.level for entry in configure(config)}
+    assert {rule: levels[rule] for rule in expected} == expected

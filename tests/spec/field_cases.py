@@ -1,0 +1,405 @@
+"""A stack for each provider, and for every field what to change: its context and other values that it may have.
+
+A field that the models gain needs nothing here where its values are a Literal, a bool or a number with a default;
+otherwise the test asks for an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PROVIDERS = ("sandbox", "existing", "eks", "gke")
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """A value for each provider; `other` for those that are not named."""
+
+    of: Mapping[str, Any]
+    other: Any = None
+
+
+def by(other: Any = None, **of: Any) -> By:
+    """Return a value that depends on the provider."""
+    return By(of, other)
+
+
+def resolved(value: Any, provider: str) -> Any:
+    """Return a value of these tables as it is on one provider."""
+    if isinstance(value, By):
+        return value.of.get(provider, value.other)
+    return value
+
+
+_TEAM = {
+    "name": "vision",
+    "quota": {"cpu": 8, "memory": "32Gi"},
+    "priority": "training",
+    "members": ["group:vision"],
+}
+
+# Each stack has one pool of GPUs with NVLink, MIG and RDMA, and one team.
+STACKS: Mapping[str, Mapping[str, Any]] = {
+    "sandbox": {
+        "kind": "environment",
+        "cluster": {"provider": "sandbox", "name": "local"},
+        "pools": [
+            {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 2}, "workload": "training"}
+        ],
+        "teams": [_TEAM],
+    },
+    "existing": {
+        "kind": "environment",
+        "cluster": {"provider": "existing", "name": "dev", "kubernetes": "1.36"},
+        "pools": [
+            {
+                "name": "train",
+                "machine_type": "p5.48xlarge",
+                "count": {"desired": 2},
+                "workload": "training",
+                "nodes": {"names": ["train-0", "train-1"]},
+            }
+        ],
+        "teams": [_TEAM],
+    },
+    "eks": {
+        "kind": "environment",
+        "cluster": {"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.35"},
+        "pools": [
+            {
+                "name": "train",
+                "machine_type": "p5.48xlarge",
+                "count": {"min": 1, "desired": 2, "max": 4},
+                "zones": ["us-east-2a"],
+                "workload": "training",
+            }
+        ],
+        "teams": [_TEAM],
+    },
+    "gke": {
+        "kind": "environment",
+        "cluster": {
+            "provider": "gke",
+            "name": "prod",
+            "project": "my-project",
+            "location": "us-central1",
+            "kubernetes": "1.35",
+        },
+        "pools": [
+            {
+                "name": "train",
+                "machine_type": "a3-megagpu-8g",
+                "count": {"min": 1, "desired": 2, "max": 4},
+                "zones": ["us-central1-a"],
+                "workload": "training",
+            }
+        ],
+        "teams": [_TEAM],
+    },
+}
+
+_DRA = {
+    "pools[0].sharing": by({"mode": "dra"}, gke=None),
+    "operator": by(existing={"toolkit": "host", "driver": {"owner": "host", "version": "580.173.02"}}),
+}
+_PARTITIONS = {
+    "cluster": by(
+        {"provider": "sandbox"},
+        existing={"provider": "existing", "kubernetes": "1.36"},
+        eks={"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"},
+        gke={"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"},
+    ),
+}
+_OTHER_POOL = by(
+    {
+        "name": "other",
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 1},
+        "zones": ["us-east-2a"],
+        "workload": "training",
+    },
+    gke={
+        "name": "other",
+        "machine_type": "a3-megagpu-8g",
+        "count": {"desired": 1},
+        "zones": ["us-central1-a"],
+        "workload": "training",
+    },
+    sandbox={"name": "other", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"},
+    existing={
+        "name": "other",
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 1},
+        "workload": "training",
+        "nodes": {"names": ["other-0"]},
+    },
+)
+_EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
+
+# What the stack has beside a field, so that the field can matter: place to value, for the field and all below it.
+# The longest paths come last and win. None takes a field away.
+CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
+    "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
+    "cluster(gke).create.maintenance.exclusions": {
+        "cluster.create.maintenance.exclusions": [
+            {"name": "freeze", "start": "2026-12-20T00:00:00Z", "end": "2027-01-05T00:00:00Z"}
+        ]
+    },
+    "operator.driver.version": by(
+        {"operator.driver.owner": "operator"}, eks={"pools[0].image": {"family": "al2023"}}, gke={}
+    ),
+    "pools[].count.min": by({}, existing={"pools[0].nodes": {"selector": {"node-group": "gpu"}}}),
+    "cluster(eks).region": {"pools[0].zones": None, "pools[0].workload": "inference"},
+    "pools[].count": {
+        "pools[0].count": by({"desired": 2}, eks={"min": 1, "desired": 2}, gke={"min": 1, "desired": 2})
+    },
+    "pools[].capacity(reservation)": {
+        "pools[0].capacity": by(
+            {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"},
+            gke={"type": "reservation", "reservation": "h100", "zone": "us-central1-a"},
+        ),
+    },
+    "pools[].capacity(reservation).zone": {"pools[0].zones": None},
+    "pools[].capacity(capacity-block).zone": {"pools[0].zones": None},
+    "pools[].capacity(capacity-block)": {
+        "pools[0].capacity": {
+            "type": "capacity-block",
+            "reservation": "cr-0a1b2c3d4e5f60718",
+            "zone": "us-east-2a",
+            "ends": "2026-12-14T11:30:00Z",
+            "needed_until": "2026-12-10T00:00:00Z",
+        },
+    },
+    "pools[].capacity(flex-start)": {
+        "pools[0].capacity": {"type": "flex-start"},
+        "pools[0].count": {"desired": 0, "max": 4},
+    },
+    "pools[].capacity(spot)": {"pools[0].capacity": {"type": "spot"}},
+    "pools[].placement": {
+        "pools[0].placement": by({"type": "cluster"}, eks={"type": "cluster"}, gke={"type": "compact"})
+    },
+    "pools[].sharing(time-slicing)": {"pools[0].sharing": {"mode": "time-slicing", "replicas": 4}},
+    "pools[].sharing(mps)": {"pools[0].sharing": {"mode": "mps", "replicas": 4}},
+    "pools[].sharing(mig)": {"pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}},
+    "pools[].sharing(mig).rename": {"pools[0].sharing.replicas": 2},
+    "pools[].sharing(mig).fail_requests_greater_than_one": {"pools[0].sharing.replicas": 2},
+    "pools[].sharing(mig).layouts": {
+        "pools[0].sharing": {
+            "mode": "mig",
+            "layouts": [{"devices": [0, 1], "gpu": "H100", "layout": {"1g.10gb": 7}}],
+        }
+    },
+    "pools[].sharing(dra)": {**_DRA, "pools[0].sharing": {"mode": "dra"}},
+    "pools[].sharing(dra).partitions": _PARTITIONS,
+    "pools[].sharing": {"sharing.named": {"mode": "time-slicing", "replicas": 4}},
+    "pools[].per_node": {
+        "sharing": {
+            "named": {"mode": "time-slicing", "replicas": 4},
+            "halves": {"mode": "time-slicing", "replicas": 2},
+        },
+        "pools[0].per_node": [{"nodes": ["train-0"], "sharing": "named"}],
+    },
+    "device_classes{}.type": {
+        **_PARTITIONS,
+        "pools[0].sharing": by({"mode": "dra", "partitions": True}, gke=None),
+        "device_classes.large": {"memory": "9Gi"},
+    },
+    "device_classes{}.profile": {
+        **_PARTITIONS,
+        "pools[0].sharing": by({"mode": "dra", "partitions": True}, gke=None),
+        "device_classes.large": {},
+    },
+    "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
+    "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
+    "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
+    "pools[].nodes.selector": {"pools[0].nodes": {"selector": {"node-group": "gpu"}}},
+    "pools[].provisioner": by({}, eks={"pools[0].count": {"desired": 0, "max": 4}}),
+    "pools[].karpenter": {
+        "pools[0].machine_type": by("g6.12xlarge", gke="a3-megagpu-8g"),
+        "pools[0].count": {"desired": 0, "max": 4},
+        "pools[0].provisioner": "karpenter",
+        "pools[0].karpenter": {},
+    },
+    "pools[].device_plugin": by({}, eks={"pools[0].image": {"family": "bottlerocket"}}),
+    "pools[].image.driver": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
+    "pools[].image.family": {"pools[0].machine_type": by("p5.48xlarge", gke="a2-ultragpu-8g")},
+    "pools[].network.via": {"pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g")},
+    "pools[].upgrade": {"pools[0].placement": by(gke={"type": "none"})},
+    "device_classes{}": {**_DRA, "device_classes.large": {"memory": "40Gi"}},
+    "teams[].quota.gpus": {"teams[0].quota.gpus": 8},
+    "teams[].quota.shared": {
+        "pools[0].sharing": {"mode": "time-slicing", "replicas": 4},
+        "teams[0].quota.shared": 8,
+    },
+    "teams[].quota.mig": {
+        "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+        "teams[0].quota.mig": {"1g.10gb": 7},
+    },
+    "teams[].quota.mig_shared": {
+        "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 7}, "replicas": 2},
+        "teams[0].quota.mig_shared": {"1g.10gb": 7},
+    },
+    "teams[].quota.devices": {**_DRA, "teams[0].quota.devices": {"gpu.nvidia.com": 8}},
+    "teams[].claims": {
+        **_DRA,
+        "teams[0].quota.devices": {"gpu.nvidia.com": 8},
+        "teams[0].claims": [{"name": "one"}],
+    },
+    "teams[].claims[].device_class": {
+        "device_classes.large": {"memory": "40Gi"},
+        "teams[0].quota.devices": {"gpu.nvidia.com": 8, "large": 8},
+    },
+    "teams[].claims[].profile": {
+        **_PARTITIONS,
+        "pools[0].sharing": by({"mode": "dra", "partitions": True}, gke=None),
+        "teams[0].quota.devices": {"mig.nvidia.com": 8},
+        "teams[0].claims": [{"name": "one", "profile": "1g.10gb"}],
+    },
+    "teams[].workloads": {
+        "teams[0].quota": {"gpus": 8},
+        "teams[0].workloads": [{"name": "pretrain", "pool": "train"}],
+    },
+    "teams[].workloads[].pool": {"pools[1]": _OTHER_POOL},
+    "teams[].workloads[].profile": {
+        "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1}},
+        "teams[0].quota": {"mig": {"1g.10gb": 4, "2g.20gb": 4}},
+        "teams[0].workloads": [{"name": "pretrain", "pool": "train", "profile": "1g.10gb"}],
+    },
+    "overcommit": {"teams[0].quota.gpus": by(20, eks=40, gke=40)},
+    "teams[].workloads[].claim": {
+        **_DRA,
+        "teams[0].quota": {"devices": {"gpu.nvidia.com": 8}},
+        "teams[0].claims": [{"name": "one"}, {"name": "two"}],
+        "teams[0].workloads": [{"name": "pretrain", "pool": "train", "claim": "one"}],
+    },
+}
+
+# Other values of a field, each of which must have another plan than the stack has without it. The first entry of
+# `teams` serves the `team` of a team stack too, and a pool's `sharing` the environment's.
+ALTERNATIVES: Mapping[str, Any] = {
+    "cluster(sandbox).name": ["other"],
+    "cluster(existing).name": ["other"],
+    "cluster(existing).kubeconfig": ["~/.kube/other"],
+    "cluster(existing).context": ["other"],
+    "cluster(existing).kubernetes": ["1.35"],
+    "cluster(eks).name": ["other"],
+    "cluster(eks).region": ["us-west-2"],
+    "cluster(eks).account": ["123456789012"],
+    "cluster(eks).kubernetes": ["1.34"],
+    "cluster(eks).create.cidr": ["10.8.0.0/16"],
+    "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
+    "cluster(eks).create.api_access": [["198.51.100.0/24"]],
+    "cluster(eks).create.admins": [["arn:aws:iam::123456789012:user/other"]],
+    "cluster(eks).subnets": [{"us-east-2a": "subnet-0a1b2c3d4e5f60718"}],
+    "cluster(eks).security_groups": [["sg-0a1b2c3d4e5f60718"]],
+    "cluster(gke).name": ["other"],
+    "cluster(gke).project": ["other-project"],
+    "cluster(gke).location": ["us-central1-a"],
+    "cluster(gke).kubernetes": ["1.34"],
+    "cluster(gke).create.nodes_cidr": ["10.2.0.0/20"],
+    "cluster(gke).create.pods_cidr": ["10.32.0.0/12"],
+    "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
+    "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
+    "cluster(gke).create.api_access": [["198.51.100.0/24"]],
+    "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
+    "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],
+    "cluster(gke).create.maintenance.exclusions[].name": ["other"],
+    "cluster(gke).create.maintenance.exclusions[].start": ["2026-12-21T00:00:00Z"],
+    "cluster(gke).create.maintenance.exclusions[].end": ["2027-01-04T00:00:00Z"],
+    "operator.release": ["v26.3.3"],
+    "operator.driver.version": ["590.48.01"],
+    "device_classes{}.memory": ["60Gi"],
+    "device_classes{}.product": ["H100"],
+    "device_classes{}.profile": ["1g.10gb"],
+    "device_classes{}.selector": ["device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'"],
+    "pools[].name": ["other"],
+    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a3-ultragpu-8g"]),
+    "pools[].count.max": [3],
+    "pools[].capacity(reservation).reservation": by(["cr-0a1b2c3d4e5f60719"], gke=["other"]),
+    "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"]),
+    "pools[].capacity(reservation).placement_group": ["group-a"],
+    "pools[].capacity(reservation).project": ["other-project"],
+    "pools[].capacity(reservation).block": ["block-a"],
+    "pools[].capacity(capacity-block).reservation": ["cr-0a1b2c3d4e5f60719"],
+    "pools[].capacity(capacity-block).zone": ["us-east-2b"],
+    "pools[].capacity(capacity-block).ends": ["2026-12-09T00:00:00Z"],
+    "pools[].capacity(capacity-block).needed_until": ["2026-12-20T00:00:00Z"],
+    "pools[].capacity(flex-start).max_run_duration": ["24h"],
+    "pools[].placement.group": ["group-a"],
+    "pools[].zones": by([["us-east-2b"]], gke=[["us-central1-b"]]),
+    "pools[].sharing": ["named"],
+    "pools[].sharing(time-slicing).replicas": [8, {"H100": 2}],
+    "pools[].sharing(mps).replicas": [8, {"H100": 2}],
+    "pools[].sharing(mig).layout": [{"2g.20gb": 3}, "all-balanced"],
+    "pools[].sharing(mig).layouts[].devices": [[2, 3]],
+    "pools[].sharing(mig).layouts[].gpu": [None],
+    "pools[].sharing(mig).layouts[].layout": [{"2g.20gb": 3}, "all-balanced"],
+    "pools[].sharing(mig).drain_timeout": ["20m"],
+    "pools[].sharing(mig).replicas": [2, {"H100": 3}],
+    "pools[].per_node[].nodes": [["train-1"]],
+    "pools[].per_node[].sharing": ["halves"],
+    "pools[].labels": [{"example.com/tier": "gold"}],
+    "pools[].taints[].key": ["example.com/other"],
+    "pools[].taints[].value": ["b"],
+    "pools[].nodes.names": [["train-0", "train-2"]],
+    "pools[].nodes.selector": [{"node-group": "other"}],
+    "pools[].karpenter.alternatives": [["g6.24xlarge"]],
+    "pools[].karpenter.consolidate_after": ["77m"],
+    "pools[].karpenter.expire_after": ["77h"],
+    "pools[].karpenter.limits": [{"cpu": "960"}],
+    "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
+    "pools[].image.driver": ["580.173.02"],
+    "pools[].disk.kms_key": by(
+        ["arn:aws:kms:us-east-2:123456789012:key/a"],
+        gke=["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],
+    ),
+    "pools[].upgrade.max_surge": [2],
+    "pools[].upgrade.max_unavailable": [2],
+    "pools[].usd_per_hour": [12.5],
+    "pools[].utilisation": [0.5],
+    "priorities": [{"batch": 10}],
+    "teams[].name": ["other"],
+    "teams[].quota.mig": [{"1g.10gb": 8}],
+    "teams[].quota.mig_shared": [{"1g.10gb": 8}],
+    "teams[].quota.devices": [{"gpu.nvidia.com": 9}],
+    "teams[].quota.cpu": [9],
+    "teams[].quota.memory": ["33Gi"],
+    "teams[].priority": ["inference"],
+    "teams[].members": [["user:ada"]],
+    "teams[].claims[].memory": ["40Gi"],
+    "teams[].claims[].product": ["H100"],
+    "teams[].claims[].profile": ["2g.20gb"],
+    "teams[].claims[].selector": [
+        "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'",
+    ],
+    "teams[].claims[].name": ["other"],
+    "teams[].claims[].device_class": ["large"],
+    "teams[].workloads[].name": ["other"],
+    "teams[].workloads[].pool": ["other"],
+    "teams[].workloads[].profile": ["2g.20gb"],
+    "teams[].workloads[].claim": ["two"],
+    "teams[].workloads[].gpu_memory": ["200Gi"],
+    "teams[].workloads[].cpu": ["2"],
+    "teams[].workloads[].memory": ["8Gi"],
+    "teams[].workloads[].image": ["registry.example.com/train:1.0"],
+    "teams[].workloads[].command": [["python", "train.py"]],
+    "overcommit": [1.5],
+    "monitoring.interval": ["30s"],
+    "monitoring.labels": [{"release": "prometheus"}],
+    "validation.timeout": ["20m"],
+    "policy.rules": [{"gpu-capacity-spread": {"enforcementLevel": "advisory"}}],
+    "environment.stack": ["elsewhere"],
+    "environment.file": ["Pulumi.elsewhere.yaml"],
+}
+
+# Fields whose one effect is that a stack is refused which is not planned without them, or the other way round.
+# Their values above, and their contexts, are such that it is.
+ONLY_CHECKED = {
+    "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",
+    "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
+    "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
+    "overcommit": "quotas above the capacity are planned only with it",
+}
