@@ -18,12 +18,12 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
+from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 app = typer.Typer(
     name="gpu-platform",
-    help="Turns a stack file into a working, proven GPU platform on Kubernetes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,6 +35,22 @@ sandbox_app = typer.Typer(
 app.add_typer(sandbox_app, name="sandbox")
 mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, the fewest GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version())
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Turns a stack file into a working, proven GPU platform on Kubernetes."""
+    check_project()
 
 
 class _StackFirst(TyperGroup):
