@@ -51,20 +51,30 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def install(source: Path, kind: str) -> Path:
+    """Build a wheel, `wheel` or `editable`, and return the folder that it is unpacked into."""
+    built, installed = source.parent / f"{kind}-built", source.parent / kind
+    built.mkdir()
+    build = f"from setuptools import build_meta; build_meta.build_{kind}({str(built)!r})"
+    result = subprocess.run([sys.executable, "-c", build], cwd=source, text=True, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    (archive,) = built.glob("*.whl")
+    with zipfile.ZipFile(archive) as files:
+        files.extractall(installed)
+    return installed
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the project's wheel is installed into."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
+    source = tmp_path_factory.mktemp("wheel") / "source"
     shutil.copytree(PROJECT_ROOT, source, ignore=LEFT_BEHIND)
-    build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
-    result = subprocess.run([sys.executable, "-c", build], cwd=source, text=True, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr
-    shutil.rmtree(source)
-    (archive,) = folder.glob("*.whl")
-    installed = folder / "site-packages"
-    zipfile.ZipFile(archive).extractall(installed)
-    return installed
+    return install(source, "wheel")
+
+
+def test_an_editable_install_puts_the_whole_checkout_on_the_path(copy: Path) -> None:
+    (path,) = install(copy, "editable").glob("*.pth")
+    assert path.read_text().strip() == str(copy)
 
 
 def test_a_wheel_has_no_packages_of_common_names(wheel: Path) -> None:
