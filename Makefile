@@ -4,8 +4,9 @@ PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell command -v $(name) 2>/de
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' \
-  && touch $(STAMP)
+# Not compiled: the cloud SDKs have thousands of modules, of which few are ever imported; Python compiles those.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+  --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
 .PHONY: install up down test lint fmt clean help
 
