@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
-.PHONY: install up down test lint fmt clean help
+.PHONY: install up down test suite lint fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -46,7 +46,10 @@ fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint ## lint, types and the whole suite
+test: $(STAMP) ## lint, types and the whole suite, side by side
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: $(STAMP)
 	$(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 clean: ## remove the virtual environment

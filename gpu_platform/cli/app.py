@@ -98,9 +98,12 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; se
 def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
     gc.disable()  # all objects live until the end; collection takes a fifteenth of the time
-    from gpu_platform.cli.render import render_to
+    try:
+        from gpu_platform.cli.render import render_to
 
-    render_to(stack, out)
+        render_to(stack, out)
+    finally:
+        gc.enable()
 
 
 @app.command()

@@ -182,7 +182,7 @@ def test_a_quota_of_cpu_beyond_the_nodes_asks_for_the_gpus_part_of_the_node_alon
     assert group.needs["train"].memory_mib == 1024, "the default request, where the quota says nothing of memory"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     gpus=st.integers(0, 16),
     shares=st.integers(0, 16),

@@ -31,7 +31,7 @@ from gpu_platform.planning.clouds.gke.plan import (
 )
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
 GKE = filled(GkeClusterPlan, name="ml", project="my-project", location="us-central1")
