@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install up down test lint fmt clean help
+.PHONY: install up down test lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -24,11 +24,17 @@ up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, rep
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 	$(BIN)/gpu-platform sandbox down --name local
 
-lint: $(STAMP) ## formatting, lint, types, and the stack file's schema
+lint: $(STAMP) ## formatting, lint, types, the stack file's schema, and the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/gpu-platform schema --check
+	$(BIN)/python -m tools.docs --check
+	$(BIN)/zensical build --clean --strict
+
+docs: $(STAMP) ## write the generated pages and build the site in site/
+	$(BIN)/python -m tools.docs
+	$(BIN)/zensical build --clean --strict
 
 fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
