@@ -11,7 +11,8 @@ import yaml
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
-from tools.docs.markdown import GENERATED, code, table
+from sandbox.nvml import describe_faults
+from tools.docs.markdown import GENERATED, block, code, table
 from validators.agent.checks import run_checks
 from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
@@ -55,6 +56,9 @@ def page() -> str:
             "## From Kubernetes\n",
             "`up` and `validate` compare the node's objects in the API with the Plan.\n",
             _table(texts["cluster"], cluster),
+            "## Simulated faults\n",
+            "`gpu-platform sandbox fault NODE FAULT` takes these as JSON: `kind` and the fields after it.\n",
+            block(describe_faults(), "text"),
         )
     )
 
