@@ -125,9 +125,9 @@ def _allowed(node: Node) -> str:
     if low is not None or high is not None:
         more = "more than " if "exclusiveMinimum" in node else ""
         if high is None:
-            parts.append(f"{more or 'at least '}{low:g}")
+            parts.append(f"{more or 'at least '}{low:,}")
         else:
-            parts.append(f"{more}{low:g} to {high:g}")
+            parts.append(f"{more}{low:,} to {high:,}")
     if "pattern" in node:
         parts.append(code(node["pattern"]))
     if node.get("format"):
