@@ -42,8 +42,9 @@ def page() -> str:
 
 
 def _gpus(gpus: Iterable[Gpu]) -> str:
+    sources = _Sources()
     header = ("Model", "NVML name", "Architecture", "Memory MiB", "ECC", "PCIe", "Drivers", "MIG", "Source")
-    return table(
+    rows = table(
         header,
         [
             (
@@ -52,19 +53,20 @@ def _gpus(gpus: Iterable[Gpu]) -> str:
                 f"{gpu.architecture} ({gpu.compute_capability})",
                 str(gpu.memory_mib),
                 "yes" if gpu.ecc else "no",
-                f"{gpu.pcie_generation} x{gpu.pcie_width}",
+                f"{gpu.pcie_generation}&nbsp;x{gpu.pcie_width}",
                 _drivers(gpu),
                 "yes" if gpu.mig else "no",
-                _source(gpu.source),
+                sources.number(gpu.source),
             )
             for gpu in gpus
         ],
     )
+    return f"{rows}\n{sources.listed()}"
 
 
 def _drivers(gpu: Gpu) -> str:
     last = gpu.maximum_driver_branch
-    return f"{gpu.minimum_driver_branch} to {last}" if last else f"{gpu.minimum_driver_branch} and newer"
+    return f"{gpu.minimum_driver_branch} to {last}" if last else f"from {gpu.minimum_driver_branch}"
 
 
 def _mig(gpus: Iterable[Gpu]) -> Iterable[str]:
@@ -94,6 +96,7 @@ def _mig(gpus: Iterable[Gpu]) -> Iterable[str]:
 
 
 def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
+    sources = _Sources()
     header = (
         "Machine type",
         "GPUs",
@@ -105,7 +108,7 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
         "USD/h",
         "Source",
     )
-    return table(
+    rows = table(
         header,
         [
             (
@@ -117,16 +120,18 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
                 str(machine.rdma_interfaces or ""),
                 str(machine.local_nvme_gb or ""),
                 "" if machine.price_usd_per_hour is None else f"{machine.price_usd_per_hour:.2f}",
-                _source(machine.source) + ("" if machine.verified else " (not verified)"),
+                sources.number(machine.source) + ("" if machine.verified else ", not verified"),
             )
             for machine in machines
         ],
     )
+    return f"{rows}\n{sources.listed()}"
 
 
 def _operator(catalog: Catalog) -> str:
+    sources = _Sources()
     header = ("Release", "Status", "Kubernetes", "Default driver", "Drivers", "DRA (GPUCluster)", "Source")
-    return table(
+    rows = table(
         header,
         [
             (
@@ -136,11 +141,27 @@ def _operator(catalog: Catalog) -> str:
                 release.default_driver,
                 ", ".join(release.drivers),
                 "yes" if release.gpu_cluster else "no",
-                _source(release.source),
+                sources.number(release.source),
             )
             for release in catalog.operator_releases.values()
         ],
     )
+    return f"{rows}\n{sources.listed()}"
+
+
+class _Sources:
+    """Numbers the sources of one table, which lists them below it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, source: Source) -> str:
+        """Return the number of a source."""
+        return str(self._numbers.setdefault(_source(source), len(self._numbers) + 1))
+
+    def listed(self) -> str:
+        """Return the list; the cells that use it were made before."""
+        return "Sources:\n\n" + "".join(f"{number}. {text}\n" for text, number in self._numbers.items())
 
 
 def _source(source: Source) -> str:
