@@ -21,6 +21,10 @@ from gpu_platform.errors import ExitCode
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec.load import parse_platform
 from gpu_platform.spec.utilisation import read_utilisation
+from gpu_platform.stacks import load_stack
+from policies import rules
+from policies._stack import Stack
+from policies._workloads import workloads
 from tools.docs.__main__ import generated, stale
 from tools.docs.outputs import documents
 
@@ -74,7 +78,7 @@ def kind_of(block: Block) -> str:
 
 
 def test_every_yaml_block_is_of_a_kind_that_is_tested():
-    kinds = {"stack file", FRAGMENT, FILE, "utilisation file"}
+    kinds = {"stack file", FRAGMENT, FILE, "manifest", "utilisation file"}
     odd = [str(block) for block in blocks("yaml") if kind_of(block) not in kinds]
     assert not odd
     assert all(yaml_blocks(kind) for kind in kinds)
@@ -104,6 +108,21 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(block: Block, tmp_p
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))
     assert check_stack(str(path), to_json=False) is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("block", yaml_blocks("manifest"), ids=str)
+def test_a_manifest_of_the_documents_violates_no_policy_rule(block: Block):
+    manifest = yaml.safe_load(block.text)
+    kind = f"kubernetes:core/{manifest['apiVersion']}:{manifest['kind']}"
+    stack = Stack.from_records([{"urn": "urn:x", "type": kind, "name": "x", "inputs": manifest}], load_catalog())
+    breaches = [
+        breach
+        for rule in rules()
+        for subject in rule.subjects(stack)
+        for breach in rule.check(stack, subject, rule.settings())
+    ]
+    assert not breaches
+    assert list(stack.view(workloads))
 
 
 def test_a_block_that_names_a_file_shows_a_part_of_it():
@@ -216,6 +235,16 @@ def test_the_navigation_has_every_page_once():
     listed = pages_of(NAV)
     assert len(listed) == len(set(listed))
     assert set(listed) == there
+
+
+def test_the_monitoring_page_lists_the_alerts_with_their_severity():
+    text = (PROJECT_ROOT / "docs" / "monitoring.md").read_text("utf-8")
+    plan = load_stack("local").plan
+    assert plan.kind == "environment"
+    assert plan.monitoring is not None
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE) == [
+        (alert.alert, alert.severity) for alert in plan.monitoring.alerts
+    ]
 
 
 def test_the_architecture_page_lists_the_packages_of_planning():
