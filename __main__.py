@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pulumi
 
-from components.environment import build_environment
-from components.team import build_team
+from components.environment import Environment
+from components.team import Team
 from gpu_platform.errors import BadInput
 from gpu_platform.paths import stacks_dir
 from gpu_platform.stacks import plan_platform
@@ -17,6 +17,6 @@ try:
 except BadInput as error:
     raise pulumi.RunError(str(error)) from None
 
-outputs = build_environment(plan) if plan.kind == "environment" else build_team(plan)
-for name, value in outputs.items():
+component = Environment(plan.stack, plan) if plan.kind == "environment" else Team(plan.stack, plan)
+for name, value in component.exports.items():
     pulumi.export(name, value)

@@ -21,3 +21,21 @@ def child_options(
         return pulumi.ResourceOptions(parent=component, depends_on=list(after))
     listed = cast("Sequence[pulumi.Resource]", waits if isinstance(waits, list | tuple) else [waits])
     return pulumi.ResourceOptions(parent=component, depends_on=[*listed, *after])
+
+
+def child_of_stack(
+    component: pulumi.Resource,
+    *,
+    providers: Sequence[pulumi.ProviderResource] | None = None,
+    depends_on: Sequence[pulumi.Resource] | None = None,
+) -> pulumi.ResourceOptions:
+    """Return the options of a child that was the stack's own before `component` existed.
+
+    Its alias keeps it, and all below it, from being replaced in stacks that were deployed without the component.
+    """
+    return pulumi.ResourceOptions(
+        parent=component,
+        aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
+        providers=list(providers) if providers is not None else None,
+        depends_on=list(depends_on) if depends_on is not None else None,
+    )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterArgs:
+    """How the cluster is reached. `kubeconfig`: path or content, where an output of another stack has it."""
+
+    plan: ClusterPlan
+    kubeconfig: pulumi.Input[str] | None = None
 
 
 class Cluster(pulumi.ComponentResource):
@@ -21,20 +31,15 @@ class Cluster(pulumi.ComponentResource):
     context: pulumi.Output[str | None]
     provider: k8s.Provider
 
-    def __init__(
-        self,
-        name: str,
-        args: ClusterPlan,
-        kubeconfig: pulumi.Input[str] | None = None,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Cluster", name, None, opts)
-        path = kubeconfig or args.kubeconfig
-        if args.provider == "sandbox":
-            path = str(sandbox_kubeconfig(args.name))
+        plan = args.plan
+        path = args.kubeconfig or plan.kubeconfig
+        if plan.access == "sandbox":
+            path = str(sandbox_kubeconfig(plan.name))
         self.provider = k8s.Provider(
-            name, kubeconfig=path, context=args.context, opts=pulumi.ResourceOptions(parent=self)
+            name, kubeconfig=path, context=plan.context, opts=pulumi.ResourceOptions(parent=self)
         )
         self.kubeconfig = pulumi.Output.from_input(path)
-        self.context = pulumi.Output.from_input(args.context)
-        self.register_outputs({"name": args.name, "kubeconfig": self.kubeconfig, "context": self.context})
+        self.context = pulumi.Output.from_input(plan.context)
+        self.register_outputs({"name": plan.name, "kubeconfig": self.kubeconfig, "context": self.context})

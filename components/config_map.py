@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -15,12 +17,11 @@ class _HashedConfigMap(pulumi.ComponentResource):
     Outputs: `config_map_name`.
     """
 
+    resource_type: ClassVar[str]
     config_map_name: pulumi.Output[str]
 
-    def __init__(
-        self, token: str, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(token, name, None, opts)
+    def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(self.resource_type, name, None, opts)
         config_map = k8s.core.v1.ConfigMap(
             args.name,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.name, namespace=args.namespace),
@@ -34,12 +35,10 @@ class _HashedConfigMap(pulumi.ComponentResource):
 class GpuSharing(_HashedConfigMap):
     """The device plugin's configs: a key per pool; a node chooses by label `nvidia.com/device-plugin.config`."""
 
-    def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:GpuSharing", name, args, opts)
+    resource_type = "gpu-platform:index:GpuSharing"
 
 
 class MigLayout(_HashedConfigMap):
     """mig-parted's layouts: one by pool; a node chooses by its label `nvidia.com/mig.config`."""
 
-    def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:MigLayout", name, args, opts)
+    resource_type = "gpu-platform:index:MigLayout"

@@ -1,14 +1,16 @@
-"""`Environment`: a whole platform out of the components of this folder."""
+"""`Environment`: a whole platform, created from the components of this folder."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.cluster import Cluster
+from components._options import child_of_stack
+from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
 from components.monitoring import Monitoring
@@ -17,15 +19,13 @@ from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.dra.requirements import allocation
+from gpu_platform.planning.operator.allocation import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 
-PoolsMaker = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
+PoolsCreator = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
 
 
-class _Reached(Protocol):
+class ReachedCluster(Protocol):
     """Any component that reaches a cluster."""
 
     provider: k8s.Provider
@@ -33,54 +33,56 @@ class _Reached(Protocol):
     context: Any
 
 
-def _cluster_and_pools(plan: EnvironmentPlan) -> tuple[_Reached, PoolsMaker]:
-    """Register the cluster; return it with what registers its pools. A cloud's SDK is imported for it alone."""
-    match plan.cluster.cloud:
-        case EksClusterPlan() as cloud:
-            from components.eks import build_eks
+class Environment(pulumi.ComponentResource):
+    """A whole platform: cluster, pools, operator, priorities, monitoring, validation, then teams.
 
-            return build_eks(cloud, plan.pools)
-        case GkeClusterPlan() as cloud:
-            from components.gke import build_gke
+    Teams come last: their workloads start on nodes that passed validation.
 
-            return build_gke(cloud, plan.pools)
-        case None:
-            cluster = Cluster(plan.cluster.name, plan.cluster)
-            return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in plan.pools]
-
-
-def build_environment(plan: EnvironmentPlan) -> dict[str, Any]:
-    """Register every component of an environment, in the order in which they need each other.
-
-    Teams come last: their workloads start on nodes that are proven.
+    Outputs: the stack's own (`exports`).
     """
-    cluster, make_pools = _cluster_and_pools(plan)
-    on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])
-    priorities = PriorityClasses("priority-classes", plan.priority_classes, on_cluster)
-    pools = make_pools(on_cluster)
-    operator = GpuOperator("gpu-operator", plan.operator, on_cluster)
-    platform: list[pulumi.Resource] = [priorities, *pools, operator]
-    if plan.device_classes:
-        DeviceClasses("device-classes", plan.device_classes, on_cluster)
-    after_operator = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[operator])
-    if plan.monitoring is not None:
-        Monitoring("monitoring", plan.monitoring, after_operator)
-    validation = NodeValidation(
-        "node-validation",
-        NodeValidationArgs(validation=plan.validation, pools=plan.pools),
-        pulumi.ResourceOptions(providers=[cluster.provider], depends_on=platform),
-    )
-    proven = pulumi.ResourceOptions(providers=[cluster.provider], depends_on=[validation.proof])
-    tenants = [Tenant(tenant.namespace, tenant, proven) for tenant in plan.tenants]
-    return {
-        "kubeconfig": cluster.kubeconfig,
-        "context": cluster.context,
-        "operator": operator.release,
-        "namespaces": [tenant.namespace for tenant in tenants],
-        "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in plan.pools},
-        "cost_usd_per_hour": plan.cost.usd_per_hour,
-        # What the next preview and a destroy are held against.
-        "allocation": allocation(plan.pools),
-        "pools": dict(pool_facts(plan)),
-        "protected": list(protected(plan)),
-    }
+
+    exports: dict[str, Any]
+    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation` and `pools`."""
+
+    def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Environment", name, None, opts)
+        cluster, create_pools = self._create_cluster(args)
+        on_cluster = self._child(cluster)
+        priorities = PriorityClasses("priority-classes", args.priority_classes, on_cluster)
+        pools = create_pools(on_cluster)
+        operator = GpuOperator("gpu-operator", args.operator, on_cluster)
+        if args.device_classes:
+            DeviceClasses("device-classes", args.device_classes, on_cluster)
+        if args.monitoring is not None:
+            Monitoring("monitoring", args.monitoring, self._child(cluster, operator))
+        validation = NodeValidation(
+            "node-validation",
+            NodeValidationArgs(validation=args.validation, pools=args.pools),
+            self._child(cluster, priorities, *pools, operator),
+        )
+        proven = self._child(cluster, validation.proof)
+        tenants = [Tenant(tenant.namespace, tenant, proven) for tenant in args.tenants]
+        self.exports = {
+            "kubeconfig": cluster.kubeconfig,
+            "context": cluster.context,
+            "operator": operator.release,
+            "namespaces": [tenant.namespace for tenant in tenants],
+            "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in args.pools},
+            "cost_usd_per_hour": args.cost.usd_per_hour,
+            "allocation": allocation(args.pools),
+            "pools": dict(pool_facts(args)),
+            "protected": list(protected(args)),
+        }
+        self.register_outputs(self.exports)
+
+    def _create_cluster(self, args: EnvironmentPlan) -> tuple[ReachedCluster, PoolsCreator]:
+        """Create the cluster; return it with what creates its pools. A cloud's SDK is imported for it alone."""
+        opts, cloud = child_of_stack(self), args.cluster.cloud
+        if cloud is not None:
+            return importlib.import_module(f"components.{cloud.kind}").build(cloud, args.pools, opts)
+        cluster = Cluster(args.cluster.name, ClusterArgs(plan=args.cluster), opts)
+        return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in args.pools]
+
+    def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""
+        return child_of_stack(self, providers=[cluster.provider], depends_on=list(after) or None)

@@ -1,4 +1,4 @@
-"""A team's stack: one tenant on an environment that another stack deployed."""
+"""`Team`: a team's stack, on an environment that another stack deploys."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ from typing import Any
 
 import pulumi
 
-from components.cluster import Cluster
+from components._options import child_of_stack
+from components.cluster import Cluster, ClusterArgs
 from components.tenant import Tenant
 from gpu_platform.planning.plan import TeamPlan
 
 
-def build_team(plan: TeamPlan) -> dict[str, Any]:
-    """Register a team's tenant on the cluster of its environment, reached by a stack reference."""
-    name = plan.environment_stack
-    if "/" not in name:
-        name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{name}"
-    environment = pulumi.StackReference(plan.environment_stack, stack_name=name)
-    kubeconfig = environment.get_output("kubeconfig")
-    cluster = Cluster(plan.cluster.name, plan.cluster, kubeconfig)
-    on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])
-    tenants = [Tenant(tenant.namespace, tenant, on_cluster) for tenant in plan.tenants]
-    return {"namespaces": [tenant.namespace for tenant in tenants]}
+class Team(pulumi.ComponentResource):
+    """A team's tenant on the cluster of its environment, which a stack reference reaches.
+
+    Outputs: `namespaces`.
+    """
+
+    exports: dict[str, Any]
+    """The stack's outputs."""
+
+    def __init__(self, name: str, args: TeamPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Team", name, None, opts)
+        stack = args.environment_stack
+        if "/" not in stack:
+            stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
+        environment = pulumi.StackReference(args.environment_stack, stack_name=stack)
+        kubeconfig = environment.get_output("kubeconfig")
+        cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
+        cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
+        on_cluster = child_of_stack(self, providers=[cluster.provider])
+        tenants = [Tenant(tenant.namespace, tenant, on_cluster) for tenant in args.tenants]
+        self.exports = {"namespaces": [tenant.namespace for tenant in tenants]}
+        self.register_outputs(self.exports)

@@ -21,13 +21,13 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 def client_of(plan: Plan) -> KubernetesClient:
     """Return a client for a stack's cluster; raises UnknownOutcome where it cannot be reached from here."""
     cluster = plan.cluster
-    match cluster.provider:
+    match cluster.access:
         case "sandbox":
             return KubernetesClient(sandbox_kubeconfig(cluster.name))
-        case "existing":
+        case "kubeconfig":
             path = Path(cluster.kubeconfig).expanduser() if cluster.kubeconfig else None
             return KubernetesClient(path, cluster.context)
-        case _:
+        case "outputs":
             return _client_of_output(plan.stack if plan.kind == "environment" else plan.environment_stack)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import configparser
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -92,3 +92,11 @@ def _google_kind(path: Path) -> str:
         return ""
     kind: object = document.get("type") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return kind if isinstance(kind, str) else ""
+
+
+_SOURCES: Final[Mapping[str, Callable[[], list[str]]]] = {"aws": aws_sources, "google": google_sources}
+
+
+def credential_sources(kind: str) -> list[str]:
+    """Return the credentials of a kind that this machine offers: `aws` or `google`, as clouds name it."""
+    return _SOURCES[kind]()

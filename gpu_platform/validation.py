@@ -9,8 +9,6 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
 
@@ -75,8 +73,6 @@ def _size(pool: PoolPlan) -> tuple[int, int, int | None, str]:
     nodes = pool.nodes
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
-    if isinstance(pool.cloud, KarpenterPoolPlan):
-        return 0, nodes.max, None, "made by Karpenter for pods that wait"
-    if isinstance(pool.cloud, GkePoolPlan) and pool.cloud.flex_start:
-        return 0, nodes.max, None, "made by GKE when it has the capacity"
+    if pool.cloud is not None and pool.cloud.created_on_demand is not None:
+        return 0, nodes.max, None, pool.cloud.created_on_demand
     return nodes.min, nodes.max, nodes.desired, "as an autoscaler has it"

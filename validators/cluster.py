@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.planning.expectations.section import NodeExpectation
 from gpu_platform.quantity import parse_quantity
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
-from validators.expectations import NodeExpectation
 from validators.result import CheckResult, Verdict
 
 _VENDOR: Final = "nvidia.com/"

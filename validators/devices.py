@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.planning.expectations.section import RESOURCE_SLICES, NodeExpectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
-from validators.expectations import RESOURCE_SLICES, NodeExpectation
 from validators.result import CheckResult, Verdict
 
 _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
-from validators.expectations import Expectations, NodeExpectation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 
 VERSION: Final = 1

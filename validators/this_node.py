@@ -1,17 +1,14 @@
-"""The node agent on this very machine, for people who have a node and no stack."""
+"""The node agent on this machine, for people who have a node and no stack."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from gpu_platform.catalog import Catalog
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.errors import BadInput, Problem
 from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.expectations import BadExpectations, parse_expectations
 from validators.agent.reading import NvmlReader
 from validators.agent.report import Identity, Report, check_node
-from validators.expectations import expectations_for_machine
 
 
 def check_this_node(document: str | None, source: str, deadline_seconds: float = DEADLINE_SECONDS) -> Report:
@@ -33,13 +30,3 @@ def read_document(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(str(path), [Problem("(all)", str(error), "a readable file of expectations")]) from None
-
-
-def document_for_machine(name: str, catalog: Catalog) -> str:
-    """Return the Expectations JSON of a machine type; raises BadInput for one that the catalogue lacks."""
-    machine = catalog.machine_types.get(name)
-    if machine is None:
-        known = catalog.machine_types
-        allowed = f"one of the {len(known)} machine types of the catalogue"
-        raise BadInput("node-check", [Problem("--machine", repr(name), allowed, did_you_mean(name, known))])
-    return json.dumps(expectations_for_machine(machine, catalog).to_json())

@@ -10,24 +10,28 @@ import pulumi_aws as aws
 
 from components.eks.cluster import EksCluster
 from components.eks.efa_plugin import EfaDevicePlugin
-from components.eks.karpenter import KarpenterController
-from components.eks.karpenter_node_pool import KarpenterNodePool
-from components.eks.node_pool import EksNodePool
+from components.eks.karpenter import KarpenterController, KarpenterControllerArgs
+from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
+from components.eks.node_pool import EksNodePool, EksNodePoolArgs
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 
-def build_eks(
-    cluster: EksClusterPlan, pools: Sequence[PoolPlan]
+def build(
+    cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""
+    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects.
+
+    `opts`: of the cluster.
+    """
     provider = aws.Provider(
         cluster.name,
         region=cluster.region,
         allowed_account_ids=None if cluster.account is None else [cluster.account],
         default_tags=aws.ProviderDefaultTagsArgs(tags=cluster.tags),
     )
-    made = EksCluster(cluster.name, cluster, provider)
+    on_aws = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[provider]))
+    made = EksCluster(cluster.name, cluster, on_aws)
     return made, partial(_make_pools, made, cluster, pools)
 
 
@@ -39,15 +43,19 @@ def _make_pools(
     if cluster.efa_plugin is not None:
         resources.append(EfaDevicePlugin(cluster.efa_plugin.name, cluster.efa_plugin, opts))
     resources += [
-        EksNodePool(pool.name, pool, made.outputs, opts)
+        EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=made.outputs), opts)
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
     ]
     if cluster.karpenter is not None and made.karpenter_outputs is not None:
-        controller = KarpenterController("karpenter", cluster.karpenter, made.karpenter_outputs, opts)
+        controller = KarpenterController(
+            "karpenter",
+            KarpenterControllerArgs(plan=cluster.karpenter, cluster=made.karpenter_outputs),
+            opts,
+        )
         after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[controller.works]))
         resources += [
-            KarpenterNodePool(pool.name, pool, made.karpenter_outputs, after)
+            KarpenterNodePool(pool.name, KarpenterNodePoolArgs(pool=pool, cluster=made.karpenter_outputs), after)
             for pool in pools
             if isinstance(pool.cloud, KarpenterPoolPlan)
         ]

@@ -12,11 +12,11 @@ import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
 from components._options import child_options
-from components.eks.control_plane import EksControlPlane
+from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
 from components.eks.iam import service_role
 from components.eks.lookup import look_up
-from components.eks.network import EksVpc
-from components.eks.system import EksSystem
+from components.eks.network import EksVpc, EksVpcArgs
+from components.eks.system import EksSystem, EksSystemArgs
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
@@ -36,22 +36,15 @@ class EksCluster(pulumi.ComponentResource):
     outputs: EksOutputs
     karpenter_outputs: EksOutputs | None
 
-    def __init__(
-        self,
-        name: str,
-        plan: EksClusterPlan,
-        aws_provider: aws.Provider,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
-        super().__init__(
-            "gpu-platform:index:EksCluster",
-            name,
-            None,
-            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[aws_provider])),
-        )
+    def __init__(self, name: str, args: EksClusterPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:EksCluster", name, None, opts)
+        provider = self.get_provider("aws:eks/cluster:Cluster")
+        if provider is None:
+            raise ValueError(f"EksCluster {name}: give it a provider of AWS, by opts.providers")
+        plan = args
         self._name = name
         self._plan = plan
-        self._aws = aws_provider
+        self._aws = provider
         self._child = pulumi.ResourceOptions(parent=self)
         role, attached = self._create_node_role(f"{plan.role_prefix}-nodes", child_options(self, opts))
         works: list[pulumi.Resource] = []
@@ -109,8 +102,12 @@ class EksCluster(pulumi.ComponentResource):
     ) -> tuple[EksOutputs, list[pulumi.Resource]]:
         """Return the outputs, and what must be there before Kubernetes objects are."""
         plan = self._plan
-        vpc = EksVpc(self._name, create.vpc, plan.region, plan.protect, self._child)
-        control_plane = EksControlPlane(self._name, plan, create, vpc, self._child)
+        vpc = EksVpc(
+            self._name, EksVpcArgs(plan=create.vpc, region=plan.region, protect=plan.protect), self._child
+        )
+        control_plane = EksControlPlane(
+            self._name, EksControlPlaneArgs(plan=plan, create=create, vpc=vpc), self._child
+        )
         cluster = control_plane.cluster
         outputs = EksOutputs(
             name=cluster.name,
@@ -130,7 +127,7 @@ class EksCluster(pulumi.ComponentResource):
             tags=plan.tags,
             ready=[*attached, *vpc.routes],
         )
-        system = EksSystem(self._name, plan, create, outputs, self._child)
+        system = EksSystem(self._name, EksSystemArgs(plan=plan, create=create, cluster=outputs), self._child)
         ready = [*outputs.ready, *system.before_nodes]
         return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
@@ -16,6 +17,15 @@ from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="120m", delete="60m")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksControlPlaneArgs:
+    """The cluster's plan, what it is created with, and its VPC."""
+
+    plan: EksClusterPlan
+    create: CreateEksPlan
+    vpc: EksVpc
+
+
 class EksControlPlane(pulumi.ComponentResource):
     """The cluster itself, its log group, the key of its secrets, its IAM role and its admins.
 
@@ -25,15 +35,9 @@ class EksControlPlane(pulumi.ComponentResource):
     cluster: aws.eks.Cluster
     access: list[pulumi.Resource]
 
-    def __init__(
-        self,
-        name: str,
-        plan: EksClusterPlan,
-        create: CreateEksPlan,
-        vpc: EksVpc,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: EksControlPlaneArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksControlPlane", name, None, opts)
+        plan, create, vpc = args.plan, args.create, args.vpc
         self._name = name
         self._child = pulumi.ResourceOptions(parent=self)
         key = self._create_key(plan, create, child_options(self, opts))

@@ -17,20 +17,20 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     release: pulumi.Output[str]
 
-    def __init__(self, name: str, plan: HelmChartPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: HelmChartPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EfaDevicePlugin", name, None, opts)
         k8s.helm.v3.Release(
-            plan.name,
+            args.name,
             k8s.helm.v3.ReleaseArgs(
-                name=plan.name,
-                chart=plan.chart,
-                version=plan.version,
-                namespace=plan.namespace,
-                repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=plan.repository),
-                values=dict(plan.values),
+                name=args.name,
+                chart=args.chart,
+                version=args.version,
+                namespace=args.namespace,
+                repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=args.repository),
+                values=dict(args.values),
                 atomic=True,
             ),
             opts=child_options(self, opts),
         )
-        self.release = pulumi.Output.from_input(plan.version)
+        self.release = pulumi.Output.from_input(args.version)
         self.register_outputs({"release": self.release})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
@@ -14,6 +15,14 @@ from components._options import child_options
 from components.eks.iam import pod_role
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
 from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KarpenterControllerArgs:
+    """Karpenter's plan, and the cluster with the role that Karpenter's nodes take."""
+
+    plan: KarpenterControllerPlan
+    cluster: EksOutputs
 
 
 class KarpenterController(pulumi.ComponentResource):
@@ -30,13 +39,10 @@ class KarpenterController(pulumi.ComponentResource):
     role_arn: pulumi.Output[str]
 
     def __init__(
-        self,
-        name: str,
-        plan: KarpenterControllerPlan,
-        cluster: EksOutputs,
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, args: KarpenterControllerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("gpu-platform:index:KarpenterController", name, None, opts)
+        plan, cluster = args.plan, args.cluster
         self._name = name
         self._plan = plan
         self._cluster = cluster

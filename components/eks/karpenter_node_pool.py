@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -20,6 +21,14 @@ _TIMEOUTS = pulumi.CustomTimeouts(delete="1h")
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KarpenterNodePoolArgs:
+    """The pool's plan, and the cluster that its nodes join."""
+
+    pool: PoolPlan
+    cluster: EksOutputs
+
+
 class KarpenterNodePool(pulumi.ComponentResource):
     """A Karpenter NodePool, its EC2NodeClass, and the placement group that the plan makes.
 
@@ -30,10 +39,9 @@ class KarpenterNodePool(pulumi.ComponentResource):
 
     node_pool: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, pool: PoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, args: KarpenterNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:KarpenterNodePool", name, None, opts)
+        pool, cluster = args.pool, args.cluster
         plan = pool.cloud
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
         made = pulumi.ResourceOptions(parent=self, provider=cluster.provider)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_aws as aws
 
@@ -11,6 +13,15 @@ from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksVpcArgs:
+    """The VPC's plan, its region, and whether the engine refuses to delete it."""
+
+    plan: VpcPlan
+    region: str
+    protect: bool
 
 
 class EksVpc(pulumi.ComponentResource):
@@ -26,10 +37,9 @@ class EksVpc(pulumi.ComponentResource):
     """By zone."""
     routes: list[pulumi.Resource]
 
-    def __init__(
-        self, name: str, plan: VpcPlan, region: str, protect: bool, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, args: EksVpcArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksVpc", name, None, opts)
+        plan, region, protect = args.plan, args.region, args.protect
         self._name = name
         self._keeps = protect  # the SDK has a _protect of its own, which children inherit
         self._child = pulumi.ResourceOptions(parent=self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
@@ -24,6 +25,14 @@ _LEFT_ALONE = ["scalingConfig.desiredSize"]
 _LEFT_ALONE_ANYWHERE = [*_LEFT_ALONE, "subnetIds"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksNodePoolArgs:
+    """The pool's plan, and the cluster that it joins."""
+
+    pool: PoolPlan
+    cluster: EksOutputs
+
+
 class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group, and the placement group that the plan makes.
 
@@ -35,10 +44,9 @@ class EksNodePool(pulumi.ComponentResource):
     node_group_name: pulumi.Output[str]
     launch_template_id: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, pool: PoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, args: EksNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
+        pool, cluster = args.pool, args.cluster
         plan = pool.cloud
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
         first = child_options(self, opts, *cluster.ready)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
@@ -12,6 +13,15 @@ from components._options import child_options
 from components.eks.iam import pod_role
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from gpu_platform.planning.clouds.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksSystemArgs:
+    """The cluster's plan, what it is created with, and the cluster itself."""
+
+    plan: EksClusterPlan
+    create: CreateEksPlan
+    cluster: EksOutputs
 
 
 class EksSystem(pulumi.ComponentResource):
@@ -26,15 +36,9 @@ class EksSystem(pulumi.ComponentResource):
     before_nodes: list[pulumi.Resource]
     works: list[pulumi.Resource]
 
-    def __init__(
-        self,
-        name: str,
-        plan: EksClusterPlan,
-        create: CreateEksPlan,
-        cluster: EksOutputs,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: EksSystemArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksSystem", name, None, opts)
+        plan, create, cluster = args.plan, args.create, args.cluster
         self._name = name
         self._cluster = cluster
         self.before_nodes = []

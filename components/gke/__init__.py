@@ -8,19 +8,23 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.gke.cluster import GkeCluster
-from components.gke.node_pool import GkeNodePool
+from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 
-def build_gke(
-    cluster: GkeClusterPlan, pools: Sequence[PoolPlan]
+def build(
+    cluster: GkeClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects."""
+    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects.
+
+    `opts`: of the cluster.
+    """
     google = gcp.Provider(f"{cluster.name}-google", project=cluster.project, region=cluster.region)
-    made = GkeCluster(cluster.name, cluster, pulumi.ResourceOptions(providers=[google]))
+    on_google = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[google]))
+    made = GkeCluster(cluster.name, cluster, on_google)
 
     def make_pools(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        return [GkeNodePool(pool.name, pool, made.outputs, opts) for pool in pools]
+        return [GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=made.outputs), opts) for pool in pools]
 
     return made, make_pools

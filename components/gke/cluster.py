@@ -9,8 +9,14 @@ import pulumi_kubernetes as k8s
 from components._cloud import GkeOutputs
 from components._options import child_options
 from components.gke.installers import GkeInstallers
-from components.gke.networks import GkeGpuNetworks, GkePodNetworks, JoinedNetworks
-from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc
+from components.gke.networks import (
+    GkeGpuNetworks,
+    GkeGpuNetworksArgs,
+    GkePodNetworks,
+    GkePodNetworksArgs,
+    JoinedNetworks,
+)
+from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.existing_cluster import (
@@ -74,7 +80,11 @@ class GkeCluster(pulumi.ComponentResource):
         args = self._args
         if not args.networks:
             return ()
-        return GkeGpuNetworks(f"{name}-gpu", args.networks, args.project, args.region, self._child).joined
+        return GkeGpuNetworks(
+            f"{name}-gpu",
+            GkeGpuNetworksArgs(networks=args.networks, project=args.project, region=args.region),
+            self._child,
+        ).joined
 
     def _create_node_account(self) -> gcp.serviceaccount.Account:
         args = self._args
@@ -123,7 +133,9 @@ class GkeCluster(pulumi.ComponentResource):
         self, create: CreateGkePlan, account: gcp.serviceaccount.Account
     ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
-        vpc = GkeVpc(create.network, create, args.project, args.region, self._child)
+        vpc = GkeVpc(
+            create.network, GkeVpcArgs(create=create, project=args.project, region=args.region), self._child
+        )
         cluster = self._create_cluster(create, vpc, account)
         self._ready.append(self._create_system_pool(create, vpc, cluster, account))
         made = pulumi.Output.all(
@@ -282,7 +294,13 @@ class GkeCluster(pulumi.ComponentResource):
         args = self._args
         in_kubernetes = pulumi.ResourceOptions(parent=self, providers=[self.provider])
         if args.networks:
-            self._ready.append(GkePodNetworks(f"{name}-gpu", args.networks, networks, in_kubernetes))
+            self._ready.append(
+                GkePodNetworks(
+                    f"{name}-gpu",
+                    GkePodNetworksArgs(networks=args.networks, joined=networks),
+                    in_kubernetes,
+                )
+            )
         if args.installers:
             GkeInstallers(name, args.installers, in_kubernetes)
 

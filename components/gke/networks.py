@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_gcp as gcp
@@ -17,6 +18,15 @@ JoinedNetworks = tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
 """Network and subnetwork of each GPU NIC, in order."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeGpuNetworksArgs:
+    """The networks, and the project and region that they are created in."""
+
+    networks: Sequence[GpuNetwork]
+    project: str
+    region: str
+
+
 class GkeGpuNetworks(pulumi.ComponentResource):
     """VPCs and subnets for GPU NICs, open between the nodes of each.
 
@@ -25,21 +35,15 @@ class GkeGpuNetworks(pulumi.ComponentResource):
 
     joined: JoinedNetworks
 
-    def __init__(
-        self,
-        name: str,
-        args: Sequence[GpuNetwork],
-        project: str,
-        region: str,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: GkeGpuNetworksArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeGpuNetworks", name, None, opts)
+        networks, project, region = args.networks, args.project, args.region
         self._child = child_options(self, opts)
         self._project = project
         self._region = region
         vpcs: dict[str, gcp.compute.Network] = {}
         joined: list[tuple[pulumi.Output[str], pulumi.Output[str]]] = []
-        for network in args:
+        for network in networks:
             if network.vpc not in vpcs:
                 vpcs[network.vpc] = self._create_vpc(network)
             vpc = vpcs[network.vpc]
@@ -84,6 +88,14 @@ class GkeGpuNetworks(pulumi.ComponentResource):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkePodNetworksArgs:
+    """The networks' plans, and network and subnetwork of each, in the same order."""
+
+    networks: Sequence[GpuNetwork]
+    joined: JoinedNetworks
+
+
 class GkePodNetworks(pulumi.ComponentResource):
     """A Kubernetes `Network` of type Device for each GPU network, and the GKENetworkParamSet that it points to.
 
@@ -92,16 +104,11 @@ class GkePodNetworks(pulumi.ComponentResource):
 
     networks: pulumi.Output[list[str]]
 
-    def __init__(
-        self,
-        name: str,
-        args: Sequence[GpuNetwork],
-        joined: JoinedNetworks,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: GkePodNetworksArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkePodNetworks", name, None, opts)
+        networks, joined = args.networks, args.joined
         child = child_options(self, opts)
-        for network, (vpc, subnet) in zip(args, joined, strict=True):
+        for network, (vpc, subnet) in zip(networks, joined, strict=True):
             metadata = k8s.meta.v1.ObjectMetaArgs(name=network.kubernetes_network)
             parameters = k8s.apiextensions.CustomResource(
                 f"{network.kubernetes_network}-parameters",
@@ -120,5 +127,5 @@ class GkePodNetworks(pulumi.ComponentResource):
                 spec={"type": "Device", "parametersRef": reference},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[parameters]),
             )
-        self.networks = pulumi.Output.from_input([network.kubernetes_network for network in args])
+        self.networks = pulumi.Output.from_input([network.kubernetes_network for network in networks])
         self.register_outputs({"networks": self.networks})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_gcp as gcp
 
@@ -20,6 +22,14 @@ _DRIFTS = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeNodePoolArgs:
+    """The pool's plan, and the cluster that it joins."""
+
+    pool: PoolPlan
+    cluster: GkeOutputs
+
+
 class GkeNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a GKE node pool, and the resource policy of its placement where the plan makes one.
 
@@ -30,10 +40,9 @@ class GkeNodePool(pulumi.ComponentResource):
 
     node_pool: pulumi.Output[str]
 
-    def __init__(
-        self, name: str, pool: PoolPlan, cluster: GkeOutputs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, name: str, args: GkeNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeNodePool", name, None, opts)
+        pool, cluster = args.pool, args.cluster
         plan = pool.cloud
         assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
         first = child_options(self, opts, *cluster.ready)

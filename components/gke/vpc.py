@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_gcp as gcp
 
@@ -10,6 +12,15 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 PODS_RANGE = "pods"
 SERVICES_RANGE = "services"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeVpcArgs:
+    """What the cluster is created with, and the project and region that the VPC is created in."""
+
+    create: CreateGkePlan
+    project: str
+    region: str
 
 
 class GkeVpc(pulumi.ComponentResource):
@@ -22,51 +33,45 @@ class GkeVpc(pulumi.ComponentResource):
     subnetwork: pulumi.Output[str]
     nat: pulumi.Resource
 
-    def __init__(
-        self,
-        name: str,
-        args: CreateGkePlan,
-        project: str,
-        region: str,
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: GkeVpcArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeVpc", name, None, opts)
+        create, project, region = args.create, args.project, args.region
         child = child_options(self, opts)
         network = gcp.compute.Network(
-            args.network,
-            name=args.network,
+            create.network,
+            name=create.network,
             project=project,
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
             opts=child,
         )
         subnetwork = gcp.compute.Subnetwork(
-            f"{args.network}-nodes",
-            name=f"{args.network}-nodes",
+            f"{create.network}-nodes",
+            name=f"{create.network}-nodes",
             project=project,
             region=region,
             network=network.id,
-            ip_cidr_range=args.nodes_cidr,
+            ip_cidr_range=create.nodes_cidr,
             private_ip_google_access=True,
             secondary_ip_ranges=[
-                gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=PODS_RANGE, ip_cidr_range=args.pods_cidr),
+                gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=PODS_RANGE, ip_cidr_range=create.pods_cidr),
                 gcp.compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=SERVICES_RANGE, ip_cidr_range=args.services_cidr
+                    range_name=SERVICES_RANGE, ip_cidr_range=create.services_cidr
                 ),
             ],
             opts=child,
         )
         router = gcp.compute.Router(
-            f"{args.network}-router",
-            name=f"{args.network}-router",
+            f"{create.network}-router",
+            name=f"{create.network}-router",
             project=project,
             region=region,
             network=network.id,
             opts=child,
         )
         self.nat = gcp.compute.RouterNat(
-            f"{args.network}-nat",
-            name=f"{args.network}-nat",
+            f"{create.network}-nat",
+            name=f"{create.network}-nat",
             project=project,
             region=region,
             router=router.name,

@@ -27,7 +27,7 @@ from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, P
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
-from gpu_platform.planning.dra.requirements import check_allocation
+from gpu_platform.planning.operator.allocation import check_allocation
 from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import judge
 from gpu_platform.program import record_stack
@@ -63,7 +63,7 @@ def _prepare(stack: str, engine: str, *, quiet: bool, judged: bool = True) -> _P
         if not quiet:
             show_judgement(console(), judgement)
         raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
-    if loaded.plan.cluster.provider == "sandbox":
+    if loaded.plan.cluster.access == "sandbox":
         control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
@@ -178,7 +178,7 @@ def destroy_stack(stack: str, engine: str) -> ExitCode:
     plan = load_stack(stack).plan
     _refuse_protected(stack, protected(plan) if plan.kind == "environment" else (), "the stack file")
     cluster = plan.cluster
-    if cluster.provider == "sandbox" and control_plane.status(cluster.name).state == "absent":
+    if cluster.access == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
     prepared = _prepare(stack, engine, quiet=False, judged=False)

@@ -12,46 +12,17 @@ from pathlib import Path
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.tool import Tool
-from gpu_platform.credentials import aws_sources, google_sources
+from gpu_platform.credentials import credential_sources
 from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas
+from gpu_platform.planning.clouds.section import CloudPrerequisites
+from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas, prerequisites
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 
 _INSTALL_CLI = "the CLI comes from pulumi.com, or `up` fetches it"
-_KUBECONFIG_COMMANDS = {
-    "eks": ("aws", "install the AWS CLI: https://docs.aws.amazon.com/cli/"),
-    "gke": ("gke-gcloud-auth-plugin", "run gcloud components install gke-gcloud-auth-plugin"),
-}
-# IAM's names for services, where Pulumi's module has another.
-_AWS_SERVICES = {
-    "vpc": "ec2",
-    "cloudwatch/logGroup": "logs",
-    "cloudwatch/eventRule": "events",
-    "cloudwatch/eventTarget": "events",
-}
-# Roles that cover each service of Google Cloud that the program touches, and the APIs that it calls for it.
-_GOOGLE_ROLES = {
-    "compute": "roles/compute.admin",
-    "container": "roles/container.admin",
-    "kms": "roles/cloudkms.admin",
-    "projects": "roles/resourcemanager.projectIamAdmin",
-    "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
-}
-_GOOGLE_APIS = {
-    "compute": "compute.googleapis.com",
-    "container": "container.googleapis.com",
-    "kms": "cloudkms.googleapis.com",
-    "projects": "cloudresourcemanager.googleapis.com",
-    "serviceaccount": "iam.googleapis.com",
-}
-# What nodes call by themselves.
-_NODE_APIS = ("artifactregistry.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com")
 
 
 def needs_of(stack: str) -> list[Tool]:
@@ -60,10 +31,9 @@ def needs_of(stack: str) -> list[Tool]:
     plan = loaded.plan
     resources = record_stack(loaded).resources
     found = [_pulumi(resources), *_plugins(resources)]
-    if plan.kind == "environment" and plan.cluster.cloud is not None:
-        found += [*_cloud(plan), _permissions(plan, resources)]
-    if plan.kind == "environment" and isinstance(plan.cluster.cloud, GkeClusterPlan):
-        found.append(_google_apis(plan.cluster.cloud, resources))
+    if plan.kind == "environment":
+        needed = prerequisites(plan, {record.type for record in resources if record.custom})
+        found += _cloud(plan, needed) if needed is not None else ()
     return found
 
 
@@ -100,83 +70,38 @@ def _package(record: ResourceRecord) -> str:
     return record.type.removeprefix(PROVIDER_PREFIX).partition(":")[0]
 
 
-def _cloud(plan: EnvironmentPlan) -> Iterator[Tool]:
-    command, install = _KUBECONFIG_COMMANDS[plan.cluster.provider]
-    yield Tool(
-        command,
-        shutil.which(command) or "",
-        "the cluster's kubeconfig gets its credentials from it",
-        True,
-        install,
-    )
-    match plan.cluster.cloud:
-        case EksClusterPlan() as cloud:
-            account = cloud.account or "whichever account the credentials are of"
-            yield _credentials("AWS", aws_sources(), account, "run aws configure sso, then aws sso login")
-        case GkeClusterPlan() as cloud:
-            # Pulumi takes the application default credentials, the kubeconfig's plugin gcloud's own.
-            login = "run gcloud auth login --update-adc, which serves Pulumi and the kubeconfig's plugin alike"
-            yield _credentials("Google Cloud", google_sources(), f"project {cloud.project}", login)
-        case None:
-            return
+def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
+    why = "the cluster's kubeconfig gets its credentials from it"
+    yield Tool(needed.command, shutil.which(needed.command) or "", why, True, needed.install)
+    yield _credentials(needed)
     for example in examples_left(plan):
         yield Tool(example.field, "", f"found the example's {example.value}", True, example.fix)
     for quota in gpu_quotas(plan, load_catalog()):
-        yield _quota(quota, plan.cluster.provider)
+        yield _quota(quota, needed)
+    why = f"creating, changing and deleting: {needed.permissions}"
+    yield Tool("permissions", "", why, False, needed.permissions_fix, known=False)
+    if needed.apis is not None:
+        name = f"{needed.cloud.partition(' ')[0]} APIs"
+        yield Tool(name, "", "a new project has few of them enabled", False, needed.apis, known=False)
 
 
-def _credentials(cloud: str, sources: list[str], owner: str, login: str) -> Tool:
+def _credentials(needed: CloudPrerequisites) -> Tool:
     return Tool(
-        f"{cloud} credentials",
-        "; ".join(sources),
-        f"creating what the stack has in {owner}; whether they are valid is not asked",
+        f"{needed.cloud} credentials",
+        "; ".join(credential_sources(needed.credentials)),
+        f"creating what the stack has in {needed.owner}; whether they are valid is not asked",
         False,
-        f"{login}; a role of the machine itself is not looked for, since only a network tells",
+        f"{needed.login}; a role of the machine itself is not looked for, since only a network tells",
     )
 
 
-def _quota(quota: QuotaNeed, provider: str) -> Tool:
-    console = "Service Quotas (ec2)" if provider == "eks" else "IAM & Admin, Quotas"
+def _quota(quota: QuotaNeed, needed: CloudPrerequisites) -> Tool:
     name = quota.name or "a quota whose name is not known here"
     return Tool(
         f"quota {name}",
         "",
         f"{quota.amount} {quota.unit} in {quota.region}: the most nodes of {', '.join(quota.pools)}",
         False,
-        f"see whether you have as much: {console}",
+        f"see whether you have as much: {needed.quota_console}",
         known=False,
     )
-
-
-def _permissions(plan: EnvironmentPlan, resources: Iterable[ResourceRecord]) -> Tool:
-    if plan.cluster.provider == "eks":
-        services = sorted({_aws_service(each) for each in _types("aws", resources)})
-        wanted = ", ".join(f"{service}:*" for service in services) + " (iam with iam:PassRole)"
-        remedy = "whoever runs `up` must be among cluster.create.admins, or have an access entry of the cluster"
-    else:
-        services = _google_services(resources)
-        wanted = ", ".join(_GOOGLE_ROLES.get(service, f"a role for {service}") for service in services)
-        remedy = "see gcloud projects get-iam-policy"
-    return Tool("permissions", "", f"creating, changing and deleting: {wanted}", False, remedy, known=False)
-
-
-def _google_apis(cloud: GkeClusterPlan, resources: Iterable[ResourceRecord]) -> Tool:
-    called = {_GOOGLE_APIS.get(service, f"{service}.googleapis.com") for service in _google_services(resources)}
-    enable = f"gcloud services enable --project {cloud.project} " + " ".join(sorted(called | set(_NODE_APIS)))
-    return Tool("Google APIs", "", "a new project has few of them enabled", False, enable, known=False)
-
-
-def _google_services(resources: Iterable[ResourceRecord]) -> list[str]:
-    """Return the services that the program touches, as Pulumi's modules have them: `container`, `projects`."""
-    return sorted({each.split(":")[1].partition("/")[0] for each in _types("gcp", resources)})
-
-
-def _types(package: str, resources: Iterable[ResourceRecord]) -> set[str]:
-    return {record.type for record in resources if record.custom and record.type.startswith(f"{package}:")}
-
-
-def _aws_service(type_: str) -> str:
-    """Return IAM's name for the service of a resource type such as `aws:ec2/launchTemplate:LaunchTemplate`."""
-    path = type_.split(":")[1]
-    module = path.partition("/")[0]
-    return _AWS_SERVICES.get(path, _AWS_SERVICES.get(module, module))

@@ -181,6 +181,6 @@ def choose_deployment(
 
 def _is_embedded(loaded: LoadedStack) -> bool:
     """Return whether the sandbox holds the stack as the embedded engine deployed it; elsewhere it deploys none."""
-    if loaded.plan.cluster.provider != "sandbox":
+    if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(client_of(loaded.plan), loaded.stack)

@@ -52,7 +52,7 @@ def hold_nodes(plan: Plan) -> None:
 
 def release_nodes(plan: Plan) -> None:
     """Let go of the nodes of somebody else's cluster, once the stack is destroyed."""
-    if plan.kind == "environment" and plan.cluster.provider == "existing":
+    if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
         release(client_of(plan), plan.stack)
 
 

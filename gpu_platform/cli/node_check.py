@@ -1,18 +1,19 @@
-"""`gpu-platform node-check`: the node agent on this very machine."""
+"""`gpu-platform node-check`: the node agent on this machine."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.catalog import Catalog, load_catalog
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from validators.agent.report import as_text, exit_code
-from validators.this_node import check_this_node, document_for_machine, read_document
+from validators.this_node import check_this_node, read_document
 
 
 def check_node(expect: Path | None, machine: str | None, *, to_json: bool) -> ExitCode:
-    """Hold this machine against a file of expectations or a machine type; with neither, check its health."""
+    """Compare this machine with a file of expectations or a machine type; with neither, check its health."""
     if expect is not None and machine is not None:
         problem = Problem("--machine", repr(machine), "one of --expect and --machine", "leave one out")
         raise BadInput("node-check", [problem])
@@ -25,3 +26,13 @@ def check_node(expect: Path | None, machine: str | None, *, to_json: bool) -> Ex
     report = check_this_node(document, source)
     print(json.dumps(report["checks"], indent=2) if to_json else as_text(report))
     return ExitCode(exit_code(report))
+
+
+def document_for_machine(name: str, catalog: Catalog) -> str:
+    """Return the Expectations JSON of a machine type; raises BadInput for one that the catalogue lacks."""
+    machine = catalog.machine_types.get(name)
+    if machine is None:
+        known = catalog.machine_types
+        allowed = f"one of the {len(known)} machine types of the catalogue"
+        raise BadInput("node-check", [Problem("--machine", repr(name), allowed, did_you_mean(name, known))])
+    return json.dumps(expectations_for_machine(machine, catalog).to_json())

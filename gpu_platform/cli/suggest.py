@@ -12,11 +12,11 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
+from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
 
-_PRICED_IN = {"aws": "us-east-1", "gcp": "us-central1"}
 """Region of the catalogue's list prices."""
 
 
@@ -54,7 +54,7 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
 
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
-    region = _PRICED_IN.get(suggestion.provider)
+    region = VENDORS[suggestion.provider].price_region
     own = f"prices of the file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     listed = f"list prices on demand in {region}" if region is not None else ""
     elsewhere = (

@@ -121,7 +121,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     )
     if cost["unknown_price"]:
         out.print(f"            without {', '.join(cost['unknown_price'])}: price unknown")
-    if plan.cluster.provider == "sandbox":
+    if plan.cluster.access == "sandbox":
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
 
 

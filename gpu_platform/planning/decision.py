@@ -1,8 +1,11 @@
-"""One choice of the program and its reason."""
+"""One choice of the program and its reason, and a part of the Plan together with its choices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,3 +16,11 @@ class Decision:
     what: str
     chosen: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[T_co]):
+    """A part of the Plan, and the choices behind it that a reader should know of."""
+
+    value: T_co
+    decisions: tuple[Decision, ...] = ()

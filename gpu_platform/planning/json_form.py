@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-from validators.expectations import Expectations
+from gpu_platform.planning.expectations.section import Expectations
 
 
 def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON

@@ -1,23 +1,20 @@
-"""What an `up` of a cloud stack needs that is not in it: quotas to ask for, and examples to be filled in."""
+"""What an `up` of a cloud stack needs beside the stack: quotas to ask for, and examples to fill in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# As the shipped stack files and AWS's and Google's own examples have them; RFC 5737 keeps 203.0.113.0/24 for that.
-_EXAMPLE_ACCOUNT: Final = "123456789012"
-_EXAMPLE_PROJECT: Final = "my-project"
-_EXAMPLE_NETWORK: Final = "203.0.113."
+# As the shipped stack files and AWS's own examples have it.
 _EXAMPLE_RESERVATION: Final = "cr-0a1b2c3d4e5f60718"
-_ALL_REGIONS: Final = "GPUS_ALL_REGIONS"
+_PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +31,13 @@ class QuotaNeed:
     pools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A value of the stack file that is still the example's."""
-
-    field: str
-    value: str
-    fix: str
+def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> CloudPrerequisites | None:
+    """Return what an `up` needs from the cloud, None without one; `resource_types`: Pulumi's, of the stack."""
+    return plan.cluster.cloud.prerequisites(resource_types) if plan.cluster.cloud is not None else None
 
 
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quotas of the pools that buy their capacity as they go.
+    """Return the quotas of the pools that pay for capacity as they use it.
 
     Reservations and capacity blocks counted when they were made. Flex-start counts as spot does.
     """
@@ -53,19 +46,19 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
         return ()
     pools: dict[tuple[str | None, str], list[PoolPlan]] = {}
     for pool in plan.pools:
-        if pool.capacity["type"] in {"on-demand", "spot", "flex-start"}:
+        if pool.capacity["type"] in _PAID_AS_USED:
             machine = catalog.machine_types[pool.machine_type]
             quota = catalog.gpu_quota(machine, spot=pool.capacity["type"] != "on-demand")
-            unit = quota.unit if quota is not None else "vCPU" if machine.provider == "aws" else "GPU"
+            unit = quota.unit if quota is not None else vendor_of(machine).quota_unit
             pools.setdefault((quota.name if quota is not None else None, unit), []).append(pool)
     needs = [
         _need(name, unit, cloud.region, counted, catalog)
         for (name, unit), counted in sorted(pools.items(), key=str)
     ]
-    if needs and cloud.kind == "gke":
-        needs.append(
-            _need(_ALL_REGIONS, "GPU", "all regions", [pool for each in pools.values() for pool in each], catalog)
-        )
+    of_all_regions = cloud.prerequisites(()).all_regions_quota
+    if needs and of_all_regions is not None:
+        counted = [pool for each in pools.values() for pool in each]
+        needs.append(_need(of_all_regions, "GPU", "all regions", counted, catalog))
     return tuple(needs)
 
 
@@ -88,24 +81,9 @@ def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:
 
 
 def _examples(plan: EnvironmentPlan) -> Iterator[Example]:
-    cloud = plan.cluster.cloud
-    match cloud:
-        case EksClusterPlan():
-            if cloud.account == _EXAMPLE_ACCOUNT:
-                yield Example(field="cluster.account", value=cloud.account, fix="write the id of your AWS account")
-            for principal in cloud.create.admins if cloud.create is not None else ():
-                if f":{_EXAMPLE_ACCOUNT}:" in principal:
-                    fix = "write the IAM role or user that runs `up`"
-                    yield Example(field="cluster.create.admins", value=principal, fix=fix)
-        case GkeClusterPlan():
-            if cloud.project == _EXAMPLE_PROJECT:
-                yield Example(field="cluster.project", value=cloud.project, fix="write the id of your project")
-        case None:
-            return
-    for network in cloud.create.api_access if cloud.create is not None else ():
-        if network.startswith(_EXAMPLE_NETWORK):
-            fix = "write the network that `up` and its users come from"
-            yield Example(field="cluster.create.api_access", value=network, fix=fix)
+    if plan.cluster.cloud is None:
+        return
+    yield from plan.cluster.cloud.prerequisites(()).examples
     for pool in plan.pools:
         if pool.capacity.get("reservation") == _EXAMPLE_RESERVATION:
             fix = "write the id of your reservation or capacity block"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_platform.errors import Problem
 
 
@@ -20,3 +22,14 @@ class Problems:
     def add(self, found: str, allowed: str, fix: str = "") -> None:
         """Record a problem at this place."""
         self.found.append(Problem(self.path, found, allowed, fix))
+
+
+def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
+    """Record names used twice. `found`: place in the file, name; `field`: where below the place it stands."""
+    first: dict[str, str] = {}
+    for path, name in found:
+        if name in first:
+            Problems(f"{path}{field}", problems.found).add(
+                f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
+            )
+        first.setdefault(name, path)

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import mapping_at
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
@@ -150,7 +149,7 @@ def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []
-    if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.ami is not None:
+    if pool.cloud is not None and not pool.cloud.relabels_in_place:
         return []
     if pool.nodes.ownership in {"created", "labelled"}:
         return [node for node in nodes if _name(node) in pool.nodes.names]

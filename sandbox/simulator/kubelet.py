@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpu_platform.catalog import MachineType
-from gpu_platform.planning.nodes.allocatable import DEFAULT_MAX_PODS, allocatable
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS
+from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.quantity import parse_quantity
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 

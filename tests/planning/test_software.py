@@ -9,7 +9,8 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning import check_parts
-from gpu_platform.planning.pools.software import NodeSoftware, node_software
+from gpu_platform.planning.clouds.registry import cloud_of
+from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.spec import parse_platform
 from gpu_platform.spec.stack import Environment
 from tests.planning.conftest import environment, pool
@@ -42,7 +43,7 @@ def parsed(*pools: dict[str, Any], **rest: Any) -> Environment:
 
 def software(one: dict[str, Any], **rest: Any) -> NodeSoftware:
     spec = parsed(one, **rest)
-    return node_software(spec.pools[0], spec.cluster, spec.operator, load_catalog())
+    return node_software(spec.pools[0], cloud_of(spec.cluster), spec.operator, load_catalog())
 
 
 def owners(one: dict[str, Any], **rest: Any) -> tuple[str, str, str]:
@@ -63,8 +64,8 @@ def problems(*pools: dict[str, Any], **rest: Any) -> list[Problem]:
         (aws(provisioner="karpenter", count={"desired": 0, "max": 1}), EKS, ("image", "image", "operator")),
         (gcp(), GKE, ("image", "operator", "operator")),
         (gcp(image=UBUNTU), GKE, ("operator", "operator", "operator")),
-        (gcp(device_plugin="provider"), GKE, ("gke", "gke", "gke")),
-        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("gke", "gke", "gke")),
+        (gcp(device_plugin="provider"), GKE, ("provider", "provider", "provider")),
+        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("provider", "provider", "provider")),
         (aws(), {"provider": "sandbox"}, ("operator", "operator", "operator")),
     ],
 )

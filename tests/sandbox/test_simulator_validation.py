@@ -12,6 +12,7 @@ from simulated_cluster import Cluster, eventually
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from sandbox.control_plane import Status
 from sandbox.simulator.validation import (
     Mounted,
@@ -22,7 +23,6 @@ from sandbox.simulator.validation import (
     read_result,
     shown_result,
 )
-from validators.expectations import expectations_for_machine
 from validators.zipapp import build_agent
 
 POD: dict[str, Any] = {

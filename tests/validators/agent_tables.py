@@ -6,12 +6,12 @@ import dataclasses
 import json
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from sandbox.nvml import NodeProfile, install
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, parse_expectations
 from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.expectations import expectations_for_machine
 
 DRIVER = "580.65.06"
 NOT_SUPPORTED = Reading(problem="not-supported", call="nvmlDeviceGetX")

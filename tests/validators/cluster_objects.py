@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
-from validators.expectations import Expectation, Expectations, NodeExpectation
+from gpu_platform.planning.expectations.section import Expectation, Expectations, NodeExpectation
 from validators.report import ExpectedPool
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

@@ -16,9 +16,9 @@ import pytest
 from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from sandbox.nvml import NodeProfile
 from validators import agent as agent_package
-from validators.expectations import expectations_for_machine
 from validators.zipapp import build_agent
 
 CONFIG_MAP_LIMIT = 1 << 20

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from cluster_objects import EXPECTED, TAINT, node
 
+from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.cluster import check_node
-from validators.expectations import NodeExpectation
 
 
 def findings(changed, expected=EXPECTED):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.devices import check_devices
-from validators.expectations import NodeExpectation
 
 EXPECTED = NodeExpectation(
     pool="big",

@@ -8,10 +8,12 @@ import pytest
 from agent_tables import of_machine
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.node_check import document_for_machine
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.section import expectations_hash
 from validators.agent.expectations import BadExpectations, parse_expectations
-from validators.expectations import expectations_for_machine, expectations_hash
-from validators.this_node import check_this_node, document_for_machine, read_document
+from validators.this_node import check_this_node, read_document
 
 
 def machine(name):

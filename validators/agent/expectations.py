@@ -1,6 +1,6 @@
 """Reads the expectations that a node is held against, without anything but the standard library.
 
-The typed form that planning writes is `validators/expectations.py`.
+The typed form that planning writes is `gpu_platform/planning/expectations/section.py`.
 """
 
 from __future__ import annotations

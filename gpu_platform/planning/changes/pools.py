@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.changes.pool_facts import ALL_ZONES, platform_of, pool_facts
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool_facts
+from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -108,12 +107,13 @@ def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> t
     now = pool_facts(plan)
     added = [pool for pool in plan.pools if pool.name not in before]
     pools = {pool.name: pool for pool in plan.pools}
+    platforms = plan.cluster.cloud.platforms if plan.cluster.cloud is not None else ()
     found: list[PoolChange] = []
     for name, old in before.items():
-        if old["platform"] == "existing":
+        if old["platform"] == EXISTING:
             continue
         if name in pools:
-            found += _changed(old, now[name], pools[name], catalog)
+            found += _changed(old, now[name], pools[name], platforms, catalog)
             continue
         successor = next((pool for pool in added if _alike(old, now[pool.name])), None)
         if successor is not None:
@@ -160,14 +160,14 @@ def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> Pool
 
 
 def _changed(
-    old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    pool: PoolPlan,
+    platforms: tuple[str, ...],
+    catalog: Catalog,
 ) -> Iterator[PoolChange]:
     if old["platform"] != new["platform"]:
-        field = (
-            f"{pool.path}.provisioner"
-            if {"karpenter"} & {old["platform"], new["platform"]}
-            else "cluster.provider"
-        )
+        field = f"{pool.path}.provisioner" if old["platform"] in platforms else "cluster.provider"
         cause = Cause(
             field=field,
             old=old["platform"],
@@ -212,27 +212,17 @@ def _takes_away(name: str, old: str, new: str) -> bool:
 
 
 def _deletes_first(pool: PoolPlan) -> bool:
-    return isinstance(pool.cloud, EksPoolPlan | GkePoolPlan) and pool.cloud.delete_before_replace
+    return pool.cloud is not None and pool.cloud.replaced_delete_first
 
 
 def _replaces(pool: PoolPlan) -> Order | None:
     if pool.cloud is None:
-        return None  # a simulated node changes where it stands
+        return None  # a simulated node changes in place
     return "delete-first" if _deletes_first(pool) else "create-first"
 
 
 def _rolls(pool: PoolPlan) -> Order:
-    match pool.cloud:
-        case EksPoolPlan() as cloud:
-            return "delete-first" if cloud.update_strategy == "MINIMAL" else "create-first"
-        case GkePoolPlan() as cloud:
-            return (
-                "create-first"
-                if cloud.upgrade.strategy == "BLUE_GREEN" or cloud.upgrade.max_surge
-                else "delete-first"
-            )
-        case _:
-            return "create-first"  # Karpenter starts a node's successor before it drains the node
+    return "delete-first" if pool.cloud is not None and pool.cloud.rolled_delete_first else "create-first"
 
 
 def _loss(

@@ -1,11 +1,160 @@
-"""The plan of a cluster, and what every cloud's part of it has."""
+"""The plan of a cluster, and what every cloud's plan of a cluster and of a pool has in common."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+NOT_SET = ""
+"""A pool property that is not set."""
+ALL_ZONES = "all of the cluster's"
+"""A pool property: the pool names no zones."""
+
+Access = Literal["sandbox", "kubeconfig", "outputs"]
+"""How a cluster is reached: a sandbox of this machine, a kubeconfig of the user, or the outputs of its stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A value of a shipped stack file that is not filled in yet."""
+
+    field: str
+    value: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudPrerequisites:
+    """What an `up` needs from a cloud beside the stack.
+
+    `command`: what the kubeconfig gets its credentials from; `credentials`: name of their kind in
+    `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: where quotas are shown;
+    `all_regions_quota`: a quota of GPUs over all regions, where there is one; `permissions`: what the user must be
+    allowed to do; `apis`: what enables the cloud's APIs, None where they need not be.
+    """
+
+    cloud: str
+    command: str
+    install: str
+    credentials: str
+    owner: str
+    login: str
+    quota_console: str
+    all_regions_quota: str | None
+    permissions: str
+    permissions_fix: str
+    apis: str | None
+    examples: tuple[Example, ...] = ()
+
+
+class CreatedCluster(Protocol):
+    """What the program creates a cluster with."""
+
+    @property
+    def api_access(self) -> tuple[str, ...]:
+        """Networks (CIDR) that may reach the API server from outside."""
+        ...
+
+
+class CloudCluster(Protocol):
+    """The cloud's part of a cluster's plan."""
+
+    @property
+    def kind(self) -> str:
+        """The provider, as the stack file names it; `components.<kind>` transcribes the plan."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        ...
+
+    @property
+    def region(self) -> str:
+        """The cloud's region."""
+        ...
+
+    @property
+    def kubernetes(self) -> str | None:
+        """Minor version where known."""
+        ...
+
+    @property
+    def protect(self) -> bool:
+        """Whether the engine refuses to delete the cluster."""
+        ...
+
+    @property
+    def retained(self) -> tuple[str, ...]:
+        """What `destroy` leaves behind, for a reader."""
+        ...
+
+    @property
+    def create(self) -> CreatedCluster | None:
+        """None for an existing cluster."""
+        ...
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """What can create the nodes of its pools: `CloudPool.kind` of each."""
+        ...
+
+    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
+        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        ...
+
+
+class CloudPool(Protocol):
+    """The cloud's part of a pool's plan."""
+
+    @property
+    def kind(self) -> str:
+        """What creates the nodes: `platform` of the properties in catalog/facts/pool_changes.yaml."""
+        ...
+
+    @property
+    def protect(self) -> bool:
+        """Whether the engine refuses to delete the pool."""
+        ...
+
+    @property
+    def placement_type(self) -> str:
+        """How the nodes are placed: `none`, or the cloud's word for a close placement."""
+        ...
+
+    @property
+    def replaced_delete_first(self) -> bool:
+        """Whether a replaced pool is deleted before its successor is created."""
+        ...
+
+    @property
+    def rolled_delete_first(self) -> bool:
+        """Whether a rolled node is deleted before its successor is created."""
+        ...
+
+    @property
+    def created_on_demand(self) -> str | None:
+        """Why the pool may have fewer nodes than `desired` at first; None: it has as many."""
+        ...
+
+    @property
+    def relabels_in_place(self) -> bool:
+        """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
+        ...
+
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA interfaces of a node, which pods request as devices."""
+        ...
+
+    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
+        """Return what a pod of `gpus` whole GPUs requests beside them to use the network between nodes."""
+        ...
+
+    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
+        """Return the properties whose change replaces the pool or its nodes, by the API's names."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,5 +166,11 @@ class ClusterPlan:
     kubeconfig: str | None
     context: str | None
     kubernetes: str | None
-    cloud: EksClusterPlan | GkeClusterPlan | None = None
-    """The cloud's part of a cluster of provider eks or gke."""
+    access: Access
+    cloud: CloudCluster | None = None
+    """The cloud's part; None where the program neither creates nor looks up the cluster by a cloud's API."""
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Return the parts that are set, separated by commas."""
+    return ", ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""What the platform costs at its desired size, and how much of that is granted to nobody."""
+"""Plan what the nodes cost at their desired number, and the share that is not allocated to any team."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpu_platform.planning.pools.section import PoolPlan
 HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 
 
-def allocated_shares(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> dict[str, float]:
-    """Return by pool the share of its GPU capacity that `granted` units by resource cover.
+def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
+    """Return by pool the share of its GPU capacity that `quota`, units by resource, covers.
 
-    A grant names no pool: units of a resource that several pools offer count for each in proportion.
+    A quota names no pool: units of a resource that several pools offer count for each in proportion.
     """
     totals: dict[str, int] = {}
     for pool in pools:
         for name, count in pool.units_desired.items():
             totals[name] = totals.get(name, 0) + count
-    shares = {name: min(1.0, granted.get(name, 0) / total) for name, total in totals.items() if total}
+    shares = {name: min(1.0, quota.get(name, 0) / total) for name, total in totals.items() if total}
     return {pool.name: _weighed(pool, shares) for pool in pools}
 
 
@@ -42,9 +42,9 @@ def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
     return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
-def plan_cost(pools: Sequence[PoolPlan], granted: Mapping[str, int]) -> CostPlan:
-    """Return the cost of the desired nodes. `granted`: units by extended resource over all teams."""
-    shares = allocated_shares(pools, granted)
+def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
+    """Return the cost of the desired nodes. `quota`: units by extended resource over all teams."""
+    shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
     for pool in pools:
         price = pool.price_usd_per_hour

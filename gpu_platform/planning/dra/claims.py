@@ -13,7 +13,6 @@ from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.dra.cel import check_cel
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
-from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.quantity import parse_quantity
@@ -193,20 +192,3 @@ def _said(demands: Sequence[Demand]) -> Iterator[str]:
 def _device_text(device: DeviceOffer) -> str:
     what = f"{device.profile} of {device.product}" if device.profile else device.product
     return f"{what} ({device.memory_mib}Mi)"
-
-
-def most_at_once(
-    kind: Literal["gpu", "mig"], demands: Sequence[Demand], pools: Sequence[PoolPlan], catalog: Catalog
-) -> int:
-    """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
-
-    Of several MIG profiles only one is counted, the smallest: they are cut of the same GPUs.
-    """
-    return sum(
-        max(
-            (device.per_node for device in pool.devices if meets(device, kind, demands, catalog)),
-            default=0,
-        )
-        * pool.nodes.max
-        for pool in pools
-    )

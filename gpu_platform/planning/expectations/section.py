@@ -1,14 +1,103 @@
-"""The plan of the validation gate."""
+"""What nodes are compared with, and the validation gate.
+
+The node agent reads the JSON form of `Expectations` with its own parser, for it has only the standard library
+(`validators/agent/expectations.py`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+VERSION: Final = 1
+RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
+
+MigLayout = Mapping[str, int]  # instances by MIG profile; empty: no instances
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One expected value of one check, and where it comes from."""
+
+    value: Any
+    source: str
+    tolerance_percent: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; `tolerance_percent` only where there is one."""
+        form: dict[str, Any] = {"value": self.value, "source": self.source}
+        if self.tolerance_percent is not None:
+            form["tolerance_percent"] = self.tolerance_percent
+        return form
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What the node agent compares one node with: expectations by check id."""
+
+    pool: str
+    machine_type: str
+    expect: Mapping[str, Expectation]
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that change with anything said here; a report with another hash is stale."""
+        return expectations_hash(self._content())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form that the node agent reads."""
+        content = self._content()
+        return {**content, "hash": expectations_hash(content)}
+
+    def expecting(
+        self, check: str, value: object, source: str, *, tolerance_percent: float | None = None
+    ) -> Expectations:
+        """Return the same with one expectation added or replaced."""
+        entry = Expectation(value, source, tolerance_percent)
+        return replace(self, expect=MappingProxyType({**self.expect, check: entry}))
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "pool": self.pool,
+            "machine_type": self.machine_type,
+            "expect": {check: entry.to_json() for check, entry in sorted(self.expect.items())},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExpectation:
+    """What a pool's `v1/Node` objects should have.
+
+    `allocatable` holds every `nvidia.com/*` resource and its count (any other one is unexpected); `taints`
+    are in the form of the API. `sources` says where an expectation comes from, by resource name, label key
+    or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
+    `mig_profiles` beside them; None: it publishes nothing for the node.
+    """
+
+    pool: str
+    allocatable: Mapping[str, int]
+    labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, str]] = ()
+    gpu_devices: int | None = None
+    mig_profiles: Sequence[str] = ()
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def expectations_hash(content: Mapping[str, Any]) -> str:
+    """Return the hash of an Expectations JSON, whether or not `content` carries one already."""
+    rest = {key: value for key, value in content.items() if key != "hash"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationPlan:
-    """The gate: the agent's image, its deadline and what every pool's nodes are held against."""
+    """The gate: the agent's image, its deadline and what every pool's nodes are compared with."""
 
     gate: bool
     timeout_seconds: int

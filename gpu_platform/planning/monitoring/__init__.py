@@ -1,1 +1,1 @@
-""""""
+"""DCGM metrics, scraping and alerts."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from gpu_platform import names
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.cluster import Cluster, EksCluster, GkeCluster
 from gpu_platform.spec.operations import Monitoring
 
 METRICS_KEY = "dcgm-metrics.csv"
@@ -51,30 +51,25 @@ def metrics_config_map(monitoring: Monitoring) -> ConfigMapPlan | None:
     return hashed_config_map("dcgm-metrics", names.OPERATOR_NAMESPACE, data)
 
 
-def plan_monitoring(
-    monitoring: Monitoring, cluster: Cluster, pools: Sequence[PoolPlan], decisions: list[Decision]
-) -> MonitoringPlan | None:
-    """Return scraping and alerts, or None where monitoring is off; appends what was chosen to `decisions`."""
+def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
+    """Return scraping and alerts, or None where monitoring is off."""
+    monitoring = context.environment.monitoring
     if not monitoring.enabled:
-        return None
-    made = isinstance(cluster, EksCluster | GkeCluster) and cluster.create is not None
-    if monitoring.prometheus_operator is None and made:
-        decisions.append(
-            Decision(
-                subject="monitoring",
-                what="ServiceMonitor and rules",
-                chosen="none",
-                why="a new cluster has no Prometheus operator: install it, then write prometheus_operator: true",
-            )
-        )
-    return MonitoringPlan(
-        service_monitor=not made if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
+        return Decided(None)
+    new = context.cloud.creates_cluster
+    decisions: tuple[Decision, ...] = ()
+    if monitoring.prometheus_operator is None and new:
+        why = "a new cluster has no Prometheus operator: install it, then write prometheus_operator: true"
+        decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
+    section = MonitoringPlan(
+        service_monitor=not new if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
         # A GPUCluster's exporter has a name of its own.
         exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
         interval=monitoring.interval,
         labels=monitoring.labels,
         alerts=_alerts(monitoring),
     )
+    return Decided(section, decisions)
 
 
 def _alerts(monitoring: Monitoring) -> tuple[AlertRule, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_platform.planning.pools.section import Labels
+from gpu_platform.planning.nodes.section import Labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

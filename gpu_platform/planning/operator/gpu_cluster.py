@@ -13,12 +13,12 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import OperatorRelease
+from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan
-from gpu_platform.planning.dra.requirements import FEATURE_GATE, compute_domains
+from gpu_platform.planning.operator.allocation import FEATURE_GATE, compute_domains
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, Driver, Toggle, camel_case
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.stack import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +38,29 @@ class GpuClusterValues:
     daemonsets: Daemonsets
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedValues:
+    """Values that do not depend on what allocates GPUs. `discovery`: Node Feature Discovery's."""
+
+    driver: Driver
+    daemonsets: Daemonsets
+    exporter: DcgmExporter
+    discovery: Mapping[str, Any]
+
+
 def plan_gpu_cluster(
-    spec: Environment,
+    settings: OperatorSettings,
     pools: Sequence[PoolPlan],
     release: OperatorRelease,
-    driver: Driver,
-    daemonsets: Daemonsets,
-    exporter: DcgmExporter,
+    common: SharedValues,
     metrics: ConfigMapPlan | None,
-    discovery: Mapping[str, Any],
 ) -> OperatorPlan:
-    """Return the operator's plan for pools with DRA; `discovery`: the values of node feature discovery."""
+    """Return the operator's plan for pools with DRA."""
     values = GpuClusterValues(
         dra_driver=DraDriver(compute_domains=Toggle(enabled=compute_domains(pools))),
         dcgm=Toggle(enabled=False),
-        dcgm_exporter=exporter,
-        daemonsets=daemonsets,
+        dcgm_exporter=common.exporter,
+        daemonsets=common.daemonsets,
     )
     shared: dict[str, Any] = camel_case(values)
     if any(pool.sharing.partitions for pool in pools):
@@ -61,16 +68,16 @@ def plan_gpu_cluster(
     return OperatorPlan(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
-        install="gpu-cluster" if spec.cluster.provider == "sandbox" else "helm",
+        install="gpu-cluster" if settings.writes_object else "helm",
         cluster_policy={},
         gpu_cluster=shared,
         helm_values={
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             # A GPUCluster manages no driver: its container is an NVIDIADriver's, which the chart makes.
-            "driver": {**camel_case(driver), "nvidiaDriverCRD": {"enabled": driver.enabled}},
+            "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
-            **discovery,
+            **common.discovery,
         },
         device_plugin_config=None,
         mig_config=None,

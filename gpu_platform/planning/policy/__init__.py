@@ -1,1 +1,1 @@
-""""""
+"""The policy pack's configuration."""

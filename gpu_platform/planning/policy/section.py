@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPlan:
-    """How the policy pack judges the stack: its configuration as CrossGuard takes it."""
+    """How the policy pack evaluates the stack: its configuration as CrossGuard takes it."""
 
     level: str
     config: Mapping[str, Any]

@@ -6,38 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.dra.section import DeviceOffer
-from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
+from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
-from validators.expectations import Expectations, NodeExpectation
-
-Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
-    """A node taint."""
-
-    key: str
-    value: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kubelet:
-    """Kubelet settings that a pool's nodes are made with."""
-
-    topology_policy: str
-    topology_scope: str
-    cpu_manager_policy: str
-    memory_manager_policy: Literal["None", "Static"] = "None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesPlan:
-    """Which nodes a pool has. `created`: by this program; `labelled`: named ones; `selected`: by labels."""
+    """Which nodes a pool has, and how many.
+
+    `ownership`: nodes that this program creates, that it labels by name, that a selector selects, or that a cloud
+    creates.
+    """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]
     min: int
@@ -50,7 +33,7 @@ class NodesPlan:
 class PoolPlan:
     """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero).
 
-    `utilisation`: share of its GPUs' time that is expected to be put to work; None: not said.
+    `utilisation`: share of its GPUs' time that is expected to be in use; None: not declared.
     """
 
     name: str
@@ -73,13 +56,13 @@ class PoolPlan:
     labels: Labels
     taints: tuple[Taint, ...]
     added_taints: tuple[Taint, ...]
-    """What the cloud adds by itself: not set by the program, but tolerated by whatever belongs on the nodes."""
+    """Taints that the cloud adds itself: the program does not set them, but its pods tolerate them."""
     node_selector: Labels
     kubelet: Kubelet | None
     driver_version: str | None
     software: NodeSoftware
-    cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan | None
-    """How the cloud makes the nodes; None where the program or somebody else does."""
+    cloud: CloudPool | None
+    """How the cloud creates the nodes; None where the program or somebody else does."""
     price_usd_per_hour: float | None
     utilisation: float | None
     expectations: Expectations

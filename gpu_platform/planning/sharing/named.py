@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, Gpu
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import Context
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Cluster
 from gpu_platform.spec.pool import ExistingNodes, NodeSharing, Pool
 from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
 
@@ -51,24 +52,15 @@ def as_written(pool: Pool, path: str) -> PoolShare:
     )
 
 
-def pool_shares(
-    pools: Sequence[tuple[int, Pool]],
-    named: Mapping[str, Sharing],
-    cluster: Cluster | None,
-    catalog: Catalog,
-    problems: Problems,
-) -> list[PoolShare]:
-    """Return the pools as they are planned; records names, models and nodes that are not there.
-
-    `pools`: index in the file, pool; `problems` stands at the root.
-    """
-    _check_names(pools, named, catalog, problems)
+def plan(context: Context) -> tuple[PoolShare, ...]:
+    """Return the pools as they are planned; records unknown names, GPU models and nodes."""
+    _check_names(context.pools, context.sharing, context.catalog, context.problems)
     shares: list[PoolShare] = []
-    for index, pool in pools:
-        parts = _by_node(pool, cluster, named, problems.at(f"pools[{index}]"))
+    for index, pool in context.pools:
+        parts = _by_node(pool, context.cloud, context.sharing, context.at(f"pools[{index}]"))
         for part, name, nodes in parts:
-            shares.append(_concrete_pool(part, index, name, nodes, named, catalog, problems))
-    return shares
+            shares.append(_concrete_pool(context, part, index, name, nodes))
+    return tuple(shares)
 
 
 def _check_names(
@@ -126,18 +118,18 @@ def _filterable(catalog: Catalog) -> Iterator[str]:
 
 
 def _by_node(
-    pool: Pool, cluster: Cluster | None, named: Mapping[str, Sharing], here: Problems
+    pool: Pool, cloud: Cloud | None, named: Mapping[str, Sharing], here: Problems
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
     """Yield the pool without the nodes that have a sharing of their own, and each of these as a pool."""
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
-    names = _node_names(pool, cluster)
-    if not pool.per_node or cluster is None:
+    names = cloud.node_names(pool) if cloud is not None else None
+    if not pool.per_node or cloud is None:
         yield pool, own, names
         return
     if names is None:
         here.at("per_node").add(
-            f"per_node on provider {cluster.provider}"
-            + (" with a selector" if cluster.provider == "existing" else ""),
+            f"per_node on provider {cloud.cluster.provider}"
+            + (" with a selector" if pool.nodes is not None else ""),
             "per_node where the stack file knows the nodes: in the sandbox, or with nodes.names",
             "make a pool for each sharing",
         )
@@ -150,13 +142,6 @@ def _by_node(
         nodes = tuple(node for node in names if moved.get(node) == sharing)
         part = _part(pool, f"{pool.name}-{sharing}", nodes)
         yield part.model_copy(update={"declared_sharing": sharing}), sharing, nodes
-
-
-def _node_names(pool: Pool, cluster: Cluster | None) -> tuple[str, ...] | None:
-    """Return the names of the pool's nodes where they are known before a deploy."""
-    if cluster is not None and cluster.provider == "sandbox":
-        return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))
-    return pool.nodes.names if pool.nodes is not None else None
 
 
 def _moved(
@@ -192,24 +177,18 @@ def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
 
 
 def _concrete_pool(
-    pool: Pool,
-    index: int,
-    name: str | None,
-    nodes: tuple[str, ...] | None,
-    named: Mapping[str, Sharing],
-    catalog: Catalog,
-    problems: Problems,
+    context: Context, pool: Pool, index: int, name: str | None, nodes: tuple[str, ...] | None
 ) -> PoolShare:
-    path = f"pools[{index}]"
+    path, named, catalog = f"pools[{index}]", context.sharing, context.catalog
     if name is not None and name not in named:
-        problems.at(path).at("sharing").add(f"{name!r}", _names_text(named), _name_fix(name, named))
+        context.at(path).at("sharing").add(f"{name!r}", _names_text(named), _name_fix(name, named))
     declared = named.get(name, NoSharing()) if name is not None else pool.sharing
     sharing_path = f"sharing.{name}" if name is not None else f"{path}.sharing"
     machine = catalog.machine_types.get(pool.machine_type)
     concrete: Sharing | None = None
     if machine is not None:
         gpu = catalog.gpu_of(machine)
-        concrete = concrete_sharing(declared, gpu, catalog, Problems(sharing_path, problems.found), pool.name)
+        concrete = concrete_sharing(declared, gpu, catalog, context.at(sharing_path), pool.name)
     return PoolShare(
         index=index,
         path=path,

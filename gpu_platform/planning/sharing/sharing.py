@@ -15,7 +15,7 @@ from gpu_platform.planning.config_maps import pinned_name
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.mig.geometry import check_layout, layout_text
-from gpu_platform.planning.pools.software import Owner
+from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.named import PoolShare
 from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan

@@ -6,23 +6,12 @@ from collections.abc import Sequence
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.clouds.vendors import family_of
+from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import Want
-from gpu_platform.planning.teams.tenants import check_unique
 from gpu_platform.spec.workloads import Demands
 
 Priced = tuple[MachineType, float]
-
-
-def family_of(machine: MachineType) -> str:
-    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`."""
-    match machine.provider:
-        case "aws":
-            return machine.name.partition(".")[0]
-        case "gcp":
-            return machine.name.rpartition("-")[0]
-        case "on-prem":
-            return machine.name
 
 
 def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.vendors import family_of
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible, family_of
+from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import Chosen, Mix, cheapest_mix
 from gpu_platform.planning.suggest.options import Option, Want, options_for, want_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons

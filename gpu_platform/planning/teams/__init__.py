@@ -1,1 +1,1 @@
-""""""
+"""Teams: quotas, priorities, members, claims and workloads."""

@@ -1,15 +1,16 @@
-"""What the pools of an environment have for teams, in the words of a quota."""
+"""Resources that the pools of an environment have for teams, by the names that a quota uses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.dra.claims import most_at_once, type_of
+from gpu_platform.planning.dra.claims import meets, type_of
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.claims import DeviceClass
+from gpu_platform.spec.claims import Demand, DeviceClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,5 +43,22 @@ def available_resources(
         for name, count in pool.max_units.items():
             units[name] = units.get(name, 0) + count
     for name, declared in classes.items():
-        units[name] = most_at_once(type_of(declared), [declared], pools, catalog)
+        units[name] = max_at_once(type_of(declared), [declared], pools, catalog)
     return Available(pools=pools, classes=classes, units=units, catalog=catalog)
+
+
+def max_at_once(
+    kind: Literal["gpu", "mig"], demands: Sequence[Demand], pools: Sequence[PoolPlan], catalog: Catalog
+) -> int:
+    """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
+
+    Of several MIG profiles only one is counted, the smallest: they are cut of the same GPUs.
+    """
+    return sum(
+        max(
+            (device.per_node for device in pool.devices if meets(device, kind, demands, catalog)),
+            default=0,
+        )
+        * pool.nodes.max
+        for pool in pools
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.dra.section import ClaimPlan
-from gpu_platform.planning.pools.section import Labels, Taint
+from gpu_platform.planning.nodes.section import Labels, Taint
 
 # What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}

@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.clouds.eks.efa import efa_requests
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_of, plan_claim
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -24,6 +23,7 @@ from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
+PAUSE_IMAGE = "pause"  # name of an image in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
 RESERVED_NAMESPACES = {
     "default",
@@ -57,8 +57,8 @@ def check_priorities(said: Mapping[str, int], problems: Problems) -> None:
             problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
 
 
-def granted(quota: Quota) -> dict[str, int]:
-    """Return a quota's GPU units by extended resource."""
+def quota_units(quota: Quota) -> dict[str, int]:
+    """Return a quota's GPU units by extended resource or device class."""
     units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
     units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
     units |= {
@@ -66,6 +66,15 @@ def granted(quota: Quota) -> dict[str, int]:
     }
     units |= quota.devices
     return {name: count for name, count in units.items() if count}
+
+
+def total_quota(teams: Sequence[Team]) -> dict[str, int]:
+    """Return the GPU units of all teams' quotas by extended resource or device class."""
+    units: dict[str, int] = {}
+    for team in teams:
+        for resource, count in quota_units(team.quota).items():
+            units[resource] = units.get(resource, 0) + count
+    return units
 
 
 def quota_place(resource: str) -> str:
@@ -96,7 +105,7 @@ def check_team(team: Team, offers: Available, priorities: Mapping[str, int], pro
         )
         problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
     offered = offers.units
-    for resource, count in granted(team.quota).items():
+    for resource, count in quota_units(team.quota).items():
         if resource not in offered:
             problems.at("quota").at(quota_place(resource)).add(
                 str(count),
@@ -181,7 +190,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
 
 
 def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
-    allowed = granted(team.quota)
+    allowed = quota_units(team.quota)
     wanted: dict[str, int] = {}
     for workload in team.workloads:
         pool = next((pool for pool in pools if pool.name == workload.pool), None)
@@ -211,30 +220,24 @@ def check_quotas(
 ) -> None:
     """Record quotas that sum to more than the pools can ever offer. `teams`: place in the file, team."""
     for resource, capacity in offers.units.items():
-        shares = [(path, team, granted(team.quota).get(resource, 0)) for path, team in teams]
+        shares = [(path, team, quota_units(team.quota).get(resource, 0)) for path, team in teams]
         total = sum(count for _, _, count in shares)
         if total <= capacity * overcommit:
             continue
         told = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
         path = max((count, path) for path, _, count in shares)[1]
         Problems(f"{path}.quota.{quota_place(resource)}", problems.found).add(
-            f"{total} of {resource} granted in all ({told})",
+            f"{total} of {resource} in all quotas ({told})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
             "lower the quotas, raise a pool's count.max, or say overcommit",
         )
 
 
-def plan_tenant(
-    team: Team,
-    stack: str,
-    offers: Available,
-    priorities: Mapping[str, int],
-    pause_image: str,
-    decisions: list[Decision],
-) -> TenantPlan:
-    """Return the plan of a team without problems; its workloads that name no image get `pause_image`."""
-    units = granted(team.quota)
+def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[str, int]) -> Decided[TenantPlan]:
+    """Return the plan of a team without problems; its workloads that name no image get a pause image."""
+    pause_image = offers.catalog.images[PAUSE_IMAGE].reference
+    units = quota_units(team.quota)
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in offers.limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu
@@ -242,15 +245,13 @@ def plan_tenant(
         quota["requests.memory"] = team.quota.memory
     own = priorities[team.priority]
     allowed = tuple(sorted(name for name, value in priorities.items() if value <= own))
-    decisions.append(
-        Decision(
-            subject=f"team {team.name}",
-            what="priority classes allowed",
-            chosen=", ".join(allowed),
-            why=f"its own, {team.priority} ({own}), and lower ones of this stack",
-        )
+    decision = Decision(
+        subject=f"team {team.name}",
+        what="priority classes allowed",
+        chosen=", ".join(allowed),
+        why=f"its own, {team.priority} ({own}), and lower ones of this stack",
     )
-    return TenantPlan(
+    tenant = TenantPlan(
         namespace=team.name,
         labels={
             names.TEAM_LABEL: team.name,
@@ -264,6 +265,7 @@ def plan_tenant(
         claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
         workloads=tuple(_plan_workload(workload, team, offers, pause_image) for workload in team.workloads),
     )
+    return Decided(tenant, (decision,))
 
 
 def _subject(member: str) -> Subject:
@@ -309,17 +311,13 @@ def _plan_workload(workload: WorkloadSpec, team: Team, offers: Available, pause_
         priority_class=team.priority,
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
-        network=efa_requests(pool, workload.gpus),
+        network=_network_requests(pool, workload.gpus),
         claim=workload.claim,
     )
 
 
-def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
-    """Record names used twice. `found`: place in the file, name; `field`: where below the place it stands."""
-    first: dict[str, str] = {}
-    for path, name in found:
-        if name in first:
-            Problems(f"{path}{field}", problems.found).add(
-                f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
-            )
-        first.setdefault(name, path)
+def _network_requests(pool: PoolPlan, gpus: int) -> Mapping[str, str]:
+    """Return what a pod of whole GPUs requests beside them to use the pool's network between nodes."""
+    if pool.cloud is None or pool.sharing.mode != "none":
+        return {}
+    return pool.cloud.pod_requests(gpus, pool.gpus_per_node)

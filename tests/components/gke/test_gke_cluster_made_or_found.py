@@ -10,7 +10,7 @@ import pulumi
 import pytest
 from google.cloud import container_v1
 
-from components.gke import build_gke
+from components.gke import build
 from components.gke.cluster import GkeCluster
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.stacks import plan_platform
@@ -150,7 +150,7 @@ def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
         plan = plan_platform(platform, "test")
         assert plan.kind == "environment"
         assert isinstance(plan.cluster.cloud, GkeClusterPlan)
-        made, make_pools = build_gke(plan.cluster.cloud, plan.pools)
+        made, make_pools = build(plan.cluster.cloud, plan.pools)
         make_pools(pulumi.ResourceOptions(providers=[made.provider]))
         return pulumi.Output.all(
             kubeconfig=made.kubeconfig,

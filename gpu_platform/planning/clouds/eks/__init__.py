@@ -1,1 +1,1 @@
-"""Decisions about EKS: pure functions over Spec and catalogue; the cloud's own words stand in their results."""
+"""Amazon EKS: its own decisions, using the names of the EC2, EKS and Karpenter APIs."""

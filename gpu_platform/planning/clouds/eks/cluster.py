@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, minor, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.eks.plan import (
     SystemPool,
 )
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, plan_vpc
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
@@ -154,22 +154,21 @@ def plan_eks_cluster(
     cluster: EksCluster,
     stack: str,
     pools: Sequence[PoolPlan],
-    operator: Operator,
+    release: OperatorRelease,
     catalog: Catalog,
-    decisions: list[Decision],
-) -> EksClusterPlan:
-    """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
+) -> Decided[EksClusterPlan]:
+    """Return the plan of a cluster for pools that are planned."""
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
-    release = catalog.operator_releases[operator.release]
     tags = {names.STACK_LABEL: stack}
-    kubernetes = _kubernetes(cluster, release.kubernetes, operator.release, catalog, decisions)
-    created = None
+    chosen = _kubernetes(cluster, release, catalog)
+    kubernetes = chosen.value
+    created: Decided[CreateEksPlan | None] = Decided(None)
     if cluster.create is not None and kubernetes is not None:
-        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog, decisions)
-    return EksClusterPlan(
+        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog)
+    plan = EksClusterPlan(
         name=cluster.name,
         region=cluster.region,
         account=cluster.account,
@@ -177,7 +176,7 @@ def plan_eks_cluster(
         operator=release.version,
         operator_kubernetes=release.kubernetes,
         role_prefix=cluster.name[:ROLE_PREFIX].rstrip("-"),
-        create=created,
+        create=created.value,
         subnets=dict(cluster.subnets or {}),
         security_groups=cluster.security_groups,
         zones=zones,
@@ -186,11 +185,16 @@ def plan_eks_cluster(
         node_policies=_node_policies(cluster),
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
-        minimum_vpc_cni=catalog.eks_addons["vpc-cni"].first_with_efa_only if efa and created is None else None,
+        minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         protect=cluster.production,
-        retained=_retained(cluster, created),
+        retained=_retained(cluster, created.value),
     )
+    return Decided(plan, (*chosen.decisions, *created.decisions))
+
+
+def _minimum_vpc_cni(catalog: Catalog) -> str | None:
+    return catalog.eks_addons["vpc-cni"].first_with_efa_only
 
 
 def partition_of(region: str) -> str:
@@ -198,22 +202,18 @@ def partition_of(region: str) -> str:
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"
 
 
-def _kubernetes(
-    cluster: EksCluster, supported: tuple[str, str], release: str, catalog: Catalog, decisions: list[Decision]
-) -> str | None:
+def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog) -> Decided[str | None]:
     if cluster.kubernetes is not None or cluster.create is None:
-        return cluster.kubernetes
-    chosen = _possible_kubernetes(supported, catalog)[-1]
-    decisions.append(
-        Decision(
-            subject=f"cluster {cluster.name}",
-            what="Kubernetes",
-            chosen=chosen,
-            why=f"newest that EKS has in standard support and GPU Operator {release} supports; "
-            "write it down as cluster.kubernetes, or a newer operator upgrades the cluster",
-        )
+        return Decided(cluster.kubernetes)
+    chosen = _possible_kubernetes(release.kubernetes, catalog)[-1]
+    decision = Decision(
+        subject=f"cluster {cluster.name}",
+        what="Kubernetes",
+        chosen=chosen,
+        why=f"newest that EKS has in standard support and GPU Operator {release.version} supports; "
+        "write it down as cluster.kubernetes, or a newer operator upgrades the cluster",
     )
-    return chosen
+    return Decided(chosen, (decision,))
 
 
 def _plan_create(
@@ -222,23 +222,20 @@ def _plan_create(
     kubernetes: str,
     zones: Sequence[str],
     catalog: Catalog,
-    decisions: list[Decision],
-) -> CreateEksPlan:
-    vpc = plan_vpc(cluster, create, zones, decisions)
+) -> Decided[CreateEksPlan | None]:
+    vpc = plan_vpc(cluster, create, zones)
     reach = ", ".join(create.api_access) or "nobody outside the VPC"
-    decisions.append(
-        Decision(
-            subject=f"cluster {cluster.name}",
-            what="API server",
-            chosen=f"private; public for {reach}",
-            why="create.api_access says so"
-            if create.api_access
-            else "create.api_access is empty: `up` itself needs a way into the VPC that it makes",
-        )
+    by_access = Decision(
+        subject=f"cluster {cluster.name}",
+        what="API server",
+        chosen=f"private; public for {reach}",
+        why="create.api_access says so"
+        if create.api_access
+        else "create.api_access is empty: `up` itself needs a way into the VPC that it makes",
     )
     partition = partition_of(cluster.region)
-    return CreateEksPlan(
-        vpc=vpc,
+    plan = CreateEksPlan(
+        vpc=vpc.value,
         cluster_policies=(managed_policy(partition, "AmazonEKSClusterPolicy"),),
         api_access=create.api_access,
         admins=create.admins,
@@ -251,6 +248,7 @@ def _plan_create(
         addons=plan_addons(kubernetes, partition, catalog),
         system_pool=SYSTEM_POOL,
     )
+    return Decided(plan, (*vpc.decisions, by_access))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ v1.14.1; read 2026-11-21.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from gpu_platform import names
@@ -18,12 +18,12 @@ from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_po
 from gpu_platform.planning.clouds.eks.labels import eks_labels
 from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, wants_efa
 from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
-from gpu_platform.planning.clouds.eks.plan import BlockDevice, KarpenterPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.plan import BlockDevice, EksPoolPlan, KarpenterPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
-from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.pools.requirements import NodeRequirements
-from gpu_platform.planning.pools.section import Kubelet, Taint
-from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import Kubelet, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import Mps, Pool, TimeSlicing, Workload
@@ -76,27 +76,26 @@ def plan_karpenter_pool(
     pool: Pool,
     machine: MachineType,
     cluster: EksCluster,
-    needs: NodeRequirements,
+    requirements: NodeRequirements,
     catalog: Catalog,
-    decisions: list[Decision],
-) -> KarpenterPoolPlan:
-    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+    """Return the plan of a pool without problems."""
     efa = wants_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
-    node_class = _node_class(pool, machine, needs.software, needs.kubelet, efa, catalog)
+    node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
-    _explain(pool, settings, node_class, decisions)
-    return KarpenterPoolPlan(
+    plan = KarpenterPoolPlan(
         name=pool.name,
         efa=efa,
         placement_group=group,
         zones=zones_of(pool),
         node_class=node_class,
-        node_pool=_node_pool(pool, machine, settings, eks_labels(needs.labels, efa), needs.taints),
+        node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
         protect=cluster.production,
     )
+    return Decided(plan, tuple(_explain(pool, settings, node_class)))
 
 
 def _node_class(
@@ -220,11 +219,11 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
     return {**most, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
 
 
-def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any], decisions: list[Decision]) -> None:
+def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> Iterator[Decision]:
     subject, disruption = f"pool {pool.name}", DISRUPTION[pool.workload]
     after = settings.consolidate_after or disruption.consolidate_after
     (term,) = node_class["amiSelectorTerms"]
-    decisions += [
+    yield from (
         Decision(
             subject=subject,
             what="disruption",
@@ -243,22 +242,18 @@ def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any], dec
             chosen=f"0 to {pool.count.highest}",
             why="made for pods that wait; broken ones are replaced by hand, since Karpenter's repair is alpha",
         ),
-    ]
+    )
     if "networkInterfaces" in node_class:
-        decisions.append(
-            Decision(
-                subject=subject,
-                what="EFA in pods",
-                chosen="vpc.amazonaws.com/efa, no hugepages-2Mi, FI_EFA_USE_HUGE_PAGE=0",
-                why="Karpenter knows no huge pages, and makes no node for a pod that waits for them",
-            )
+        yield Decision(
+            subject=subject,
+            what="EFA in pods",
+            chosen="vpc.amazonaws.com/efa, no hugepages-2Mi, FI_EFA_USE_HUGE_PAGE=0",
+            why="Karpenter knows no huge pages, and makes no node for a pod that waits for them",
         )
     if isinstance(pool.sharing, TimeSlicing | Mps):
-        decisions.append(
-            Decision(
-                subject=subject,
-                what="shares",
-                chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
-                why="Karpenter plans with a GPU for each share, and finds out later that a node holds more",
-            )
+        yield Decision(
+            subject=subject,
+            what="shares",
+            chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
+            why="Karpenter plans with a GPU for each share, and finds out later that a node holds more",
         )

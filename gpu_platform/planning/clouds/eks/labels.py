@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.eks.plan import EksTaint
-from gpu_platform.planning.pools.section import Taint
+from gpu_platform.planning.nodes.section import Taint
 
 EFA_PRESENT_LABEL = "vpc.amazonaws.com/efa.present"
 _EFFECTS: Mapping[str, str] = {

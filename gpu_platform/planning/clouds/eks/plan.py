@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
+from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
+from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,45 @@ class EksPoolPlan:
     """Reserved capacity holds no second pool beside the first."""
     protect: bool
 
+    @property
+    def placement_type(self) -> str:
+        """How the nodes are placed."""
+        return "cluster" if self.placement_group is not None else "none"
+
+    @property
+    def replaced_delete_first(self) -> bool:
+        """Whether a replaced node group is deleted before its successor is created."""
+        return self.delete_before_replace
+
+    @property
+    def rolled_delete_first(self) -> bool:
+        """Whether a rolled node is deleted before its successor is created."""
+        return self.update_strategy == "MINIMAL"
+
+    @property
+    def created_on_demand(self) -> None:
+        """None: the node group starts with `desired` nodes."""
+        return None
+
+    @property
+    def relabels_in_place(self) -> bool:
+        """Whether live nodes get changed labels: nodes of an own image are created with theirs."""
+        return self.ami is None
+
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA interfaces of a node; that is what the device plugin advertises."""
+        return sum(one.interface_type != "interface" for one in self.interfaces)
+
+    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
+        """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
+        return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
+
+    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
+        """Return the properties whose change replaces the pool or its nodes."""
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
+        return node_group_properties(self, cluster)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterPoolPlan:
@@ -120,6 +164,49 @@ class KarpenterPoolPlan:
     node_class: Mapping[str, Any]
     node_pool: Mapping[str, Any]
     protect: bool
+
+    @property
+    def placement_type(self) -> str:
+        """How the nodes are placed."""
+        return "cluster" if self.placement_group is not None else "none"
+
+    @property
+    def replaced_delete_first(self) -> bool:
+        """False: a new NodePool is created first."""
+        return False
+
+    @property
+    def rolled_delete_first(self) -> bool:
+        """False: Karpenter starts a node's successor before it drains the node."""
+        return False
+
+    @property
+    def created_on_demand(self) -> str:
+        """Why the pool may have no nodes."""
+        return "made by Karpenter for pods that wait"
+
+    @property
+    def relabels_in_place(self) -> bool:
+        """Whether live nodes get changed labels."""
+        return True
+
+    @property
+    def efa_interfaces(self) -> int:
+        """EFA interfaces of a node; that is what the device plugin advertises."""
+        return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
+
+    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
+        """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.
+
+        No huge pages: Karpenter knows none, and creates no node for a pod that waits for them; libfabric works
+        without.
+        """
+        return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=False)
+
+    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
+        """Return the properties whose change replaces the pool or its nodes."""
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
+        return karpenter_properties(self, machine_type, capacity_type, cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,3 +345,12 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """What `destroy` leaves behind, for a reader."""
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """What can create the nodes of its pools."""
+        return ("eks", "karpenter")
+
+    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
+        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        return eks_prerequisites(self, resource_types)

@@ -20,9 +20,9 @@ from gpu_platform.planning.clouds.eks.placement import check_placement, check_zo
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
-from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.pools.requirements import NodeRequirements
+from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
 
@@ -106,17 +106,16 @@ def plan_eks_pool(
     pool: Pool,
     machine: MachineType,
     cluster: EksCluster,
-    needs: NodeRequirements,
+    requirements: NodeRequirements,
     catalog: Catalog,
-    decisions: list[Decision],
-) -> EksPoolPlan | KarpenterPoolPlan:
-    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+    """Return the plan of a pool without problems."""
     if pool.provisioner == "karpenter":
-        return plan_karpenter_pool(pool, machine, cluster, needs, catalog, decisions)
+        return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = wants_efa(pool, machine)
-    labels = eks_labels(needs.labels, efa)
-    told = user_data(pool, machine, needs.software, needs.kubelet)
+    labels = eks_labels(requirements.labels, efa)
+    told = user_data(pool, machine, requirements.software, requirements.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
@@ -132,10 +131,10 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-        user_data=with_own_image(told, pool, labels, needs.taints) if own_image else told,
+        user_data=with_own_image(told, pool, labels, requirements.taints) if own_image else told,
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
-        taints=eks_taints(needs.taints),
+        taints=eks_taints(requirements.taints),
         min_size=pool.count.min,
         desired_size=pool.count.desired,
         max_size=pool.count.highest,
@@ -146,8 +145,7 @@ def plan_eks_pool(
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.production,
     )
-    decisions += reasons(pool, machine, plan)
-    return plan
+    return Decided(plan, tuple(reasons(pool, machine, plan)))
 
 
 def repaired(pool: Pool) -> bool:

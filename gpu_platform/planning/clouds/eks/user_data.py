@@ -18,8 +18,8 @@ from gpu_platform.planning.clouds.eks.network import wants_efa
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, UserData
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
-from gpu_platform.planning.pools.section import Kubelet, Taint
-from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.nodes.section import Kubelet, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.spec.pool import Mig, Mps, Pool, Sharing, TimeSlicing
 
 _BOUNDARY = "NODECONFIG"  # a drawn one would change the launch template on every run

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network
 
 from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.spec.cluster import CreateEks, EksCluster
 
 ZONE_LETTERS = "abcdefg"
@@ -30,8 +30,8 @@ def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(wanted))
 
 
-def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], decisions: list[Decision]) -> VpcPlan:
-    """Return the VPC of a new cluster whose pools name the zones `named`; appends what was chosen."""
+def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> Decided[VpcPlan]:
+    """Return the VPC of a new cluster whose pools name the zones `named`."""
     zones = vpc_zones(cluster, named)
     subject = f"cluster {cluster.name}"
     added = [zone for zone in zones if zone not in {*named, *create.zones}]
@@ -46,21 +46,20 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], decis
             "; the control plane keeps its first zones and cannot lose one: write all of them down as "
             "create.zones before pools move"
         )
-    decisions.append(Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why))
+    by_zones = Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why)
     nat = create.nat or ("per-zone" if cluster.production else "one")
     reasons = {
         "per-zone": "production: a zone that fails takes no other zone's way out with it",
         "one": "not production: one NAT gateway costs least",
     }
-    decisions.append(
-        Decision(
-            subject=subject,
-            what="NAT gateways",
-            chosen=nat,
-            why="the stack says so" if create.nat is not None else reasons[nat],
-        )
+    by_nat = Decision(
+        subject=subject,
+        what="NAT gateways",
+        chosen=nat,
+        why="the stack says so" if create.nat is not None else reasons[nat],
     )
-    return VpcPlan(cidr=create.cidr, zones=tuple(zone_subnets(create.cidr, zone) for zone in zones), nat=nat)
+    subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
+    return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, by_nat))
 
 
 def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:

@@ -1,1 +1,1 @@
-"""Decisions about GKE: pure functions over Spec and catalogue; the cloud's own words stand in their results."""
+"""Google Kubernetes Engine: its own decisions, using the names of the GKE and Compute APIs."""

@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.versions import highest, minor
 from gpu_platform.planning.config_maps import content_hash
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
@@ -95,34 +95,35 @@ def _feature(catalog: Catalog, name: str, used: bool) -> str | None:
 
 
 def plan_gke_cluster(
-    cluster: GkeCluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog, decisions: list[Decision]
-) -> GkeClusterPlan:
-    """Return the plan of a cluster for pools that are planned; appends what was chosen to `decisions`."""
+    cluster: GkeCluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog
+) -> Decided[GkeClusterPlan]:
+    """Return the plan of a cluster for pools that are planned."""
+    decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
     newest = [pool.name for pool in pools if _is_newest(catalog.machine_types[pool.machine_type], catalog)]
     create = None
     if cluster.create is not None:
-        gke_owned = any(pool.software.device_plugin == "gke" for pool in pools)
-        create = plan_create(
+        gke_owned = any(pool.software.device_plugin == "provider" for pool in pools)
+        created = plan_create(
             cluster,
             cluster.create,
             network=_network(cluster),
             newest_gpus=newest,
             gke_owned=gke_owned,
-            decisions=decisions,
         )
+        create, decisions = created.value, created.decisions
     networks = plan_gpu_networks(_network(cluster), clouds, catalog)
     if networks:
-        decisions.append(
+        decisions += (
             Decision(
                 subject=f"cluster {cluster.name}",
                 what="GPU networks",
                 chosen=f"{len(networks)}: " + ", ".join(network.kubernetes_network for network in networks),
                 why="one for each GPU NIC of the pool that has most",
-            )
+            ),
         )
-    return GkeClusterPlan(
+    plan = GkeClusterPlan(
         name=cluster.name,
         project=cluster.project,
         location=cluster.location,
@@ -140,6 +141,7 @@ def plan_gke_cluster(
         protect=cluster.production and cluster.create is not None,
         retained=_retained(cluster),
     )
+    return Decided(plan, decisions)
 
 
 def _is_newest(machine: MachineType, catalog: Catalog) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, MaintenanceExclusion
-from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateGke, Exclusion, GkeCluster, Maintenance
 
@@ -153,33 +153,31 @@ def plan_create(
     network: str,
     newest_gpus: Sequence[str],
     gke_owned: bool,
-    decisions: list[Decision],
-) -> CreateGkePlan:
-    """Return what a new cluster is made of; appends what was chosen to `decisions`.
+) -> Decided[CreateGkePlan]:
+    """Return what a new cluster is created with.
 
     `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
     some pool.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
-    decisions.append(
+    decisions = (
         Decision(
             subject=subject,
             what="API server",
             chosen="DNS endpoint with IAM" + (f", and a public address for {', '.join(public)}" if public else ""),
             why="no network path is needed; addresses are for those that api_access names",
-        )
-    )
-    decisions.append(
+        ),
         Decision(
             subject=subject,
             what="autoscaling profile",
             chosen="OPTIMIZE_UTILIZATION",
             why="a GPU node that nobody uses goes sooner",
-        )
+        ),
     )
+    exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
     maintenance = create.maintenance
-    return CreateGkePlan(
+    plan = CreateGkePlan(
         network=network,
         nodes_cidr=create.nodes_cidr,
         pods_cidr=create.pods_cidr,
@@ -191,7 +189,7 @@ def plan_create(
         maintenance_start=_utc(maintenance.start),
         maintenance_end=_utc(maintenance.start + timedelta(hours=maintenance.hours)),
         maintenance_recurrence=maintenance.recurrence,
-        exclusions=_plan_exclusions(maintenance, newest_gpus, subject, decisions),
+        exclusions=exclusions.value,
         autoscaling_profile="OPTIMIZE_UTILIZATION",
         logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),
         # The operator's own exporter serves the pools whose device plugin is the operator's.
@@ -205,35 +203,34 @@ def plan_create(
         system_machine_type=SYSTEM_MACHINE_TYPE,
         system_nodes=SYSTEM_NODES,
     )
+    return Decided(plan, (*decisions, *exclusions.decisions))
 
 
 def _plan_exclusions(
-    maintenance: Maintenance, newest_gpus: Sequence[str], subject: str, decisions: list[Decision]
-) -> tuple[MaintenanceExclusion, ...]:
+    maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
+) -> Decided[tuple[MaintenanceExclusion, ...]]:
     """Return the stack's exclusions; where A3 or newer is without one, one that lasts while the version does."""
     if maintenance.exclusions:
-        return tuple(
+        declared = tuple(
             MaintenanceExclusion(name=one.name, start=_utc(one.start), end=_utc(one.end), scope=SCOPES[one.scope])
             for one in maintenance.exclusions
         )
+        return Decided(declared)
     if not newest_gpus:
-        return ()
-    decisions.append(
-        Decision(
-            subject=subject,
-            what="maintenance exclusion",
-            chosen="no minor and no node upgrades until the version's end of support",
-            why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or say exclusions",
-        )
+        return Decided(())
+    decision = Decision(
+        subject=subject,
+        what="maintenance exclusion",
+        chosen="no minor and no node upgrades until the version's end of support",
+        why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or say exclusions",
     )
-    return (
-        MaintenanceExclusion(
-            name="until-end-of-support",
-            start=_utc(maintenance.start),
-            end=None,
-            scope=SCOPES["no-minor-or-node-upgrades"],
-        ),
+    exclusion = MaintenanceExclusion(
+        name="until-end-of-support",
+        start=_utc(maintenance.start),
+        end=None,
+        scope=SCOPES["no-minor-or-node-upgrades"],
     )
+    return Decided((exclusion,), (decision,))
 
 
 def _private(cidr: str) -> bool:

@@ -16,8 +16,8 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.software import NVIDIA_DIR
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.pools.software import GKE_NVIDIA_DIR
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
@@ -68,8 +68,8 @@ def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[Dae
 
 _DRIVER_MOUNTS: Mapping[str, tuple[str, str]] = {  # by volume: path on the host, path in the container
     "dev": ("/dev", "/dev"),
-    "nvidia": (GKE_NVIDIA_DIR, "/usr/local/nvidia"),
-    "vulkan": (f"{GKE_NVIDIA_DIR}/vulkan/icd.d", "/etc/vulkan/icd.d"),
+    "nvidia": (NVIDIA_DIR, "/usr/local/nvidia"),
+    "vulkan": (f"{NVIDIA_DIR}/vulkan/icd.d", "/etc/vulkan/icd.d"),
     "cos-tools": ("/var/lib/cos-tools", "/build/cos-tools"),
     "root": ("/", "/root"),
 }
@@ -169,7 +169,7 @@ def _open_host(catalog: Catalog) -> Mapping[str, Any]:
 
 def _gib_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
     """RDMA over converged Ethernet; the plugin is another image on Arm."""
-    host = {"libraries": f"{GKE_NVIDIA_DIR}/lib64", "gib": "/home/kubernetes/bin/gib"}
+    host = {"libraries": f"{NVIDIA_DIR}/lib64", "gib": "/home/kubernetes/bin/gib"}
     mounts = {"libraries": "/host/lib64", "gib": "/host/gib"}
     steps = (
         "/scripts/container_entry.sh install",

@@ -13,8 +13,8 @@ from typing import Literal
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.network import DRA_NETWORKING_LABEL
 from gpu_platform.planning.clouds.gke.plan import Accelerator, GkeKubelet, GkeTaint
-from gpu_platform.planning.pools.section import Kubelet, Taint
-from gpu_platform.planning.pools.software import NodeSoftware
+from gpu_platform.planning.nodes.section import Kubelet, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import FlexStart, Mig, Mps, Pool, TimeSlicing
 
@@ -60,7 +60,7 @@ def secure_boot(pool: Pool) -> bool:
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
     """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
     assert machine.accelerator_label is not None  # noqa: S101 - a test holds it for every machine type of GCP
-    sharing = pool.sharing if software.device_plugin == "gke" else None
+    sharing = pool.sharing if software.device_plugin == "provider" else None
     strategy: Literal["TIME_SHARING", "MPS"] | None = None
     if isinstance(sharing, TimeSlicing | Mps):
         strategy = "MPS" if isinstance(sharing, Mps) else "TIME_SHARING"
@@ -68,7 +68,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
         type=machine.accelerator_label,
         count=machine.gpu_count,
         # The version that Google has tested with the node's image.
-        driver_version="DEFAULT" if software.driver == "gke" else "INSTALLATION_DISABLED",
+        driver_version="DEFAULT" if software.driver == "provider" else "INSTALLATION_DISABLED",
         sharing_strategy=strategy,
         max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing | Mps) else None,
         partition_size=next(iter(sharing.layout or {}), None) if isinstance(sharing, Mig) else None,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
+from gpu_platform.planning.clouds.gke.properties import node_pool_properties
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +122,45 @@ class GkePoolPlan:
     delete_before_replace: bool
     protect: bool
 
+    @property
+    def placement_type(self) -> str:
+        """How the nodes are placed."""
+        return "compact" if self.placement is not None else "none"
+
+    @property
+    def replaced_delete_first(self) -> bool:
+        """Whether a replaced node pool is deleted before its successor is created."""
+        return self.delete_before_replace
+
+    @property
+    def rolled_delete_first(self) -> bool:
+        """Whether a rolled node is deleted before its successor is created."""
+        return self.upgrade.strategy != "BLUE_GREEN" and not self.upgrade.max_surge
+
+    @property
+    def created_on_demand(self) -> str | None:
+        """Why the pool may have no nodes."""
+        return "made by GKE when it has the capacity" if self.flex_start else None
+
+    @property
+    def relabels_in_place(self) -> bool:
+        """Whether live nodes get changed labels."""
+        return True
+
+    @property
+    def efa_interfaces(self) -> int:
+        """None: EFA is of AWS."""
+        return 0
+
+    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
+        """Return nothing: pods join GPU networks by annotations of their own."""
+        return {}
+
+    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
+        """Return the properties whose change replaces the pool or its nodes."""
+        assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - its pools are of the same cloud
+        return node_pool_properties(self, cluster)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuNetwork:
@@ -200,3 +243,12 @@ class GkeClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """What `destroy` leaves behind, for a reader."""
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """What can create the nodes of its pools."""
+        return ("gke",)
+
+    def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
+        """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
+        return gke_prerequisites(self, resource_types)

@@ -35,9 +35,9 @@ from gpu_platform.planning.clouds.gke.placement import (
     plan_upgrade,
 )
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.pools.requirements import NodeRequirements
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
@@ -75,11 +75,10 @@ def plan_gke_pool(
     pool: Pool,
     machine: MachineType,
     cluster: GkeCluster,
-    needs: NodeRequirements,
+    requirements: NodeRequirements,
     catalog: Catalog,
-    decisions: list[Decision],
-) -> GkePoolPlan:
-    """Return the plan of a pool without problems; appends what was chosen to `decisions`."""
+) -> Decided[GkePoolPlan]:
+    """Return the plan of a pool without problems."""
     flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
     placement = plan_placement(pool, machine, cluster, catalog)
     nodes = sizes(pool, cluster)
@@ -90,7 +89,7 @@ def plan_gke_pool(
         node_pool=pool.name,
         node_locations=locations(pool, cluster),
         machine_type=machine.name,
-        accelerator=accelerator(pool, machine, needs.software),
+        accelerator=accelerator(pool, machine, requirements.software),
         image_type=image_type(pool, machine, catalog),
         spot=pool.capacity.type == "spot",
         flex_start=flex is not None,
@@ -106,12 +105,12 @@ def plan_gke_pool(
         # GPUDirect needs it, and every machine type with GPUs has it.
         gvnic=True,
         secure_boot=secure_boot(pool),
-        kubelet=kubelet_config(needs.kubelet),
+        kubelet=kubelet_config(requirements.kubelet),
         network=network,
         gpu_networks=network_count(machine, fabric) if network == "networks" else 0,
         fabric=fabric,
-        labels=node_labels(pool, needs.labels, needs.software, network),
-        taints=node_taints(needs.taints),
+        labels=node_labels(pool, requirements.labels, requirements.software, network),
+        taints=node_taints(requirements.taints),
         resource_labels={"gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
         autoscaled=nodes.autoscaled,
         nodes_per_location=nodes.per_location,
@@ -126,11 +125,11 @@ def plan_gke_pool(
         protect=cluster.production,
     )
     subject = f"pool {pool.name}"
-    decisions.extend(
+    decisions = tuple(
         Decision(subject=subject, what=what, chosen=chosen, why=why)
         for what, chosen, why in _reasons(plan, placement, nodes)
     )
-    return plan
+    return Decided(plan, decisions)
 
 
 def _reasons(plan: GkePoolPlan, placement: Chosen, nodes: Sizes) -> Iterator[tuple[str, str, str]]:

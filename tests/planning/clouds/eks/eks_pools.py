@@ -9,12 +9,16 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
+from gpu_platform.planning.clouds.registry import cloud_of
+from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.pools.pools import check_driver, check_pool, plan_pool
+from gpu_platform.planning.pools import checks
+from gpu_platform.planning.pools.pools import plan_pool
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing.named import PoolShare, as_written
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.stack import Environment
 
 RESERVATION = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
 BLOCK = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
@@ -38,10 +42,23 @@ def pool(**rest: Any) -> Pool:
 
 
 def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
-    problems = Problems("pool")
-    check_pool(spec, cluster or eks(), Operator(), load_catalog(), problems)
-    check_driver(spec, cluster or eks(), Operator(), load_catalog(), problems)
-    return problems.found
+    context, share = context_and_share(spec, cluster or eks(), "pool")
+    checks.check(context, [share])
+    return context.problems.found
+
+
+def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, PoolShare]:
+    """Return what a pool is checked and planned in: an environment with no other pool, the default operator."""
+    environment = Environment.model_construct(operator=Operator(), pools=(spec,))
+    context = CompleteContext(
+        catalog=load_catalog(),
+        cloud=cloud_of(cluster),
+        operator=Operator(),
+        pools=((0, spec),),
+        stack="test",
+        environment=environment,
+    )
+    return context, as_written(spec, path)
 
 
 def planned(cluster: EksCluster | None = None, **rest: Any) -> PoolPlan:
@@ -52,9 +69,8 @@ def plan_and_decisions(cluster: EksCluster | None = None, **rest: Any) -> tuple[
     """Return the plan of a pool that must be free of problems, and its decisions by what they are about."""
     spec, cluster = pool(**rest), cluster or eks()
     assert problems_of(spec, cluster) == []
-    decisions: list[Decision] = []
-    plan = plan_pool(spec, "pools[0]", cluster, Operator(), load_catalog(), decisions)
-    return plan, {decision.what: decision for decision in decisions}
+    planned = plan_pool(*context_and_share(spec, cluster, "pools[0]"))
+    return planned.value, {decision.what: decision for decision in planned.decisions}
 
 
 def node_group(cluster: EksCluster | None = None, **rest: Any) -> EksPoolPlan:

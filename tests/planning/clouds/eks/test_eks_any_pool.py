@@ -12,9 +12,8 @@ from gpu_platform.catalog import MachineType, load_catalog
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.pools.pools import plan_pool
-from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation, Spot
-from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, eks, pool, problems_of
+from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, context_and_share, eks, pool, problems_of
 
 CATALOG = load_catalog()
 MACHINES = [machine for machine in CATALOG.machine_types.values() if machine.provider == "aws"]
@@ -106,7 +105,7 @@ def test_no_combination_yields_an_inconsistent_node_group(spec: Pool) -> None:
         event("refused")
         return
     event("planned")
-    pool_plan = plan_pool(spec, "pools[0]", cluster, Operator(), CATALOG, [])
+    pool_plan = plan_pool(*context_and_share(spec, cluster, "pools[0]")).value
     plan, machine = pool_plan.cloud, CATALOG.machine_types[spec.machine_type]
     assert isinstance(plan, EksPoolPlan)
     check_interfaces(spec, machine, plan)

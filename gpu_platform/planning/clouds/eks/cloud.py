@@ -1,0 +1,112 @@
+"""Amazon EKS as a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
+from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software, node_image
+from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.nodes.software import NodeSoftware, node_software
+from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.spec.cluster import EksCluster, Operator
+from gpu_platform.spec.pool import Pool
+
+
+class Eks(Cloud):
+    """An EKS cluster: an existing one, or one that the program creates."""
+
+    access = "outputs"
+    vendor = "aws"
+    creates_nodes = True
+
+    def __init__(self, cluster: EksCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> EksCluster:
+        """The cluster of the stack file."""
+        return self._cluster
+
+    @property
+    def kubernetes(self) -> str | None:
+        """The minor version that the stack file declares."""
+        return self._cluster.kubernetes
+
+    @property
+    def creates_cluster(self) -> bool:
+        """Whether the stack file has `create`."""
+        return self._cluster.create is not None
+
+    @property
+    def chooses_kubernetes(self) -> bool:
+        """Whether planning chooses the newest version that EKS and the operator support."""
+        return self._cluster.create is not None
+
+    def node_names(self, pool: Pool) -> None:
+        """Return None: EC2 names the nodes."""
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        """Return the nodes of a node group or of Karpenter."""
+        return nodes_plan(pool, "cloud")
+
+    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
+        """Return the image family of the nodes."""
+        return node_image(pool, catalog)
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        """Return who installs what on the nodes."""
+        return eks_software(pool, operator, catalog)
+
+    def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str:
+        """Return the reason for the owners."""
+        return explain_software(pool, software)
+
+    def check_cluster(
+        self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record what is wrong with the cluster for its pools."""
+        check_eks_cluster(self._cluster, pools, operator, catalog, problems)
+
+    def check_nodes(self, pool: Pool, problems: Problems) -> None:
+        """Record `nodes`: EC2 creates them."""
+        refuse_nodes(pool, self._cluster.provider, problems)
+
+    def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
+        """Record software with two owners, or none."""
+        software = node_software(pool, self, operator, catalog)
+        check_software(pool, software, operator, catalog, problems)
+
+    def check_sharing(
+        self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record sharing that Bottlerocket's device plugin cannot do."""
+        check_provider_sharing(pool, software.device_plugin, machine, catalog.gpu_of(machine), problems)
+
+    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+        """Record every combination that EKS refuses."""
+        check_eks_pool(pool, machine, self._cluster, catalog, problems)
+
+    def plan_pool(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
+    ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+        """Return the plan of a node group, or of Karpenter's objects."""
+        return plan_eks_pool(pool, machine, self._cluster, requirements, catalog)
+
+    def plan_cluster(
+        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
+    ) -> Decided[EksClusterPlan]:
+        """Return the plan of the cluster."""
+        return plan_eks_cluster(self._cluster, stack, pools, release, catalog)
+
+    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
+        """Return the operator's settings on virtual machines."""
+        return OperatorSettings(reboots_for_mig=True)

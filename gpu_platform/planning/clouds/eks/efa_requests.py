@@ -1,0 +1,25 @@
+"""What a pod requests of EFA.
+
+Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter";
+kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+HUGE_PAGES_RESOURCE: Final = "hugepages-2Mi"
+HUGE_PAGES: Final = "5120Mi"
+
+
+def efa_requests(interfaces: int, gpus: int, gpus_per_node: int, *, huge_pages: bool) -> Mapping[str, str]:
+    """Return what a pod of `gpus` GPUs requests on nodes with `interfaces` EFA interfaces.
+
+    Pods of fewer GPUs than a node has communicate within their node.
+    """
+    if interfaces == 0 or gpus < gpus_per_node:
+        return {}
+    pages = {HUGE_PAGES_RESOURCE: HUGE_PAGES} if huge_pages else {}
+    return {EFA_RESOURCE: str(interfaces), **pages}

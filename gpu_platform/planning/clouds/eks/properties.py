@@ -1,0 +1,95 @@
+"""Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
+
+What a change of each does is in catalog/facts/pool_changes.yaml.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
+from gpu_platform.planning.config_maps import content_hash
+from gpu_platform.planning.json_form import plan_to_json
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+
+
+def node_group_properties(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
+    """Return the properties of a managed node group."""
+    return {**_cluster(cluster), **_node_group(pool, cluster)}
+
+
+def karpenter_properties(
+    pool: KarpenterPoolPlan, machine_type: str, capacity_type: str, cluster: EksClusterPlan
+) -> Mapping[str, str]:
+    """Return the properties of a Karpenter NodePool and its EC2NodeClass.
+
+    Budgets and consolidation replace no node, so only the template of the NodePool is looked at.
+    """
+    return {**_cluster(cluster), **_karpenter(pool, machine_type, capacity_type)}
+
+
+def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
+    return {
+        "cluster_name": cluster.name,
+        "region": cluster.region,
+        "vpc": cluster.create.vpc.cidr if cluster.create is not None else NOT_SET,
+        "security_groups": listed(cluster.security_groups),
+    }
+
+
+def _interfaces(pool: EksPoolPlan) -> str:
+    if not pool.interfaces:
+        return NOT_SET
+    counts = Counter(one.interface_type for one in pool.interfaces)
+    readable = listed(f"{count} x {kind}" for kind, count in counts.items())
+    return f"{readable} ({content_hash(plan_to_json(pool.interfaces))})"
+
+
+def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
+    return {
+        "ami_type": pool.ami_type,
+        "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
+        "capacity_type": pool.capacity_type,
+        "subnet_ids": listed(pool.zones) or ALL_ZONES,
+        "instance_type": pool.instance_type,
+        "image_id": pool.ami or NOT_SET,
+        "capacity_reservation": pool.capacity_reservation or NOT_SET,
+        "placement_group": pool.placement_group.name if pool.placement_group is not None else NOT_SET,
+        "network_interfaces": _interfaces(pool),
+        "block_device_mappings": listed(
+            listed(
+                (
+                    f"{one.device_name} {one.size_gib} GiB {one.volume_type}",
+                    *([f"{one.iops} IOPS"] if one.iops else ()),
+                    *([f"{one.throughput_mibps} MiB/s"] if one.throughput_mibps else ()),
+                    *([one.kms_key] if one.kms_key else ()),
+                )
+            )
+            for one in pool.block_devices
+        ),
+        "user_data": content_hash(plan_to_json(pool.user_data)) if pool.user_data is not None else NOT_SET,
+    }
+
+
+def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -> Mapping[str, str]:
+    template: Mapping[str, Any] = _spec(pool.node_pool).get("template", {})
+    requirements = template.get("spec", {}).get("requirements", ())
+    rest = {
+        **template,
+        "spec": {key: val for key, val in template.get("spec", {}).items() if key != "requirements"},
+    }
+    readable = listed([machine_type, capacity_type, *pool.zones])
+    return {
+        "requirements": f"{readable} ({content_hash(plan_to_json(requirements))})",
+        "template": content_hash(plan_to_json(rest)),
+        "node_class": content_hash(plan_to_json(_spec(pool.node_class))),
+    }
+
+
+def _spec(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec of an object of Kubernetes, whether or not it stands under that key."""
+    return resource.get("spec", resource)

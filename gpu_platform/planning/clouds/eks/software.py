@@ -1,0 +1,97 @@
+"""Who installs driver, toolkit and device plugin on EKS nodes: mostly the node image.
+
+Sources: NVIDIA GPU Operator docs (Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami; bottlerocket.dev
+(kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog, NodeImage
+from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
+from gpu_platform.planning.nodes.software import NodeSoftware, branch_of, declared_software
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Operator
+from gpu_platform.spec.pool import Pool
+
+
+def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
+    """Return the image family of the nodes; None for a family that EKS does not have."""
+    return catalog.node_images.get(("aws", pool.image.family or DEFAULT_FAMILY))
+
+
+def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+    """Return who installs what: what the image has is the image's."""
+    image = node_image(pool, catalog)
+    if image is None:
+        return declared_software(operator)
+    plugin = pool.device_plugin or ("provider" if "device-plugin" in image.brings else "operator")
+    declared = pool.image.driver
+    return NodeSoftware(
+        driver="image" if "driver" in image.brings else "operator",
+        toolkit="image" if "toolkit" in image.brings else "operator",
+        device_plugin="image" if plugin == "provider" else "operator",
+        driver_branch=branch_of(declared) if declared is not None else image.driver_branch,
+    )
+
+
+def explain_software(pool: Pool, software: NodeSoftware) -> str:
+    """Return the reason for the owners, for a reader."""
+    family = pool.image.family or DEFAULT_FAMILY
+    match software.device_plugin:
+        case "dra":
+            return "mode dra: the DRA driver offers the GPUs, and the image has the toolkit set up for CDI"
+        case "image":
+            return f"{family} has all three; no operand of the operator runs there, and so no DCGM exporter"
+        case _:
+            return f"{family} has driver and toolkit, and no device plugin"
+
+
+def check_software(
+    pool: Pool, software: NodeSoftware, operator: Operator, catalog: Catalog, problems: Problems
+) -> None:
+    """Record a pool on which two owners would install the same software, or none would."""
+    image = node_image(pool, catalog)
+    if image is None:
+        return
+    of_operator = Problems("operator", problems.found)
+    _check_plugin(pool, image, problems)
+    _check_owners(pool, image, operator, of_operator)
+    branch, version = software.driver_branch, operator.driver.version
+    if version is not None and branch is not None and branch_of(version) != branch:
+        of_operator.at("driver").at("version").add(
+            f"{version!r} for pool {pool.name}, whose image brings branch {branch}",
+            f"a driver of branch {branch}: on EKS the image decides ({image.source})",
+            "leave version out, or name an image of your own in image.ami and its driver in image.driver",
+        )
+
+
+def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
+    own = "device-plugin" in image.brings
+    # Its image can turn its own plugin off only since Bottlerocket 1.63; older ones do not start on the setting.
+    if own and pool.device_plugin == "operator":
+        problems.at("device_plugin").add(
+            f"'operator' on {image.family}, whose image runs a device plugin of its own",
+            "provider: two device plugins on one node count its GPUs twice",
+            "remove device_plugin, or write image: {family: al2023}",
+        )
+    if not own and pool.device_plugin == "provider":
+        problems.at("device_plugin").add(
+            f"'provider' on {image.family}",
+            "operator: this image has no device plugin, so nobody would offer the GPUs",
+            "remove device_plugin, or write image: {family: bottlerocket}",
+        )
+
+
+def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Problems) -> None:
+    if operator.driver.owner == "operator" and "driver" in image.brings:
+        problems.at("driver").at("owner").add(
+            f"'operator' for pool {pool.name}, whose {image.family} image has a driver",
+            f"host: two drivers on one node fight for the kernel module ({image.source})",
+            "leave owner out: every pool then takes the driver of its image",
+        )
+    if operator.toolkit == "operator" and "toolkit" in image.brings:
+        problems.at("toolkit").add(
+            f"'operator' for pool {pool.name}, whose {image.family} image has the toolkit",
+            "host: two toolkits on one node overwrite each other's runtime configuration",
+            "leave toolkit out",
+        )

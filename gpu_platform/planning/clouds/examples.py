@@ -1,0 +1,19 @@
+"""Values of the shipped stack files that a user has to fill in, on every cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform.planning.clouds.section import CloudCluster, Example
+
+# RFC 5737 keeps 203.0.113.0/24 for examples.
+_EXAMPLE_NETWORK: Final = "203.0.113."
+
+
+def api_access_examples(cluster: CloudCluster) -> Iterator[Example]:
+    """Yield the networks of `create.api_access` that are an example's."""
+    for network in cluster.create.api_access if cluster.create is not None else ():
+        if network.startswith(_EXAMPLE_NETWORK):
+            fix = "write the network that `up` and its users come from"
+            yield Example(field="cluster.create.api_access", value=network, fix=fix)

@@ -1,0 +1,61 @@
+"""An existing cluster as a provider: its nodes, kubelets and taints are their owner's."""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
+from gpu_platform.planning.pools.section import NodesPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import ExistingCluster, Operator
+from gpu_platform.spec.pool import Pool
+
+
+class Existing(Cloud):
+    """A cluster that the user's kubeconfig reaches."""
+
+    access = "kubeconfig"
+    sets_kubelet = False
+    owner_prepares_nodes = True
+
+    def __init__(self, cluster: ExistingCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> ExistingCluster:
+        """The cluster of the stack file."""
+        return self._cluster
+
+    @property
+    def kubernetes(self) -> str | None:
+        """The minor version that the stack file declares."""
+        return self._cluster.kubernetes
+
+    def node_names(self, pool: Pool) -> tuple[str, ...] | None:
+        """Return the names that the stack file has; None with a selector."""
+        return pool.nodes.names if pool.nodes is not None else None
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        """Return the nodes that the pool names, which the program labels, or selects, which it leaves alone."""
+        names = self.node_names(pool)
+        return nodes_plan(pool, "selected") if names is None else nodes_plan(pool, "labelled", names)
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        """Return who installs what: `operator` in the stack file decides."""
+        return declared_software(operator)
+
+    def check_nodes(self, pool: Pool, problems: Problems) -> None:
+        """Record a pool without nodes, or with another number of them than `count.desired`."""
+        if pool.nodes is None:
+            problems.at("nodes").add(
+                "nothing",
+                "names or selector: which nodes of the existing cluster are this pool",
+                "add nodes: {names: [gpu-0]} or nodes: {selector: {key: value}}",
+            )
+        elif pool.nodes.names is not None and len(pool.nodes.names) != pool.count.desired:
+            problems.at("count").at("desired").add(
+                str(pool.count.desired),
+                f"{len(pool.nodes.names)}: the number of nodes.names",
+                f"write desired: {len(pool.nodes.names)}",
+            )

@@ -1,0 +1,150 @@
+"""Google Kubernetes Engine as a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.node import added_taints
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
+from gpu_platform.planning.clouds.gke.software import (
+    NVIDIA_DIR,
+    check_driver_dir,
+    check_software,
+    explain_software,
+    gke_software,
+    node_image,
+)
+from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
+from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.planning.sharing.section import SharingPlan
+from gpu_platform.spec.cluster import GkeCluster, Operator
+from gpu_platform.spec.pool import Pool
+
+
+class Gke(Cloud):
+    """A GKE cluster: an existing one, or one that the program creates."""
+
+    access = "outputs"
+    vendor = "gcp"
+    creates_nodes = True
+    no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
+
+    def __init__(self, cluster: GkeCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> GkeCluster:
+        """The cluster of the stack file."""
+        return self._cluster
+
+    @property
+    def kubernetes(self) -> str | None:
+        """The minor version that the stack file declares."""
+        return self._cluster.kubernetes
+
+    @property
+    def creates_cluster(self) -> bool:
+        """Whether the stack file has `create`."""
+        return self._cluster.create is not None
+
+    def node_names(self, pool: Pool) -> None:
+        """Return None: GKE names the nodes."""
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        """Return the nodes of a node pool."""
+        return nodes_plan(pool, "cloud")
+
+    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
+        """Return the image family of the nodes."""
+        return node_image(pool, catalog)
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        """Return who installs what on the nodes."""
+        return gke_software(pool, operator, catalog)
+
+    def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str:
+        """Return the reason for the owners."""
+        return explain_software(pool, software)
+
+    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
+        """Return the taints that GKE puts on the nodes itself."""
+        return added_taints(pool, machine)
+
+    def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
+        """Return what GKE labels nodes with where it runs the device plugin."""
+        labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
+        if sharing.replicas > 1:
+            labels[names.GKE_SHARING_STRATEGY_LABEL] = "mps" if sharing.mode == "mps" else "time-sharing"
+            labels[names.GKE_SHARED_CLIENTS_LABEL] = str(sharing.replicas)
+        if sharing.mig_layouts:
+            labels[names.GKE_PARTITION_SIZE_LABEL] = next(iter(sharing.mig_layouts[0].layout))
+        return labels
+
+    def check_cluster(
+        self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record what is wrong with the cluster for its pools."""
+        check_gke_cluster(self._cluster, pools, catalog, problems)
+
+    def check_nodes(self, pool: Pool, problems: Problems) -> None:
+        """Record `nodes`: GKE creates them."""
+        refuse_nodes(pool, self._cluster.provider, problems)
+
+    def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
+        """Record software with two owners, or none."""
+        check_software(pool, operator, catalog, problems)
+
+    def check_sharing(
+        self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record sharing that GKE's device plugin cannot do."""
+        check_provider_sharing(pool, software.device_plugin, machine, catalog.gpu_of(machine), problems)
+
+    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+        """Record every combination that GKE refuses."""
+        check_gke_pool(pool, machine, self._cluster, catalog, problems)
+
+    def check_operator(
+        self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record pools whose drivers lie in different places."""
+        check_driver_dir(pools, catalog, problems)
+
+    def plan_pool(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
+    ) -> Decided[GkePoolPlan]:
+        """Return the plan of a node pool."""
+        return plan_gke_pool(pool, machine, self._cluster, requirements, catalog)
+
+    def plan_cluster(
+        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
+    ) -> Decided[GkeClusterPlan]:
+        """Return the plan of the cluster."""
+        return plan_gke_cluster(self._cluster, stack, pools, catalog)
+
+    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
+        """Return the operator's settings on GKE's nodes."""
+        # COS is what the operator works on although the driver is not its own.
+        cos = any(pool.software.operands and pool.software.driver == "image" for pool in pools)
+        why = "the rest of Container-Optimized OS is read-only or not executable"
+        decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)
+        return OperatorSettings(
+            reboots_for_mig=True,
+            driver_dir=NVIDIA_DIR if cos else None,
+            toolkit_dir=NVIDIA_DIR if cos else None,
+            # From GKE 1.33 on, what containerd reports of itself is not what its configuration file must have.
+            toolkit_env={"RUNTIME_CONFIG_SOURCE": "file"},
+            quota_for_system_priorities=True,
+            decisions=(decision,) if cos else (),
+        )

@@ -1,0 +1,68 @@
+"""What an `up` of a GKE stack needs from Google Cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from gpu_platform.planning.clouds.examples import api_access_examples
+from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+
+# As the shipped stack files and Google's own examples have it.
+_EXAMPLE_PROJECT: Final = "my-project"
+# Roles that cover each service that the program touches, and the APIs that it calls for it.
+_ROLES: Final = {
+    "compute": "roles/compute.admin",
+    "container": "roles/container.admin",
+    "kms": "roles/cloudkms.admin",
+    "projects": "roles/resourcemanager.projectIamAdmin",
+    "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
+}
+_APIS: Final = {
+    "compute": "compute.googleapis.com",
+    "container": "container.googleapis.com",
+    "kms": "cloudkms.googleapis.com",
+    "projects": "cloudresourcemanager.googleapis.com",
+    "serviceaccount": "iam.googleapis.com",
+}
+# What nodes call by themselves.
+_NODE_APIS: Final = (
+    "artifactregistry.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+)
+
+
+def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) -> CloudPrerequisites:
+    """Return the prerequisites; `resource_types`: Pulumi's types of what the stack creates."""
+    services = sorted({_service(each) for each in resource_types if each.startswith("gcp:")})
+    apis = {*(_APIS.get(service, f"{service}.googleapis.com") for service in services), *_NODE_APIS}
+    return CloudPrerequisites(
+        cloud="Google Cloud",
+        command="gke-gcloud-auth-plugin",
+        install="run gcloud components install gke-gcloud-auth-plugin",
+        credentials="google",
+        owner=f"project {cluster.project}",
+        # Pulumi takes the application default credentials, the kubeconfig's plugin gcloud's own.
+        login="run gcloud auth login --update-adc, which serves Pulumi and the kubeconfig's plugin alike",
+        quota_console="IAM & Admin, Quotas",
+        all_regions_quota="GPUS_ALL_REGIONS",
+        permissions=", ".join(_ROLES.get(service, f"a role for {service}") for service in services),
+        permissions_fix="see gcloud projects get-iam-policy",
+        apis=f"gcloud services enable --project {cluster.project} " + " ".join(sorted(apis)),
+        examples=tuple(_examples(cluster)),
+    )
+
+
+def _examples(cluster: GkeClusterPlan) -> Iterator[Example]:
+    if cluster.project == _EXAMPLE_PROJECT:
+        yield Example(field="cluster.project", value=cluster.project, fix="write the id of your project")
+    yield from api_access_examples(cluster)
+
+
+def _service(type_: str) -> str:
+    """Return a service as Pulumi's modules name it: `container`, `projects`."""
+    return type_.split(":")[1].partition("/")[0]

@@ -1,0 +1,75 @@
+"""Properties of GKE node pools whose change replaces the pool or its nodes, using the names of the API.
+
+What a change of each does is in catalog/facts/pool_changes.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+
+
+def node_pool_properties(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
+    """Return the properties of a node pool."""
+    return {**_cluster(cluster), **_node_pool(pool, cluster)}
+
+
+def _cluster(cluster: GkeClusterPlan) -> Mapping[str, str]:
+    created = cluster.create
+    return {
+        "cluster": cluster.name,
+        "project": cluster.project,
+        "location": cluster.location,
+        "pods_cidr": created.pods_cidr if created is not None else NOT_SET,
+        "services_cidr": created.services_cidr if created is not None else NOT_SET,
+        "control_plane_cidr": created.control_plane_cidr if created is not None else NOT_SET,
+    }
+
+
+def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
+    accelerator, kubelet = pool.accelerator, pool.kubelet
+    sharing = (
+        f"{accelerator.sharing_strategy}, {accelerator.max_shared_clients}"
+        if accelerator.sharing_strategy is not None
+        else NOT_SET
+    )
+    networks = listed(f"{network.vpc}/{network.subnet}" for network in cluster.networks[: pool.gpu_networks])
+    return {
+        "guest_accelerator": f"{accelerator.count} x {accelerator.type}",
+        "provisioning": listed(
+            [
+                "spot" if pool.spot else "flex-start" if pool.flex_start else "standard",
+                pool.reservation.type,
+            ]
+        ),
+        "queued_provisioning": "true" if pool.queued_provisioning else "false",
+        "max_run_duration": f"{pool.max_run_duration_seconds}s" if pool.max_run_duration_seconds else NOT_SET,
+        "reservation_affinity": listed(pool.reservation.values),
+        "placement_policy": pool.placement.policy if pool.placement is not None else NOT_SET,
+        "additional_networks": listed([pool.network, *([networks] if networks else [])]),
+        "local_ssd": str(pool.local_ssd_count),
+        "boot_disk_kms_key": pool.kms_key or NOT_SET,
+        "shielded_instance_config": "secure boot" if pool.secure_boot else NOT_SET,
+        "gpu_driver_installation_config": accelerator.driver_version,
+        "gpu_sharing_config": sharing,
+        "gpu_partition_size": accelerator.partition_size or NOT_SET,
+        "machine_type": pool.machine_type,
+        "image_type": pool.image_type,
+        "disk": f"{pool.disk_size_gb} GB {pool.disk_type}",
+        "kubelet_config": listed(
+            [
+                kubelet.cpu_manager_policy,
+                kubelet.topology_policy,
+                kubelet.topology_scope,
+                kubelet.memory_policy or "",
+            ]
+            if kubelet is not None
+            else []
+        ),
+        "node_locations": listed(pool.node_locations) or ALL_ZONES,
+    }

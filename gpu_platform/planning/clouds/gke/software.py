@@ -1,0 +1,117 @@
+"""Who installs driver, toolkit and device plugin on GKE nodes: GKE, the platform's installer, or the GPU Operator.
+
+Sources: NVIDIA GPU Operator docs (Google GKE) and its v26.7.0 source; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog import Catalog, NodeImage
+from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Operator
+from gpu_platform.spec.pool import Pool
+
+DEFAULT_FAMILY = "cos"
+NVIDIA_DIR = "/home/kubernetes/bin/nvidia"
+"""Where drivers are on GKE's nodes, and where the toolkit may write: it survives a reboot and may be executed."""
+
+
+def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
+    """Return the image family of the nodes; None for a family that GKE does not have."""
+    return catalog.node_images.get(("gcp", pool.image.family or DEFAULT_FAMILY))
+
+
+def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+    """Return who installs what: one of GKE and the operator has all of it but the driver of COS."""
+    image = node_image(pool, catalog)
+    if image is None:
+        return declared_software(operator)
+    if pool.device_plugin == "provider":
+        return NodeSoftware(driver="provider", toolkit="provider", device_plugin="provider", driver_dir=NVIDIA_DIR)
+    return NodeSoftware(
+        # The operator has driver containers for Ubuntu, and none for Container-Optimized OS.
+        driver="operator" if image.family == "ubuntu" else "image",
+        toolkit="operator",
+        device_plugin="operator",
+    )
+
+
+def explain_software(pool: Pool, software: NodeSoftware) -> str:
+    """Return the reason for the owners, for a reader."""
+    family = pool.image.family or DEFAULT_FAMILY
+    match software.device_plugin, software.driver:
+        case "provider", _:
+            return "the stack says provider: GKE shares the GPUs, and no operand of the operator runs there"
+        case _, "operator":
+            return f"{family} has none of them, and GKE's own are off"
+        case _:
+            return f"the platform's own installer brings the driver to {family}; GKE's driver and plugin are off"
+
+
+def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
+    """Record a pool on which two owners would install the same software, or none would."""
+    image = node_image(pool, catalog)
+    if image is not None:
+        _check_owners(pool, image, operator, Problems("operator", problems.found))
+
+
+def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, problems: Problems) -> None:
+    """Record pools whose drivers lie in different places: the operator takes one place for the whole cluster.
+
+    `pools`: index in the file, pool; `problems` is at the file's root.
+    """
+    of_operator = [
+        (index, pool, image.family == "ubuntu")
+        for index, pool in pools
+        if pool.device_plugin != "provider" and (image := node_image(pool, catalog)) is not None
+    ]
+    for index, pool, ubuntu in of_operator:
+        _, first, first_ubuntu = of_operator[0]
+        if ubuntu != first_ubuntu:
+            family = first.image.family or DEFAULT_FAMILY
+            problems.at(f"pools[{index}]").at("image").at("family").add(
+                f"{pool.image.family or DEFAULT_FAMILY} beside {family} of pool {first.name}",
+                "one image family for all pools with the operator's device plugin: hostPaths.driverInstallDir and "
+                "toolkit.installDir are one value for the whole cluster",
+                f"write image: {{family: {family}}}, or device_plugin: provider",
+            )
+
+
+def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Problems) -> None:
+    owner = operator.driver.owner
+    driver, toolkit = problems.at("driver").at("owner"), problems.at("toolkit")
+    if pool.device_plugin == "provider":
+        if owner == "operator":
+            driver.add(
+                f"'operator' for pool {pool.name}, where GKE installs the driver for its own device plugin",
+                "host: two drivers on one node fight for the kernel module",
+                f"leave owner out, or write device_plugin: operator for {pool.name}",
+            )
+        if operator.toolkit == "operator":
+            toolkit.add(
+                f"'operator' for pool {pool.name}, where GKE's device plugin works without a toolkit",
+                "host, or nothing: pools with the operator's device plugin get the toolkit either way",
+                "leave toolkit out",
+            )
+        return
+    if operator.toolkit == "host":
+        toolkit.add(
+            f"'host' for pool {pool.name}",
+            "operator: no image of GKE has the toolkit, so nobody would bring it",
+            "leave toolkit out",
+        )
+    if image.family == "ubuntu" and owner == "host":
+        driver.add(
+            f"'host' for pool {pool.name}, whose ubuntu image has no driver",
+            "operator: with the operator's device plugin GKE installs none, so nobody would bring it",
+            f"leave owner out, or write device_plugin: provider for {pool.name}",
+        )
+    if image.family != "ubuntu" and owner == "operator":
+        driver.add(
+            f"'operator' for pool {pool.name} on {image.family}",
+            "host: the operator has no driver container for Container-Optimized OS; the platform's installer "
+            "brings the driver",
+            f"leave owner out, or write image: {{family: ubuntu}} for {pool.name}",
+        )

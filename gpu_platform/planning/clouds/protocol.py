@@ -1,0 +1,156 @@
+"""What planning asks of a provider: the one seam for clouds.
+
+A provider is one class in `clouds/<provider>/`, listed in `clouds/registry.py`. It is bound to the `cluster` of a
+stack file. Methods that the protocol implements have the answer of a provider whose nodes somebody else creates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.pool import Pool
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.nodes.section import Taint
+    from gpu_platform.planning.nodes.software import NodeSoftware
+    from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+    from gpu_platform.planning.requirements.section import NodeRequirements
+    from gpu_platform.planning.sharing.section import SharingPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What the GPU Operator's values need on a provider's nodes.
+
+    `writes_object`: the program writes the operator's custom resource itself, there is no Helm chart;
+    `reboots_for_mig`: a virtual machine cannot reset its GPUs alone, which some changes of MIG mode need;
+    `driver_dir`: where the host has its driver, None: the operator's default; `toolkit_dir`: where the toolkit is
+    installed; `toolkit_env`: environment of the toolkit's containers; `quota_for_system_priorities`: whether
+    system-critical priority classes need a ResourceQuota outside kube-system.
+    """
+
+    writes_object: bool = False
+    reboots_for_mig: bool = False
+    driver_dir: str | None = None
+    toolkit_dir: str | None = None
+    toolkit_env: Mapping[str, str] | None = None
+    quota_for_system_priorities: bool = False
+    decisions: tuple[Decision, ...] = ()
+
+
+class Cloud(Protocol):
+    """A provider of clusters, bound to the `cluster` of a stack file."""
+
+    access: Access
+    vendor: str | None = None
+    """Whose machine types its pools take, as the catalogue names them; None: any."""
+    creates_nodes: bool = False
+    """Whether the program creates nodes from the cloud's images."""
+    sets_kubelet: bool = True
+    """Whether the program decides how kubelets are configured."""
+    owner_prepares_nodes: bool = False
+    """Whether somebody else has installed driver, toolkit and runtime settings on the nodes."""
+    no_gpu_cluster: str | None = None
+    """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster of the stack file."""
+        ...
+
+    @property
+    def kubernetes(self) -> str | None:
+        """The Kubernetes minor version where it is known before a deploy."""
+        ...
+
+    @property
+    def creates_cluster(self) -> bool:
+        """Whether the program creates the cluster."""
+        return False
+
+    @property
+    def chooses_kubernetes(self) -> bool:
+        """Whether planning chooses a Kubernetes version where the stack file names none."""
+        return False
+
+    # -- nodes --
+
+    def node_names(self, pool: Pool) -> tuple[str, ...] | None:
+        """Return the names of the pool's nodes where they are known before a deploy."""
+        ...
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        """Return which nodes the pool has; `named`: those that the stack file names for this part of the pool."""
+        ...
+
+    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
+        """Return the image that the program gives the nodes; None where it gives none, or the family is wrong."""
+        return None
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        """Return who installs driver, toolkit and device plugin on the pool's nodes."""
+        ...
+
+    def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str | None:
+        """Return the reason for these owners; None where `operator` in the stack file decides alone."""
+        return None
+
+    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
+        """Return the taints that the cloud puts on the nodes beside those of the pool."""
+        return ()
+
+    def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
+        """Return what the cloud's own device plugin labels nodes with."""
+        return {}
+
+    # -- checks: each records problems --
+
+    def check_cluster(
+        self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record what is wrong with the cluster for its pools; `problems` is at `cluster`."""
+
+    def check_nodes(self, pool: Pool, problems: Problems) -> None:
+        """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
+        ...
+
+    def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
+        """Record software with two owners, or none; the machine type is the vendor's."""
+
+    def check_sharing(
+        self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record sharing that the nodes' device plugin cannot do; `problems` is at the sharing."""
+
+    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+        """Record every combination that the cloud refuses; the machine type is the vendor's."""
+
+    def check_operator(
+        self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+    # -- plans --
+
+    def plan_pool(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
+    ) -> Decided[CloudPool | None]:
+        """Return how the cloud creates the pool's nodes; None where it does not."""
+        return Decided(None)
+
+    def plan_cluster(
+        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
+    ) -> Decided[CloudCluster | None]:
+        """Return the cloud's part of the cluster, for pools that are planned."""
+        return Decided(None)
+
+    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
+        """Return what the operator's values need on these nodes."""
+        return OperatorSettings()

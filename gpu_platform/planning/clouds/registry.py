@@ -1,0 +1,23 @@
+"""The providers that planning knows; a new one is a class in a subpackage of its own and a line here."""
+
+from __future__ import annotations
+
+from gpu_platform.planning.clouds.eks.cloud import Eks
+from gpu_platform.planning.clouds.existing.cloud import Existing
+from gpu_platform.planning.clouds.gke.cloud import Gke
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.sandbox.cloud import Sandbox
+from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
+
+
+def cloud_of(cluster: Cluster) -> Cloud:
+    """Return the provider of a stack file's cluster."""
+    match cluster:
+        case SandboxCluster():
+            return Sandbox(cluster)
+        case ExistingCluster():
+            return Existing(cluster)
+        case EksCluster():
+            return Eks(cluster)
+        case GkeCluster():
+            return Gke(cluster)

@@ -1,0 +1,56 @@
+"""The sandbox as a provider: the program creates its nodes, and writes the operator's custom resource itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.nodes import nodes_plan, refuse_nodes
+from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
+from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Operator, SandboxCluster
+from gpu_platform.spec.pool import Pool
+
+KUBERNETES: Final = "1.36"  # what sandbox/go.mod pins
+
+
+class Sandbox(Cloud):
+    """A sandbox of this machine."""
+
+    access = "sandbox"
+
+    def __init__(self, cluster: SandboxCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> SandboxCluster:
+        """The cluster of the stack file."""
+        return self._cluster
+
+    @property
+    def kubernetes(self) -> str:
+        """The minor version of the sandbox's control plane."""
+        return KUBERNETES
+
+    def node_names(self, pool: Pool) -> tuple[str, ...]:
+        """Return `<pool>-<number>` for each desired node."""
+        return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        """Return the nodes that the program creates."""
+        return nodes_plan(pool, "created", named or self.node_names(pool))
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        """Return who installs what: `operator` in the stack file decides."""
+        return declared_software(operator)
+
+    def check_nodes(self, pool: Pool, problems: Problems) -> None:
+        """Record `nodes`: the program creates them."""
+        refuse_nodes(pool, self._cluster.provider, problems)
+
+    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
+        """Return the settings of the simulated operator, which has no Helm chart."""
+        return OperatorSettings(writes_object=True)

@@ -1,0 +1,100 @@
+"""Facts about the vendors of machine types: families, reserved memory, the quota's unit, the region of prices.
+
+Memory reserved by the kubelet. EKS, and here on-premises: 255 MiB + 11 MiB a pod. GKE: 25 % of the first 4 GiB,
+20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami,
+nodeadm's kubelet configuration, 2026-07-23; Google Cloud, "Plan GKE Standard node sizes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform.catalog.models import MachineType
+
+DEFAULT_MAX_PODS: Final = 110
+"""The kubelet's default `maxPods`."""
+
+_GIB: Final = 1024
+_GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """Who sells machine types.
+
+    `name`: `provider` of a machine type in the catalogue; `family`: of a machine type's name;
+    `reserved_memory_mib`: what the kubelet reserves of a machine's memory, both in MiB; `quota_unit`: what GPU
+    quotas count; `price_region`: where the catalogue's prices are from, None where nobody publishes prices.
+    """
+
+    name: str
+    family: Callable[[str], str]
+    reserved_memory_mib: Callable[[int], int]
+    quota_unit: str
+    price_region: str | None
+
+
+def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
+    """Sum a share of each band of `amount`, band by band from the bottom, and `rest` of what lies above."""
+    reserved = 0.0
+    for width, share in bands:
+        part = min(amount, width)
+        reserved += part * share
+        amount -= part
+    return reserved + amount * rest
+
+
+def _by_pods(_memory_mib: int) -> int:
+    return 255 + 11 * DEFAULT_MAX_PODS
+
+
+def _gke_memory(memory_mib: int) -> int:
+    return round(by_bands(memory_mib, _GKE_BANDS, 0.02))
+
+
+def _before_dot(name: str) -> str:
+    """Return `p5` of `p5.48xlarge`."""
+    return name.partition(".")[0]
+
+
+def _before_last_dash(name: str) -> str:
+    """Return `a3-megagpu` of `a3-megagpu-8g`."""
+    return name.rpartition("-")[0]
+
+
+def _whole(name: str) -> str:
+    return name
+
+
+VENDORS: Final[Mapping[str, Vendor]] = {
+    vendor.name: vendor
+    for vendor in (
+        Vendor(
+            name="aws",
+            family=_before_dot,
+            reserved_memory_mib=_by_pods,
+            quota_unit="vCPU",
+            price_region="us-east-1",
+        ),
+        Vendor(
+            name="gcp",
+            family=_before_last_dash,
+            reserved_memory_mib=_gke_memory,
+            quota_unit="GPU",
+            price_region="us-central1",
+        ),
+        Vendor(name="on-prem", family=_whole, reserved_memory_mib=_by_pods, quota_unit="GPU", price_region=None),
+    )
+}
+
+
+def vendor_of(machine: MachineType) -> Vendor:
+    """Return the vendor of a machine type."""
+    return VENDORS[machine.provider]
+
+
+def family_of(machine: MachineType) -> str:
+    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`."""
+    return vendor_of(machine).family(machine.name)

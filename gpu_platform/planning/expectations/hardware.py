@@ -1,0 +1,70 @@
+"""What a node of a machine type should be for NVML, as far as the catalogue knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
+
+MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
+
+
+def expectations_for_machine(
+    machine: MachineType,
+    catalog: Catalog,
+    *,
+    pool: str = "",
+    driver_version: str | None = None,
+    driver_source: str = "",
+    mig_layouts: Sequence[MigLayout] | None = None,
+    mig_source: str = "",
+) -> Expectations:
+    """Return what a node of a machine type should be, as far as the catalogue knows it.
+
+    `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
+    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. What the catalogue does
+    not know is not expected.
+    """
+    gpu = catalog.gpu_of(machine)
+    of_machine = f"machine type {machine.name} ({machine.source})"
+    of_gpu = f"GPU {gpu.model} of machine type {machine.name} ({gpu.source})"
+    always = "always: a healthy GPU"
+    expect: dict[str, Expectation] = {
+        "gpu-count": Expectation(machine.gpu_count, of_machine),
+        "gpu-product": Expectation(gpu.product, of_gpu),
+        "gpu-memory": Expectation(gpu.memory_mib, of_gpu, MEMORY_TOLERANCE_PERCENT),
+        "driver-minimum": Expectation(str(gpu.minimum_driver_branch), of_gpu),
+        "nvlink-count": Expectation(machine.nvlinks_per_gpu, of_machine),
+        "throttle-reasons": Expectation(True, always),
+        "temperature": Expectation(True, always),
+    }
+    if gpu.ecc:
+        expect["ecc"] = Expectation(True, of_gpu)
+    if gpu.row_remapping:
+        expect["row-remapping"] = Expectation(True, of_gpu)
+    if machine.nvlinks_per_gpu and machine.arch == "amd64":
+        # On an HGX baseboard the link is the GPU's own; a card's slot may be older or x8, and a superchip's
+        # GPU is connected to its CPU by NVLink-C2C.
+        expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
+        expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
+    if machine.numa_nodes is not None:
+        expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
+    if driver_version is not None:
+        expect["driver-version"] = Expectation(driver_version, driver_source)
+    if mig_layouts is not None:
+        expect.update(_mig(mig_layouts, mig_source))
+    return Expectations(pool, machine.name, MappingProxyType(expect))
+
+
+def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:
+    """Return the MIG expectations; where only some GPUs have instances, the layout alone is expected."""
+    sliced = [bool(layout) for layout in layouts]
+    expect: dict[str, Expectation] = {}
+    if len(set(sliced)) == 1:
+        expect["mig-mode"] = Expectation(sliced[0], source)
+    if any(sliced):
+        expect["mig-instances"] = Expectation([dict(layout) for layout in layouts], source)
+    return expect

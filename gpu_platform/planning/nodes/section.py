@@ -1,0 +1,28 @@
+"""Types of a node's plan that every package shares: labels, taints and kubelet settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    """A node taint as Kubernetes spells it."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """Kubelet settings that a pool's nodes are created with."""
+
+    topology_policy: str
+    topology_scope: str
+    cpu_manager_policy: str
+    memory_manager_policy: Literal["None", "Static"] = "None"

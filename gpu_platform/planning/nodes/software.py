@@ -1,0 +1,110 @@
+"""Who installs driver, toolkit and device plugin on a pool's nodes: node image, cloud or GPU Operator.
+
+Sources: NVIDIA GPU Operator docs (Google GKE, Amazon EKS) and its v26.7.0 source; awslabs/amazon-eks-ami;
+bottlerocket.dev (kubelet-device-plugins) and bottlerocket-core-kit; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog, OperatorRelease
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.spec.cluster import Operator
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra
+
+Owner = Literal["operator", "image", "provider", "dra"]
+"""`provider`: the cloud installs and manages it; `dra`: in place of a device plugin, the DRA driver, which the
+operator's GPUCluster installs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAccess:
+    """How a pod gets at every GPU of a node without taking one from the scheduler."""
+
+    runtime_class: str | None
+    privileged: bool
+    driver_dir: str | None
+    """Directory of the host with the driver's files, where no runtime brings them into the container."""
+    claim: bool = False
+    """By a resource claim with admin access, which takes no device from anybody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSoftware:
+    """One owner each, never two: two device plugins on one node count its GPUs twice."""
+
+    driver: Owner
+    """`image`: the node image has it, or an installer DaemonSet of the platform's own adds it to the image."""
+    toolkit: Owner
+    device_plugin: Owner
+    driver_branch: int | None = None
+    """Branch of the driver where the image has a known one."""
+    driver_dir: str | None = None
+    """Directory of the host with the driver's files, where no runtime adds them to containers."""
+
+    @property
+    def operands(self) -> bool:
+        """Whether the operator's DaemonSets run on the nodes.
+
+        They come together: metrics and feature discovery wait for the operator's validator, and that for a
+        toolkit which GKE's own stack lacks and Bottlerocket hides from pods without privileges.
+        """
+        return self.device_plugin in {"operator", "dra"}
+
+    @property
+    def gpu_access(self) -> GpuAccess:
+        """How the node agent reads NVML on these nodes."""
+        if self.device_plugin == "dra":
+            return GpuAccess(runtime_class=None, privileged=False, driver_dir=None, claim=True)
+        if self.driver_dir is not None:
+            return GpuAccess(runtime_class=None, privileged=True, driver_dir=self.driver_dir)
+        # Bottlerocket's runtime takes NVIDIA_VISIBLE_DEVICES from privileged containers alone.
+        return GpuAccess(runtime_class="nvidia", privileged=self.device_plugin == "image", driver_dir=None)
+
+    def node_labels(self) -> Mapping[str, str]:
+        """Return the labels that keep off the nodes what the operator runs elsewhere in the cluster."""
+        return {} if self.operands else {names.DEPLOY_OPERANDS_LABEL: "false"}
+
+
+def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
+    """Return who installs what on the nodes of a pool; contradictions are for `Cloud.check_software`."""
+    found = cloud.software(pool, operator, catalog) if cloud is not None else declared_software(operator)
+    if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
+        return found
+    # A GPUCluster installs no toolkit: the runtime of the nodes must be set up for CDI.
+    return replace(found, device_plugin="dra", toolkit="image")
+
+
+def declared_software(operator: Operator) -> NodeSoftware:
+    """Return who installs what where the stack file's `operator` alone decides."""
+    return NodeSoftware(
+        driver="image" if operator.driver.owner == "host" else "operator",
+        toolkit="image" if operator.toolkit == "host" else "operator",
+        device_plugin="operator",
+    )
+
+
+def branch_of(version: str) -> int:
+    """Return the branch of a driver version: 580 of 580.173.02."""
+    return int(version.split(".")[0])
+
+
+def driver_version(
+    pool: Pool, software: NodeSoftware, operator: Operator, release: OperatorRelease | None
+) -> str | None:
+    """Return the exact driver version that nodes will have, or None where it is not known before a deploy."""
+    declared = operator.driver.version
+    match software.driver:
+        case "operator":
+            return declared or (release.default_driver if release is not None else None)
+        case "image":
+            own = pool.image.driver
+            # A branch alone is no version to compare a node with.
+            return declared if own is None else own if "." in own else None
+        case "provider" | "dra":
+            return None

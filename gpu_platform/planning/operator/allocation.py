@@ -1,0 +1,73 @@
+"""What allocates GPUs to pods in a whole cluster: the device plugin, or the DRA driver of a GPUCluster.
+
+Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
+kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+
+MULTI_NODE_NVLINK = ("gb200", "gb300")  # GPU models with compute domains
+FEATURE_GATE = "DynamicMIG"
+DEVICE_PLUGIN = "device-plugin"
+
+
+def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
+    """Yield what follows from DRA for the whole cluster."""
+    if not any(pool.devices for pool in pools):
+        return
+    yield Decision(
+        subject="operator",
+        what="allocation",
+        chosen="GPUCluster with the DRA driver; no device plugin, feature discovery or MIG manager",
+        why="the pools say mode: dra; there is no way back to a ClusterPolicy but a new cluster",
+    )
+    if context.kubernetes == MINIMUM_KUBERNETES:
+        yield Decision(
+            subject="cluster",
+            what="Kubernetes patch",
+            chosen=f"{MINIMUM_PATCH} or newer, to be seen to",
+            why="the DRA driver needs it, and a stack file names the minor version alone",
+        )
+    for pool in pools:
+        if pool.sharing.partitions:
+            yield Decision(
+                subject=f"pool {pool.name}",
+                what="partitions",
+                chosen=f"feature gate {FEATURE_GATE}, which is alpha",
+                why="instances are cut when a claim asks for one; what others cut before is destroyed",
+            )
+
+
+def allocation(pools: Sequence[PoolPlan]) -> str:
+    """Return who gives GPUs to pods: the stack output `allocation`, the same for as long as a cluster stands."""
+    return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
+
+
+def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], problems: Problems) -> None:
+    """Record a change from device plugin to DRA or back; `outputs`: of the last deployment, empty without one.
+
+    The operator refuses a GPUCluster beside a ClusterPolicy and has no migration between them.
+    """
+    if not outputs:
+        return
+    before, now = outputs.get("allocation", DEVICE_PLUGIN), allocation(pools)
+    if before != now:
+        problems.at("pools").add(
+            f"{now} on a cluster that this stack has deployed with {before}",
+            f"{before}: the operator has no way from one to the other on a cluster that stands",
+            "take a new cluster; or run `gpu-platform destroy` first, where nothing runs any more",
+        )
+
+
+def compute_domains(pools: Sequence[PoolPlan]) -> bool:
+    """Return whether compute domains are of use: GPUs with NVLink between nodes."""
+    return any(pool.gpu_model in MULTI_NODE_NVLINK for pool in pools)

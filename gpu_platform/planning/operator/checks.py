@@ -1,0 +1,79 @@
+"""Check the GPU Operator's release, driver and Kubernetes version against its support matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog import Catalog, OperatorRelease
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.context import Context
+from gpu_platform.planning.nodes.software import node_software
+from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.spec.cluster import Operator
+
+
+def check(context: Context, shares: Sequence[PoolShare]) -> None:
+    """Record an operator release, driver or Kubernetes version that do not go together, or with the pools."""
+    operator = context.operator
+    if operator is None:
+        return
+    _check_release(operator, context, shares)
+    if context.cloud is not None:
+        pools = [(share.index, share.pool) for share in shares]
+        context.cloud.check_operator(pools, operator, context.catalog, context.problems)
+
+
+def _check_release(operator: Operator, context: Context, shares: Sequence[PoolShare]) -> None:
+    catalog, problems, kubernetes = context.catalog, context.at("operator"), context.kubernetes
+    release = catalog.operator_releases.get(operator.release)
+    if release is None:
+        known = list(catalog.operator_releases)
+        fix = did_you_mean(operator.release, known) or f"write release: {known[-1] if known else ''}"
+        problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
+        return
+    if release.status == "end-of-support":
+        problems.at("release").add(
+            f"{release.version!r}, which is out of support",
+            "a supported release (" + _supported(catalog) + f"; {release.source})",
+            "take the newest; upgrade one major at a time",
+        )
+    _check_driver_version(operator, release, context, shares)
+    if kubernetes is not None and not _minor(release.kubernetes[0]) <= _minor(kubernetes) <= _minor(
+        release.kubernetes[1]
+    ):
+        problems.at("release").add(
+            f"{release.version!r} on Kubernetes {kubernetes}",
+            f"Kubernetes {release.kubernetes[0]} to {release.kubernetes[1]} ({release.source})",
+            "take another operator release, or upgrade the cluster",
+        )
+
+
+def _check_driver_version(
+    operator: Operator, release: OperatorRelease, context: Context, shares: Sequence[PoolShare]
+) -> None:
+    version, cloud, here = operator.driver.version, context.cloud, context.at("operator.driver.version")
+    if version is None:
+        return
+    owners = {node_software(share.pool, cloud, operator, context.catalog).driver for share in shares}
+    by_image = cloud is not None and cloud.creates_nodes
+    by_operator = "operator" in owners if by_image else operator.driver.owner != "host"
+    if by_operator and version not in release.drivers:
+        here.add(
+            f"{version!r}",
+            f"a driver of {release.version}: " + ", ".join(release.drivers),
+            did_you_mean(version, release.drivers) or "leave it out to take the release's default",
+        )
+    if owners == {"provider"} and cloud is not None:
+        here.add(
+            f"{version!r}",
+            f"nothing: on all pools {cloud.cluster.provider} chooses the driver",
+            "remove version",
+        )
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
+
+
+def _supported(catalog: Catalog) -> str:
+    return ", ".join(r.version for r in catalog.operator_releases.values() if r.status == "supported")

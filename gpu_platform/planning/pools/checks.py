@@ -1,0 +1,160 @@
+"""Check every node pool by itself: name, machine type, labels, taints, driver, and what its provider takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.catalog import MachineType
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import Context
+from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.nodes import GPU_TAINT
+from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
+from gpu_platform.spec.pool import Pool
+
+RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
+MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
+CLOUD_FIELDS = (
+    "zones",
+    "provisioner",
+    "karpenter",
+    "device_plugin",
+    "image",
+    "network",
+    "disk",
+    "local_nvme",
+    "upgrade",
+    "repair",
+)
+
+
+def check(context: Context, shares: Sequence[PoolShare]) -> None:
+    """Record what is wrong with each pool by itself."""
+    for share in shares:
+        check_pool(context, share)
+        if context.operator is not None:
+            _check_driver(context, share)
+
+
+def check_pool(context: Context, share: PoolShare) -> None:
+    """Record everything that is wrong with one pool, but for its driver."""
+    pool, catalog, problems = share.pool, context.catalog, context.at(share.path)
+    machine = catalog.machine_types.get(pool.machine_type)
+    if pool.name == DEFAULT_KEY:
+        problems.at("name").add(
+            f"{pool.name!r}", "any name but 'default', the key of nodes without a pool", "call it by its job"
+        )
+    if machine is None:
+        known = list(catalog.machine_types)
+        fix = did_you_mean(pool.machine_type, known) or "see gpu_platform/catalog/facts for the known ones"
+        problems.at("machine_type").add(
+            f"{pool.machine_type!r}", f"one of the {len(known)} machine types of the catalogue", fix
+        )
+    else:
+        if share.sound:
+            check_sharing(share, machine, catalog.gpu_of(machine), problems)
+        if pool.topology is not None and pool.topology.policy == "single-numa-node":
+            _check_single_numa(pool, machine, problems)
+    if len(pool.name) > MAX_POOL_NAME:
+        problems.at("name").add(
+            f"{len(pool.name)} characters", f"at most {MAX_POOL_NAME}: nodes are named after it", "shorten it"
+        )
+    for key in pool.labels:
+        if key.split("/")[0].endswith(RESERVED_LABEL_DOMAINS) and "/" in key:
+            problems.at("labels").at(key).add(
+                f"{key!r}",
+                "a label of your own: those of " + ", ".join(RESERVED_LABEL_DOMAINS) + " follow from the pool",
+                "remove it, or say what it means by the pool's own fields",
+            )
+    taken = {(GPU_TAINT.key, GPU_TAINT.effect)}
+    for index, taint in enumerate(pool.taints):
+        if (taint.key, taint.effect) in taken:
+            problems.at("taints").at(f"[{index}]").add(
+                f"{taint.key}:{taint.effect} again",
+                "each key and effect once; the GPU taint is always there",
+                "remove it",
+            )
+        taken.add((taint.key, taint.effect))
+    if context.cloud is not None:
+        _check_on_cloud(context, context.cloud, share, machine)
+
+
+def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: MachineType | None) -> None:
+    pool, problems = share.pool, context.at(share.path)
+    other_vendor = machine is not None and machine.provider != (cloud.vendor or machine.provider)
+    if machine is not None and other_vendor:
+        problems.at("machine_type").add(
+            f"{machine.name!r} of {machine.provider} on {cloud.cluster.provider}",
+            f"a machine type of {cloud.vendor}",
+            "change the machine type or the cluster's provider",
+        )
+    cloud.check_nodes(pool, problems)
+    if not cloud.creates_nodes:
+        _check_no_cloud(pool, cloud, problems)
+    if machine is None or other_vendor:
+        return
+    catalog, operator = context.catalog, context.operator
+    if operator is not None:
+        cloud.check_software(pool, operator, catalog, problems)
+        software = node_software(pool, cloud, operator, catalog)
+        cloud.check_sharing(pool, software, machine, catalog, context.at(share.sharing_path))
+    cloud.check_pool(pool, machine, catalog, problems)
+
+
+def _check_no_cloud(pool: Pool, cloud: Cloud, problems: Problems) -> None:
+    """Record fields that only nodes of a cloud have."""
+    provider = cloud.cluster.provider
+    for field in CLOUD_FIELDS:
+        if field in pool.model_fields_set:
+            problems.at(field).add(
+                f"{field} on provider {provider}",
+                f"{field} only where the program makes cloud nodes: eks or gke",
+                f"remove {field}",
+            )
+    if pool.capacity.type != "on-demand":
+        problems.at("capacity").at("type").add(
+            f"{pool.capacity.type!r} on provider {provider}",
+            "on-demand: capacity is bought only where the program makes cloud nodes",
+            "remove capacity",
+        )
+
+
+def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    nodes = machine.numa_nodes
+    if nodes is not None and len(set(nodes)) > 1 and pool.workload == "training":
+        per_numa = max(nodes.count(node) for node in set(nodes))
+        problems.at("topology").at("policy").add(
+            "'single-numa-node'",
+            f"restricted: {machine.name} has its GPUs on {len(set(nodes))} NUMA nodes, "
+            f"so a pod of more than {per_numa} GPUs would never start",
+            "write policy: restricted",
+        )
+
+
+def _check_driver(context: Context, share: PoolShare) -> None:
+    """Record a pool whose GPU the driver of its nodes does not support, as far as that driver is known."""
+    pool, catalog, operator, problems = share.pool, context.catalog, context.operator, context.at(share.path)
+    machine = catalog.machine_types.get(pool.machine_type)
+    if machine is None or operator is None:
+        return
+    software = node_software(pool, context.cloud, operator, catalog)
+    version = driver_version(pool, software, operator, catalog.operator_releases.get(operator.release))
+    branch = branch_of(version) if version is not None else software.driver_branch
+    if branch is None:
+        return
+    gpu = catalog.gpu_of(machine)
+    newest = gpu.maximum_driver_branch
+    if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
+        allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
+        of_image = version is None or pool.image.driver is not None
+        problems.at("machine_type").add(
+            f"{machine.name!r} ({gpu.product}) with driver "
+            + (f"{version}" if version is not None else f"branch {branch} of its image"),
+            f"driver {allowed} for {gpu.product} ({gpu.source})",
+            "name an image with such a driver in image.ami and image.driver, or take another machine type"
+            if of_image
+            else "set operator.driver.version to one of that range",
+        )

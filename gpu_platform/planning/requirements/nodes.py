@@ -1,0 +1,123 @@
+"""Decide what a pool's nodes must be: software, kubelet settings, labels, taints, GPUs offered."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpu_platform import names
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.dra.claims import class_resources, offered_devices
+from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware, driver_version, node_software
+from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.section import SharingPlan
+from gpu_platform.planning.sharing.sharing import offered_resources, plan_sharing, sharing_decisions
+from gpu_platform.spec.pool import Pool
+
+GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
+
+
+def node_requirements(context: CompleteContext, share: PoolShare) -> Decided[NodeRequirements]:
+    """Return what the nodes of a pool without problems must be."""
+    pool, catalog, operator = share.pool, context.catalog, context.operator
+    machine = catalog.machine_types[pool.machine_type]
+    gpu = catalog.gpu_of(machine)
+    software = node_software(pool, context.cloud, operator, catalog)
+    sharing = plan_sharing(share, gpu, software.device_plugin)
+    kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
+    by_dra = sharing.mode == "dra"
+    devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
+    requirements = NodeRequirements(
+        path=share.path,
+        pool=pool,
+        machine=machine,
+        gpu=gpu,
+        software=software,
+        driver_version=driver_version(pool, software, operator, catalog.operator_releases.get(operator.release)),
+        sharing=sharing,
+        resources=class_resources(devices) if by_dra else offered_resources(sharing, gpu, machine.gpu_count),
+        devices=devices,
+        kubelet=kubelet.value,
+        labels=_labels(pool, sharing, software, kubelet.value),
+        taints=(
+            GPU_TAINT,
+            *(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.taints),
+        ),
+    )
+    return Decided(
+        requirements,
+        (
+            *sharing_decisions(pool.name, sharing, share),
+            *kubelet.decisions,
+            _taint_decision(pool),
+            *_software_decision(context, pool, software),
+        ),
+    )
+
+
+def _labels(pool: Pool, sharing: SharingPlan, software: NodeSoftware, kubelet: Kubelet | None) -> Labels:
+    labels = {
+        names.POOL_LABEL: pool.name,
+        names.MACHINE_TYPE_LABEL: pool.machine_type,
+        names.WORKLOAD_LABEL: pool.workload,
+        names.SHARING_LABEL: sharing.mode,
+    }
+    if sharing.device_plugin_key is not None:
+        labels[names.DEVICE_PLUGIN_CONFIG_LABEL] = sharing.device_plugin_key
+    labels |= software.node_labels()
+    if sharing.mig_config is not None:
+        labels[names.MIG_CONFIG_LABEL] = sharing.mig_config
+    if sharing.mig_change is not None:
+        labels[names.MIG_CHANGE_LABEL] = sharing.mig_change
+    if kubelet is not None:
+        labels[names.TOPOLOGY_POLICY_LABEL] = kubelet.topology_policy
+    return labels | pool.labels
+
+
+def _taint_decision(pool: Pool) -> Decision:
+    return Decision(
+        subject=f"pool {pool.name}",
+        what="taint",
+        chosen=f"{GPU_TAINT.key}={GPU_TAINT.value}:{GPU_TAINT.effect}",
+        why="pods without GPUs stay off GPU nodes",
+    )
+
+
+def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftware) -> tuple[Decision, ...]:
+    why = context.cloud.explain_software(pool, software, context.catalog)
+    if why is None:
+        return ()
+    return (
+        Decision(
+            subject=f"pool {pool.name}",
+            what="driver, toolkit, device plugin",
+            chosen=f"{software.driver}, {software.toolkit}, {software.device_plugin}",
+            why=why,
+        ),
+    )
+
+
+def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
+    memory: Literal["none", "static"] = "none"
+    if pool.topology is not None:
+        policy, scope, why = pool.topology.policy, pool.topology.scope, "the stack file sets it"
+        memory = pool.topology.memory
+    elif cloud.sets_kubelet and pool.workload == "training" and gpus > 1:
+        policy, scope = "restricted", "container"
+        why = "training on several GPUs: GPUs, CPUs and NICs of one NUMA node"
+    else:
+        # On nodes of somebody else a label with a policy that nobody set would be false.
+        return Decided(None)
+    kubelet = Kubelet(
+        topology_policy=policy,
+        topology_scope=scope,
+        # A topology policy without static CPUs aligns nothing.
+        cpu_manager_policy="static" if policy != "none" else "none",
+        memory_manager_policy="Static" if memory == "static" else "None",
+    )
+    chosen = f"{policy} ({scope})"
+    decision = Decision(subject=f"pool {pool.name}", what="Topology Manager", chosen=chosen, why=why)
+    return Decided(kubelet, (decision,))

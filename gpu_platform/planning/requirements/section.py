@@ -1,0 +1,33 @@
+"""What a pool's nodes must be, decided before the cloud is asked how it creates them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Gpu, MachineType
+from gpu_platform.planning.dra.section import DeviceOffer
+from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
+from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
+from gpu_platform.spec.pool import Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRequirements:
+    """Nodes of one pool. `path`: of the pool in the file; `pool`: with its sharing made concrete.
+
+    `kubelet` None: the image's own settings; `driver_version` None: not known before a deploy.
+    """
+
+    path: str
+    pool: Pool
+    machine: MachineType
+    gpu: Gpu
+    software: NodeSoftware
+    driver_version: str | None
+    sharing: SharingPlan
+    resources: tuple[ResourceOffer, ...]
+    devices: tuple[DeviceOffer, ...]
+    kubelet: Kubelet | None
+    labels: Labels
+    taints: tuple[Taint, ...]

@@ -1,0 +1,77 @@
+"""Check and plan the teams of an environment, and one team on an environment that another stack deploys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems, check_unique
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.claims import check_device_classes
+from gpu_platform.planning.teams.gpu_memory import check_gpu_memory
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.tenants import (
+    check_priorities,
+    check_quotas,
+    check_team,
+    plan_tenant,
+    priority_values,
+)
+from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.team import Team
+
+
+def check_names(environment: Environment, problems: Problems) -> None:
+    """Record names of teams and priorities that cannot be, which no pool is needed for."""
+    check_priorities(environment.priorities, problems.at("priorities"))
+    check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
+
+
+def check(context: CompleteContext, available: Available) -> None:
+    """Record what is wrong with the teams of an environment whose pools are planned."""
+    environment, problems = context.environment, context.problems
+    check_device_classes(environment.device_classes, available, problems.at("device_classes"))
+    check_names(environment, problems)
+    teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
+    _check_teams(teams, teams, environment, available, problems)
+
+
+def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
+    """Record what is wrong with one team of a stack of its own, beside the teams of its environment."""
+    taken = [one.name for one in environment.teams]
+    if team.name in taken:
+        problems.at("team").at("name").add(
+            f"{team.name!r}",
+            f"a team that the environment does not declare itself ({', '.join(taken)})",
+            "remove it from the environment's teams, or rename it",
+        )
+    others = [("(environment)", one) for one in environment.teams]
+    _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
+
+
+def _check_teams(
+    own: Sequence[tuple[str, Team]],
+    teams: Sequence[tuple[str, Team]],
+    environment: Environment,
+    available: Available,
+    problems: Problems,
+) -> None:
+    """Record what is wrong with teams: `own` by themselves, `teams` together. Each: place in the file, team."""
+    priorities = priority_values(environment.priorities)
+    for path, team in own:
+        check_team(team, available, priorities, problems.at(path))
+    check_quotas(teams, available, environment.overcommit, problems)
+    check_gpu_memory(teams, available.pools, available.catalog, problems)
+
+
+def plan(
+    teams: Sequence[Team], stack: str, environment: Environment, available: Available
+) -> Decided[tuple[TenantPlan, ...]]:
+    """Return the plans of teams without problems."""
+    priorities = priority_values(environment.priorities)
+    tenants = [plan_tenant(team, stack, available, priorities) for team in teams]
+    decisions: list[Decision] = []
+    for tenant in tenants:
+        decisions += tenant.decisions
+    return Decided(tuple(tenant.value for tenant in tenants), tuple(decisions))
