@@ -11,6 +11,8 @@ import yaml
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.section import NodeExpectation
 from sandbox.nvml import describe_faults
 from tools.docs.markdown import GENERATED, block, code, table
 from validators.agent.checks import run_checks
@@ -18,7 +20,6 @@ from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.cluster import check_node
 from validators.devices import check_devices
-from validators.expectations import NodeExpectation, expectations_for_machine
 from validators.result import CheckResult
 
 _TEXTS = Path(__file__).with_name("checks.yaml")
