@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
-.PHONY: install up down test suite lint fmt clean help
+.PHONY: install up down test suite lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -35,12 +35,18 @@ up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, rep
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 	$(BIN)/gpu-platform sandbox down --name local
 
-lint: $(STAMP) ## formatting, lint, types, import contracts, and the stack file's schema
+lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's schema, and the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
+	$(BIN)/python -m tools.docs --check
+	$(BIN)/zensical build --clean --strict
+
+docs: $(STAMP) ## write the generated pages and build the site in site/
+	$(BIN)/python -m tools.docs
+	$(BIN)/zensical build --clean --strict
 
 fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
