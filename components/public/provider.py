@@ -96,6 +96,12 @@ class GpuPlatformProvider(ComponentProvider):
 
 
 _ANYTHING = PropertyDefinition(plain=True)
+# Of arguments whose names say it all in a stack file, and whose types have no description of their own.
+_PLAIN_NAMES = {
+    "labels": "Labels of the nodes, beside those of the platform.",
+    "members": "Who may work in the namespace: user:<name>, group:<name> or serviceaccount:<namespace>/<name>.",
+    "workloads": "Deployments of the team.",
+}
 
 
 def _property_errors(error: BadArguments) -> InputPropertiesError:
@@ -131,6 +137,10 @@ def _describe(
     properties: Mapping[str, dict[str, Any]], texts: Mapping[str, str], types: Mapping[str, str]
 ) -> None:
     for key, declared in properties.items():
-        text = declared.get("description") or texts.get(key) or types.get(declared.get("$ref", ""))
+        text = (
+            declared.get("description")
+            or texts.get(key)
+            or types.get(declared.get("$ref", ""), _PLAIN_NAMES.get(key))
+        )
         if text:
             declared["description"] = inspect.cleandoc(text)
