@@ -70,12 +70,10 @@ def test_the_parts_together_register_the_resources_of_the_whole() -> None:
 
     def declare() -> None:
         cluster = platform["cluster"]
-        pools = [
-            GpuNodePool(
-                one["name"], {"cluster": cluster, **{key: value for key, value in one.items() if key != "name"}}
-            )
-            for one in platform["pools"]
-        ]
+        pools = []
+        for one in platform["pools"]:
+            of_pool: Any = {"cluster": cluster, **one}
+            pools.append(GpuNodePool(one["name"], of_pool))
         declared = [one.pool for one in pools]
         operator = GpuOperator("gpu-operator", {"cluster": cluster, "pools": declared})
         proof = GpuValidation(
@@ -84,9 +82,8 @@ def test_the_parts_together_register_the_resources_of_the_whole() -> None:
             pulumi.ResourceOptions(depends_on=[*pools, operator]),
         )
         for team in platform["teams"]:
-            own = {key: value for key, value in team.items() if key != "name"}
-            opts = pulumi.ResourceOptions(depends_on=[proof])
-            GpuTeam(team["name"], {"cluster": cluster, "pools": declared, **own}, opts)
+            of_team: Any = {"cluster": cluster, "pools": declared, **team}
+            GpuTeam(team["name"], of_team, pulumi.ResourceOptions(depends_on=[proof]))
 
     parts = recorded(declare, stack="local")
     assert custom(parts) == custom(Recorded(record_stack(load_stack("local"))))

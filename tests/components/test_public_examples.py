@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.public._arguments import INPUTS
 from components.public.provider import GpuPlatformProvider
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import record_program
@@ -18,6 +19,12 @@ from gpu_platform.paths import PROJECT_ROOT
 from tests.components.conftest import Recorded
 
 EXAMPLES = PROJECT_ROOT / "examples"
+PAGE = (PROJECT_ROOT / "docs" / "components.md").read_text("utf-8")
+
+
+def block(language: str) -> str:
+    """Return the page's code in a language."""
+    return "".join(re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +74,7 @@ def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any
 
 def _misfits_at(schema: Any, declared: Any, value: Any, place: str) -> Iterator[str]:
     reference = declared.get("$ref", "")
-    if isinstance(value, str) and value.startswith("${"):
+    if str(value).startswith("${"):
         if declared.get("plain"):
             yield f"{place} is an Output"
     elif reference.startswith("#/types/"):
@@ -97,6 +104,41 @@ def test_the_yaml_example_agrees_with_the_schema(schema: Any) -> None:
         assert set(declared["requiredInputs"]) <= properties.keys()
     outputs = re.findall(r"\$\{platform\.(\w+)}", str(example["outputs"]))
     assert set(outputs) <= schema["resources"]["gpu-platform:index:GpuPlatform"]["properties"].keys()
+
+
+def test_the_python_program_of_the_page_registers_its_pool_operator_and_team(tmp_path: Path) -> None:
+    program = tmp_path / "__main__.py"
+    program.write_text(block("python"), "utf-8")
+    made = Recorded(record_program(program, project="mine", stack="dev", config={}))
+    assert [one.name for one in made.of("NodePatch")] == ["dgx-01", "dgx-02"]
+    assert {one.name for one in made.of("Namespace")} == {"gpu-operator", "vision"}
+
+
+def test_the_yaml_program_of_the_page_agrees_with_the_schema(schema: Any) -> None:
+    properties = yaml.safe_load(block("yaml"))["resources"]["platform"]["properties"]
+    declared = schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"]
+    assert list(misfits(schema, declared, properties, "platform")) == []
+
+
+def test_the_page_names_every_argument_and_output(schema: Any) -> None:
+    words = set(
+        re.findall(
+            r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
+        )
+    )
+    for resource in schema["resources"].values():
+        for name in (*resource["inputProperties"], *resource["properties"]):
+            assert re.sub(r"([A-Z])", lambda found: f"_{found[0].lower()}", name) in words, name
+    for name in schema["types"]["gpu-platform:index:GpuCluster"]["properties"]:
+        assert re.sub(r"([A-Z])", lambda found: f"_{found[0].lower()}", name) in words, name
+
+
+def test_the_page_lists_every_argument_that_may_be_an_output() -> None:
+    table = PAGE.split("## What may be an Output")[1].split("## Arguments")[0]
+    for place in INPUTS:
+        name = place.split(".")[-1].removesuffix("[*]") if "gpu_networks" not in place else "gpu_networks"
+        name = "subnets" if name == "*" else name
+        assert name in table, place
 
 
 def test_a_mistake_in_a_yaml_program_is_seen_by_that_check(schema: Any) -> None:
