@@ -19,13 +19,13 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 
-def child_options(
+def kubernetes_options(
     component: pulumi.ComponentResource,
     name: str,
     cluster: Mapping[str, Any],
     opts: pulumi.ResourceOptions | None,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a component's children: its Kubernetes provider, and all that the component waits for.
+    """Return the options of a component's Kubernetes objects: their provider, and what the component waits for.
 
     The provider is that of the resource options; else one for `cluster.kubeconfig` and `cluster.context`; else the
     program's default one.

@@ -9,7 +9,7 @@ from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator as OperatorRelease
 from components.monitoring import Monitoring as MonitoringObjects
 from components.priority_classes import PriorityClasses
-from components.public._cluster import child_options, create_plugins, plugin_problems
+from components.public._cluster import create_plugins, kubernetes_options, plugin_problems
 from components.public._errors import BadArguments
 from components.public._planning import plan_operator
 from components.public.types import DeviceClass, GpuCluster, Monitoring, Operator, Pool
@@ -53,7 +53,7 @@ class GpuOperator(pulumi.ComponentResource):
         if missing:
             raise BadArguments(f"GpuOperator {name}", missing)
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
-        child = child_options(self, name, arguments["cluster"], opts)
+        child = kubernetes_options(self, name, arguments["cluster"], opts)
         PriorityClasses("priority-classes", plan.priority_classes, child)
         create_plugins(name, plan, arguments["cluster"], child)
         operator = OperatorRelease(name, plan.operator, child)

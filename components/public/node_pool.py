@@ -5,7 +5,7 @@ from typing import Any, Optional, Required, cast
 
 import pulumi
 
-from components.public._cluster import child_options, connection_problems, create_pool
+from components.public._cluster import connection_problems, create_pool, kubernetes_options
 from components.public._errors import BadArguments
 from components.public._planning import plan_pool
 from components.public.types import GpuCluster, NodeTaint, Operator, Pool, PoolSettings
@@ -60,7 +60,7 @@ class GpuNodePool(pulumi.ComponentResource):
             },
         )
         node_pool_name, node_names = create_pool(
-            self, name, plan, cluster, child_options(self, name, cluster, opts)
+            self, name, plan, cluster, kubernetes_options(self, name, cluster, opts)
         )
         self.labels = pulumi.Output.from_input(dict(pool.labels))
         self.taints = pulumi.Output.from_input(

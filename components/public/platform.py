@@ -5,7 +5,7 @@ from typing import Any, Optional, Required, TypedDict, cast
 
 import pulumi
 
-from components.public._environment import create_environment
+from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
 from components.public.types import (
     DeviceClass,
@@ -61,8 +61,8 @@ class GpuPlatform(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
         plan = plan_whole_platform("GpuPlatform", name, cast("Mapping[str, Any]", args))
-        super().__init__("gpu-platform:index:GpuPlatform", name, None, opts)
-        outputs = create_environment(self, plan, opts)
+        super().__init__("gpu-platform:index:GpuPlatform", name, None, passing_on(opts))
+        outputs = create_environment(self, plan)
         self.kubeconfig = pulumi.Output.from_input(outputs["kubeconfig"])
         self.context = pulumi.Output.from_input(outputs["context"])
         self.operator_release = pulumi.Output.from_input(outputs["operator"])

@@ -5,7 +5,7 @@ from typing import Any, Required, cast
 
 import pulumi
 
-from components.public._cluster import child_options
+from components.public._cluster import kubernetes_options
 from components.public._planning import plan_team
 from components.public.types import DeviceClass, GpuCluster, Operator, Pool, TeamSettings
 from components.tenant import Tenant
@@ -46,7 +46,7 @@ class GpuTeam(pulumi.ComponentResource):
         arguments = cast("Mapping[str, Any]", args)
         plan = plan_team("GpuTeam", name, arguments)
         super().__init__("gpu-platform:index:GpuTeam", name, None, opts)
-        tenant = Tenant(plan.namespace, plan, child_options(self, name, arguments["cluster"], opts))
+        tenant = Tenant(plan.namespace, plan, kubernetes_options(self, name, arguments["cluster"], opts))
         self.namespace = tenant.namespace
         self.quota = pulumi.Output.from_input(dict(plan.quota))
         self.register_outputs({"namespace": self.namespace, "quota": self.quota})

@@ -6,7 +6,7 @@ from typing import Any, Required, cast
 import pulumi
 
 from components.node_validation import NodeValidation, NodeValidationArgs
-from components.public._cluster import child_options
+from components.public._cluster import kubernetes_options
 from components.public._planning import plan_validation
 from components.public.types import GpuCluster, Operator, Pool, ValidationSettings
 
@@ -40,7 +40,7 @@ class GpuValidation(pulumi.ComponentResource):
         validation = NodeValidation(
             name,
             NodeValidationArgs(validation=plan.validation, pools=plan.pools),
-            child_options(self, name, arguments["cluster"], opts),
+            kubernetes_options(self, name, arguments["cluster"], opts),
         )
         self.namespace = validation.namespace
         self.register_outputs({"namespace": self.namespace})

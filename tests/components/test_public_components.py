@@ -57,6 +57,22 @@ def test_everything_of_a_platform_is_below_it() -> None:
     assert outside == ["pulumi:pulumi:Stack"]
 
 
+def test_everything_of_a_platform_waits_for_what_the_platform_waits_for() -> None:
+    def declare() -> None:
+        first = k8s.core.v1.Namespace("first", metadata={"name": "first"})
+        arguments: Any = sections("local")
+        GpuPlatform("it", arguments, pulumi.ResourceOptions(depends_on=[first]))
+
+    program = recorded(declare)
+    first = program.one("Namespace", "first").urn
+    [provider] = program.of("kubernetes")
+    assert first in provider.dependencies
+    below = [
+        one for one in program.resources if one.custom and provider.urn not in (one.urn, "") and one.urn != first
+    ]
+    assert all(one.provider.startswith(provider.urn) for one in below)
+
+
 def test_what_comes_after_a_platform_has_the_stack_for_a_parent_again() -> None:
     def declare() -> None:
         GpuPlatform("it", sections("local"))  # type: ignore[arg-type]
