@@ -14,6 +14,7 @@ import pulumi
 
 from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
 from components.public._errors import BadArguments
+from components.public.types import GpuCluster
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
@@ -121,8 +122,6 @@ def _plan(
 
 def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """Return a cluster without what only components read; record keys that no component has."""
-    from components.public.types import GpuCluster
-
     connection = _CONNECTION.get(str(cluster.get("provider")), ())
     known = GpuCluster.__annotations__.keys()
     for key in cluster.keys() - known:
