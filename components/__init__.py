@@ -1,0 +1,45 @@
+"""Pulumi components of a GPU platform.
+
+`GpuPlatform`, `GpuNodePool`, `GpuOperator`, `GpuValidation` and `GpuTeam` take plain arguments and plan inside,
+for programs of your own: docs/components.md. The other modules of this folder transcribe pieces of a Plan.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from components.public.gpu_operator import GpuOperator, GpuOperatorArgs
+    from components.public.node_pool import GpuNodePool, GpuNodePoolArgs
+    from components.public.platform import GpuPlatform, GpuPlatformArgs
+    from components.public.team import GpuTeam, GpuTeamArgs
+    from components.public.validation import GpuValidation, GpuValidationArgs
+
+__all__ = [
+    "GpuNodePool",
+    "GpuNodePoolArgs",
+    "GpuOperator",
+    "GpuOperatorArgs",
+    "GpuPlatform",
+    "GpuPlatformArgs",
+    "GpuTeam",
+    "GpuTeamArgs",
+    "GpuValidation",
+    "GpuValidationArgs",
+]
+
+_MODULES = {
+    "GpuNodePool": "node_pool",
+    "GpuOperator": "gpu_operator",
+    "GpuPlatform": "platform",
+    "GpuTeam": "team",
+    "GpuValidation": "validation",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
+    """Import a public component at its first use: the Pulumi SDKs take a second."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"components.public.{_MODULES[name.removesuffix('Args')]}"), name)

@@ -18,12 +18,12 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
+from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 app = typer.Typer(
     name="gpu-platform",
-    help="Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,6 +35,22 @@ sandbox_app = typer.Typer(
 app.add_typer(sandbox_app, name="sandbox")
 mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, minimum number of GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version())
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes."""
+    check_project()
 
 
 class _StackFirst(TyperGroup):

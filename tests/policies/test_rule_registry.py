@@ -30,30 +30,6 @@ def test_every_rule_that_is_defined_is_listed_once():
     assert len(set(defined())) == len(defined())
 
 
-RULE_IDS = {
-    "gpu-namespace-quota",
-    "gpu-node-taint",
-    "gpu-requests-equal-limits",
-    "gpu-shared-request-one",
-    "gpu-toleration",
-    "mig-geometry-valid",
-    "mig-live-change",
-    "mig-on-unsupported-gpu",
-    "mig-strategy-consistent",
-    "plugin-ownership",
-    "sharing-for-training",
-    "sharing-rename",
-    "sharing-replicas-bounded",
-    "topology-for-multi-gpu",
-}
-
-
-def test_the_rules_that_stacks_configure_are_there_each_once():
-    ids = [rule.id for rule in rules()]
-    assert len(ids) == len(set(ids))
-    assert set(ids) == RULE_IDS
-
-
 def test_every_rule_says_in_one_sentence_what_is_right_and_why():
     for rule in rules():
         assert re.fullmatch(r"[A-Z].{40,}\.", rule.description), rule.id

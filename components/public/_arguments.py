@@ -1,0 +1,108 @@
+"""Arguments as a program gives them: which may be Outputs, and plain values for planning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import pulumi
+from pulumi.output import Unknown
+
+from gpu_platform.errors import Problem
+
+INPUTS: Final = frozenset(
+    {
+        "cluster.kubeconfig",
+        "cluster.subnets.*",
+        "cluster.security_groups[*]",
+        "cluster.cluster_security_group_id",
+        "cluster.efa_security_group_id",
+        "cluster.node_role_arn",
+        "cluster.endpoint",
+        "cluster.certificate_authority",
+        "cluster.service_cidr",
+        "cluster.id",
+        "cluster.node_service_account",
+        "cluster.gpu_networks[*].network",
+        "cluster.gpu_networks[*].subnetwork",
+        "workloads[*].image",
+        "teams[*].workloads[*].image",
+    }
+)
+"""Arguments that may be Outputs: no decision depends on their values. `*`: any key or index."""
+
+PLATFORM_INPUTS: Final = INPUTS - {"cluster.security_groups[*]"}
+"""Those of a whole platform, whose outputs say which security groups its pools have, to find changes."""
+
+# What planning gets in place of an Output: values of the right form that reach no resource.
+_STAND_INS: Final = {
+    "cluster.kubeconfig": "/an/output",
+    "cluster.subnets.*": "subnet-00000000",
+    "cluster.security_groups[*]": "sg-00000000",
+    "workloads[*].image": "an/output",
+    "teams[*].workloads[*].image": "an/output",
+}
+
+
+def is_output(value: object) -> bool:
+    """Return whether a value is not known while the program runs: an Output, an awaitable, or unknown."""
+    return isinstance(value, pulumi.Output | Awaitable | Unknown)
+
+
+def output_problems(arguments: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[Problem]:
+    """Yield a problem for every Output among the arguments in a place that `allowed` does not have."""
+    for place, pattern, value in _leaves(arguments):
+        if is_output(value) and pattern not in allowed:
+            yield needs_plain_value(place)
+
+
+def needs_plain_value(place: str) -> Problem:
+    """Return the problem of an Output in a place where planning needs the value."""
+    return Problem(
+        place,
+        "an Output",
+        "a plain value: decisions of the plan depend on it",
+        "write the value, or read it from the stack's configuration",
+    )
+
+
+def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for planning: stand-ins for Outputs, no None, and whole numbers as integers."""
+    return cast("dict[str, Any]", _plain(arguments, ""))
+
+
+def _plain(value: object, pattern: str) -> object:
+    if is_output(value):
+        return _STAND_INS.get(pattern)
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[Any, object]", value)
+        return {key: _plain(each, _below(pattern, key)) for key, each in fields.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(each, f"{pattern}[*]") for each in cast("Sequence[object]", value)]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _leaves(value: object, place: str = "", pattern: str = "") -> Iterator[tuple[str, str, object]]:
+    if isinstance(value, Mapping):
+        for key, each in cast("Mapping[Any, object]", value).items():
+            yield from _leaves(each, f"{place}.{key}" if place else str(key), _below(pattern, key))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(cast("Sequence[object]", value)):
+            yield from _leaves(each, f"{place}[{index}]", f"{pattern}[*]")
+    else:
+        yield place, pattern, value
+
+
+def _below(pattern: str, key: object) -> str:
+    if pattern == "cluster.subnets":  # its keys are zones
+        return f"{pattern}.*"
+    return f"{pattern}.{key}" if pattern else str(key)
+
+
+def renamed(problem: Problem, prefix: str, replacement: str = "") -> Problem:
+    """Return a problem whose place begins with `replacement` instead of `prefix`."""
+    place = re.sub(rf"^{re.escape(prefix)}(\.|$)", replacement, problem.path)
+    return Problem(place or prefix, problem.found, problem.allowed, problem.fix)

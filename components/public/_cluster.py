@@ -1,0 +1,236 @@
+"""How a public component reaches its cluster: the Kubernetes provider, and what a cloud's pools need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._cloud import EksOutputs, GkeOutputs
+from components.node_pool import NodePool
+from components.public._errors import BadArguments
+from gpu_platform.errors import Problem
+from gpu_platform.paths import sandbox_kubeconfig
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+
+def kubernetes_options(
+    component: pulumi.ComponentResource,
+    name: str,
+    cluster: Mapping[str, Any],
+    opts: pulumi.ResourceOptions | None,
+) -> pulumi.ResourceOptions:
+    """Return the options of a component's Kubernetes objects: their provider, and what the component waits for.
+
+    The provider is that of the resource options; else one for `cluster.kubeconfig` and `cluster.context`; else the
+    program's default one.
+    """
+    waits = opts.depends_on if opts is not None else None
+    options = pulumi.ResourceOptions(parent=component, depends_on=waits)
+    path, context = cluster.get("kubeconfig"), cluster.get("context")
+    declared = path is not None or context is not None
+    if component.get_provider("kubernetes:core/v1:Node") is not None:
+        if declared:
+            problem = Problem(
+                "cluster.kubeconfig" if path is not None else "cluster.context",
+                "a kubeconfig beside a Kubernetes provider in the resource options",
+                "one of the two",
+                "remove kubeconfig and context from cluster, or the provider from the options",
+            )
+            raise BadArguments(f"{type(component).__name__} {name}", [problem])
+        return options
+    if cluster["provider"] == "sandbox":
+        path = str(sandbox_kubeconfig(cluster.get("name", "local")))
+    elif not declared:
+        return options
+    provider = k8s.Provider(name, kubeconfig=path, context=context, opts=pulumi.ResourceOptions(parent=component))
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(providers=[provider]))
+
+
+def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
+    """Return what a pool needs of its cluster and the arguments lack."""
+    [pool] = plan.pools
+    needed: dict[str, str] = {}
+    match pool.cloud:
+        case EksPoolPlan() as cloud:
+            needed |= _EKS
+            if cloud.user_data is not None and cloud.user_data.joins:
+                needed |= _EKS_OWN_IMAGE
+        case KarpenterPoolPlan() as cloud:
+            needed |= _EKS
+        case GkePoolPlan() as cloud:
+            needed |= _GKE
+        case None:
+            return []
+    if isinstance(cloud, EksPoolPlan | KarpenterPoolPlan) and cloud.efa:
+        needed |= _EFA
+    problems = [
+        Problem(f"cluster.{key}", "nothing", allowed, f"add {key}: to cluster")
+        for key, allowed in needed.items()
+        if cluster.get(key) is None
+    ]
+    if isinstance(cloud, GkePoolPlan):
+        problems += _network_problems(cloud.gpu_networks, cluster)
+    return problems
+
+
+def plugin_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
+    """Return what the cloud's plugins need of the cluster and the arguments lack."""
+    cloud = plan.cluster.cloud
+    return _network_problems(len(cloud.networks), cluster) if isinstance(cloud, GkeClusterPlan) else []
+
+
+def _network_problems(needed: int, cluster: Mapping[str, Any]) -> list[Problem]:
+    networks = len(cluster.get("gpu_networks") or ())
+    if networks >= needed:
+        return []
+    return [
+        Problem(
+            "cluster.gpu_networks",
+            f"{networks} networks" if networks else "nothing",
+            f"network and subnetwork of each of the {needed} GPU NICs of a node",
+            "add gpu_networks: to cluster, or write network: {rdma: false} in the pools",
+        )
+    ]
+
+
+_EKS = {
+    "subnets": "id of the private subnet by zone",
+    "cluster_security_group_id": "id of the security group that EKS made for the cluster",
+    "node_role_arn": "ARN of the IAM role of the nodes",
+}
+_EKS_OWN_IMAGE = {
+    "endpoint": "URL of the API server: nodes of an own image get it by their user data",
+    "certificate_authority": "certificate authority of the API server, for the user data of an own image",
+    "service_cidr": "CIDR block of the Services, for the user data of an own image",
+}
+_EFA = {"efa_security_group_id": "id of a security group that admits all traffic from and to itself"}
+_GKE = {"node_service_account": "e-mail of the service account of the nodes"}
+
+
+def create_pool(
+    component: pulumi.ComponentResource,
+    name: str,
+    plan: EnvironmentPlan,
+    cluster: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> tuple[pulumi.Input[str] | None, pulumi.Input[list[str]]]:
+    """Register the nodes of the plan's only pool; return the cloud's name of the pool, and the nodes' names.
+
+    A cloud's SDK is imported for its own pools alone. `opts` are those of Kubernetes objects.
+    """
+    [pool] = plan.pools
+    match plan.cluster.cloud:
+        case EksClusterPlan() as cloud:
+            return _create_eks_pool(component, name, pool, cloud, cluster, opts), []
+        case GkeClusterPlan() as cloud:
+            return _create_gke_pool(component, name, pool, cloud, cluster, opts), []
+        case None:
+            return None, NodePool(pool.name, pool, opts).node_names
+
+
+def _create_eks_pool(
+    component: pulumi.ComponentResource,
+    name: str,
+    pool: PoolPlan,
+    plan: EksClusterPlan,
+    cluster: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Output[str]:
+    import pulumi_aws as aws
+
+    from components.eks.karpenter_node_pool import KarpenterNodePool
+    from components.eks.node_pool import EksNodePool
+
+    provider = component.get_provider("aws:eks/nodeGroup:NodeGroup") or aws.Provider(
+        name,
+        region=plan.region,
+        allowed_account_ids=None if plan.account is None else [plan.account],
+        default_tags=aws.ProviderDefaultTagsArgs(tags=plan.tags),
+        opts=pulumi.ResourceOptions(parent=component),
+    )
+    group = pulumi.Output.from_input(cluster["cluster_security_group_id"])
+    role = pulumi.Output.from_input(cluster["node_role_arn"])
+    efa: pulumi.Input[str] | None = cluster.get("efa_security_group_id")
+    subnets = {zone: pulumi.Output.from_input(subnet) for zone, subnet in cluster["subnets"].items()}
+    outputs = EksOutputs(
+        # Comes with the security group, which EKS makes: after the cluster, where the program creates it.
+        name=group.apply(lambda _: plan.name),
+        kubernetes=plan.kubernetes,
+        endpoint=pulumi.Output.from_input(cluster.get("endpoint", "")),
+        certificate_authority=pulumi.Output.from_input(cluster.get("certificate_authority", "")),
+        service_cidr=pulumi.Output.from_input(cluster.get("service_cidr", "")),
+        vpc_id=pulumi.Output.from_input(""),
+        subnet_ids=subnets,
+        all_subnet_ids=pulumi.Output.all(*subnets.values()),
+        cluster_security_group_id=group,
+        security_groups=tuple(cluster.get("security_groups") or ()),
+        efa_security_group_id=None if efa is None else pulumi.Output.from_input(efa),
+        node_role_arn=role,
+        node_role_name=role.apply(lambda arn: arn.rpartition("/")[2]),
+        provider=provider,
+        tags=plan.tags,
+    )
+    if isinstance(pool.cloud, KarpenterPoolPlan):
+        return KarpenterNodePool(pool.name, pool, outputs, opts).node_pool
+    return EksNodePool(pool.name, pool, outputs, opts).node_group_name
+
+
+def _create_gke_pool(
+    component: pulumi.ComponentResource,
+    name: str,
+    pool: PoolPlan,
+    plan: GkeClusterPlan,
+    cluster: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+) -> pulumi.Output[str]:
+    import pulumi_gcp as gcp
+
+    from components.gke.node_pool import GkeNodePool
+
+    provider = component.get_provider("gcp:container/nodePool:NodePool") or gcp.Provider(
+        name, project=plan.project, region=plan.region, opts=pulumi.ResourceOptions(parent=component)
+    )
+    full_name = f"projects/{plan.project}/locations/{plan.location}/clusters/{plan.name}"
+    outputs = GkeOutputs(
+        cluster=pulumi.Output.from_input(cluster.get("id") or full_name),
+        node_service_account=pulumi.Output.from_input(cluster["node_service_account"]),
+        gpu_networks=_joined_networks(cluster),
+        provider=provider,
+    )
+    return GkeNodePool(pool.name, pool, outputs, opts).node_pool
+
+
+def _joined_networks(cluster: Mapping[str, Any]) -> tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]:
+    return tuple(
+        (pulumi.Output.from_input(one["network"]), pulumi.Output.from_input(one["subnetwork"]))
+        for one in cluster.get("gpu_networks") or ()
+    )
+
+
+def create_plugins(
+    name: str, plan: EnvironmentPlan, cluster: Mapping[str, Any], opts: pulumi.ResourceOptions
+) -> None:
+    """Install what a cloud's pools need once per cluster beside the operator."""
+    match plan.cluster.cloud:
+        case EksClusterPlan() as cloud:
+            if cloud.efa_plugin is not None:
+                from components.eks.efa_plugin import EfaDevicePlugin
+
+                EfaDevicePlugin(cloud.efa_plugin.name, cloud.efa_plugin, opts)
+        case GkeClusterPlan() as cloud:
+            from components.gke.installers import GkeInstallers
+            from components.gke.networks import GkePodNetworks
+
+            if cloud.networks:
+                joined = _joined_networks(cluster)[: len(cloud.networks)]
+                GkePodNetworks(f"{name}-gpu", cloud.networks, joined, opts)
+            if cloud.installers:
+                GkeInstallers(name, cloud.installers, opts)
+        case None:
+            pass

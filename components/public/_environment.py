@@ -1,0 +1,41 @@
+"""A whole environment as the child of a component."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.runtime import settings
+
+from components.environment import build_environment
+from gpu_platform.planning.plan import EnvironmentPlan
+
+
+def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:
+    """Return the options of a component whose environment waits for all that the component waits for.
+
+    Pulumi does not pass `depends_on` on. Every resource of an environment goes through a provider of its own, so
+    it is enough that these wait.
+    """
+    waits = opts.depends_on if opts is not None else None
+    if not waits:
+        return opts
+
+    def wait(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if not args.type_.startswith("pulumi:providers:"):
+            return None
+        merged = pulumi.ResourceOptions.merge(args.opts, pulumi.ResourceOptions(depends_on=waits))
+        return pulumi.ResourceTransformationResult(args.props, merged)
+
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(transformations=[wait]))
+
+
+def create_environment(component: pulumi.ComponentResource, plan: EnvironmentPlan) -> Mapping[str, Any]:
+    """Register the environment below `component`; return its outputs by the names of the stack's outputs."""
+    # The environment gives its components no parent: make the component their default one.
+    before = settings.ROOT.set(component)
+    try:
+        return build_environment(plan)
+    finally:
+        settings.ROOT.reset(before)

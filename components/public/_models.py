@@ -1,0 +1,55 @@
+"""Which models of the stack file check each typed dictionary of `types`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from components.public import types
+from gpu_platform.spec import claims, cluster, nodes, operations, pool, sharing, team
+from gpu_platform.spec._types import SpecModel
+
+MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
+    types.MaintenanceExclusion: (cluster.Exclusion,),
+    types.Maintenance: (cluster.Maintenance,),
+    types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
+    types.PlatformCluster: (
+        cluster.EksCluster,
+        cluster.GkeCluster,
+        cluster.ExistingCluster,
+        cluster.SandboxCluster,
+    ),
+    types.Driver: (cluster.Driver,),
+    types.Operator: (cluster.Operator,),
+    types.Count: (pool.Count,),
+    types.Capacity: (pool.OnDemand, pool.Spot, pool.Reservation, pool.CapacityBlock, pool.FlexStart),
+    types.Placement: (pool.Placement,),
+    types.Topology: (pool.Topology,),
+    types.Taint: (pool.Taint,),
+    types.ExistingNodes: (pool.ExistingNodes,),
+    types.MigDevices: (sharing.MigDevices,),
+    types.Sharing: (sharing.NoSharing, sharing.TimeSlicing, sharing.Mps, sharing.Mig, sharing.Dra),
+    types.Karpenter: (nodes.Karpenter,),
+    types.Image: (nodes.Image,),
+    types.Network: (nodes.Network,),
+    types.Disk: (nodes.Disk,),
+    types.Upgrade: (nodes.Upgrade,),
+    types.Pool: (pool.Pool,),
+    types.Quota: (team.Quota,),
+    types.Claim: (claims.Claim,),
+    types.DeviceClass: (claims.DeviceClass,),
+    types.Workload: (team.Workload,),
+    types.Team: (team.Team,),
+    types.Monitoring: (operations.Monitoring,),
+    types.ValidationSettings: (operations.Validation,),
+}
+
+
+def fields_of(kind: type) -> dict[str, str]:
+    """Return the keys that the models of a typed dictionary take, with what each means."""
+    found: dict[str, str] = {}
+    for model in MODELS[kind]:
+        for name, field in model.model_fields.items():
+            key = field.alias or name
+            found[key] = found.get(key) or field.description or ""
+    return found

@@ -1,0 +1,159 @@
+"""From the arguments of a public component to the parts of a Plan: the only module here that knows planning.
+
+Each component is planned as a small environment by the functions that plan a stack file, so that checks, decisions
+and errors are the same. Problems name the component's own arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pulumi
+
+from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
+from components.public._errors import BadArguments
+from components.public.types import GpuCluster
+from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.stacks import plan_platform
+
+# Keys of `GpuCluster` that only components read, by provider; planning does not know them.
+_CONNECTION: Mapping[str, tuple[str, ...]] = {
+    "eks": (
+        "cluster_security_group_id",
+        "efa_security_group_id",
+        "node_role_arn",
+        "endpoint",
+        "certificate_authority",
+        "service_cidr",
+        "kubeconfig",
+        "context",
+    ),
+    "gke": ("id", "node_service_account", "gpu_networks", "kubeconfig", "context"),
+}
+# Every component of a cluster gets the same `cluster`; a new one is the platform's.
+_OF_PLATFORM = ("create",)
+
+
+def plan_pool(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
+    """Return the plan of one pool, alone on its cluster. Raises BadArguments with every problem."""
+    source = f"{kind} {name}"
+    _refuse_outputs(source, arguments, INPUTS)
+    pool = {key: value for key, value in arguments.items() if key not in ("cluster", "operator")}
+    rest = {key: arguments[key] for key in ("cluster", "operator") if key in arguments}
+    return _plan(source, {**rest, "pools": [{"name": name, **pool}]}, {"pools[0]": ""})
+
+
+def plan_operator(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
+    """Return the plan of an operator for its pools. Raises BadArguments with every problem."""
+    source = f"{kind} {name}"
+    _refuse_outputs(source, arguments, INPUTS)
+    return _plan(source, arguments)
+
+
+def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
+    """Return the plan of the validation of pools. Raises BadArguments with every problem."""
+    source = f"{kind} {name}"
+    _refuse_outputs(source, arguments, INPUTS)
+    settings = {key: arguments[key] for key in ("gate", "timeout") if key in arguments}
+    rest = {key: value for key, value in arguments.items() if key not in settings}
+    return _plan(source, {**rest, "validation": settings}, {"validation": ""})
+
+
+def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> TenantPlan:
+    """Return the plan of one team on the pools of its cluster. Raises BadArguments with every problem."""
+    source = f"{kind} {name}"
+    _refuse_outputs(source, arguments, INPUTS)
+    shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
+    rest = {key: arguments[key] for key in shared if key in arguments}
+    team = {"name": name, **{key: value for key, value in arguments.items() if key not in shared}}
+    plan = _plan(source, {**rest, "teams": [team]}, {"teams[0]": ""})
+    return _with_images(plan.tenants[0], team)
+
+
+def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:
+    """Return the plan of a whole platform. Raises BadArguments with every problem."""
+    source = f"{kind} {name}"
+    _refuse_outputs(source, arguments, PLATFORM_INPUTS)
+    plan = _plan(source, arguments, of_platform=True)
+    cluster = cast("Mapping[str, Any]", arguments["cluster"])
+    teams = cast("list[Mapping[str, Any]]", arguments.get("teams") or [])
+    return dataclasses.replace(
+        plan,
+        cluster=_with_connection(plan, cluster),
+        tenants=tuple(_with_images(tenant, team) for tenant, team in zip(plan.tenants, teams, strict=True)),
+    )
+
+
+def _refuse_outputs(source: str, arguments: Mapping[str, Any], allowed: frozenset[str]) -> None:
+    problems = list(output_problems(arguments, allowed))
+    if problems:
+        raise BadArguments(source, problems)
+
+
+def _plan(
+    source: str,
+    arguments: Mapping[str, Any],
+    places: Mapping[str, str] | None = None,
+    *,
+    of_platform: bool = False,
+) -> EnvironmentPlan:
+    """Plan an environment; `places`: what its places are called among the component's arguments."""
+    platform = plain({"kind": "environment", **arguments})
+    cluster = platform.get("cluster")
+    problems: list[Problem] = []
+    if isinstance(cluster, dict) and not of_platform:
+        platform["cluster"] = _planned_cluster(cast("dict[str, Any]", cluster), problems)
+    try:
+        plan = plan_platform(platform, pulumi.get_stack(), source=source)
+    except BadInput as error:
+        problems += error.problems
+    else:
+        if not problems:
+            assert isinstance(plan, EnvironmentPlan)  # noqa: S101 - its kind is environment
+            return plan
+    for place, own in (places or {}).items():
+        problems = [renamed(problem, place, own) for problem in problems]
+    raise BadArguments(source, problems)
+
+
+def _planned_cluster(cluster: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """Return a cluster without what only components read; record keys that no component has."""
+    connection = _CONNECTION.get(str(cluster.get("provider")), ())
+    known = GpuCluster.__annotations__.keys()
+    for key in cluster.keys() - known:
+        problems.append(
+            Problem(
+                f"cluster.{key}",
+                f"unknown key {key!r}",
+                "one of " + ", ".join(known),
+                "use GpuPlatform, which creates clusters"
+                if key in _OF_PLATFORM
+                else did_you_mean(key, known) or "remove it",
+            )
+        )
+    return {key: value for key, value in cluster.items() if key in known and key not in connection}
+
+
+def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Outputs for texts
+    """Return the plan of the cluster with the program's own values, Outputs among them."""
+    of_cluster: Any = plan.cluster
+    if cluster.get("kubeconfig") is not None:
+        of_cluster = dataclasses.replace(of_cluster, kubeconfig=cluster["kubeconfig"])
+    if cluster.get("subnets"):
+        cloud = dataclasses.replace(of_cluster.cloud, subnets=dict(cluster["subnets"]))
+        of_cluster = dataclasses.replace(of_cluster, cloud=cloud)
+    return of_cluster
+
+
+def _with_images(tenant: TenantPlan, team: Mapping[str, Any]) -> TenantPlan:
+    """Return a team's plan with the program's own images, Outputs among them."""
+    declared = cast("list[Mapping[str, Any]]", team.get("workloads") or [])
+    workloads = tuple(
+        dataclasses.replace(workload, image=own.get("image") or workload.image)
+        for workload, own in zip(tenant.workloads, declared, strict=True)
+    )
+    return dataclasses.replace(tenant, workloads=workloads)

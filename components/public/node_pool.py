@@ -1,0 +1,87 @@
+"""`GpuNodePool`: one GPU node pool of a cluster."""
+
+from collections.abc import Mapping
+from typing import Any, Optional, Required, cast
+
+import pulumi
+
+from components.public._cluster import connection_problems, create_pool, kubernetes_options
+from components.public._errors import BadArguments
+from components.public._planning import plan_pool
+from components.public.types import GpuCluster, NodeTaint, Operator, Pool, PoolSettings
+
+
+class GpuNodePoolArgs(PoolSettings, total=False):
+    """Arguments of a GPU node pool: those of a stack file's `pools[]`, and the cluster."""
+
+    cluster: Required[GpuCluster]
+    """The cluster of the pool; it exists, or the same program creates it."""
+    operator: Operator
+    """The GPU Operator of the cluster: driver and toolkit of the nodes depend on it."""
+    name: str
+    """Name of the pool. Unset: the name of the component."""
+
+
+class GpuNodePool(pulumi.ComponentResource):
+    """A GPU node pool: nodes with the labels, taints, disks, network and placement that its workload needs.
+
+    On EKS a managed node group or a Karpenter NodePool, on GKE a node pool; on an existing cluster it labels the
+    nodes that it is given; in the sandbox it creates simulated nodes.
+    """
+
+    labels: pulumi.Output[dict[str, str]]
+    """Labels of the nodes."""
+    taints: pulumi.Output[list[NodeTaint]]
+    """Taints of the nodes, also those that the cloud adds: what pods must tolerate."""
+    node_selector: pulumi.Output[dict[str, str]]
+    """Labels that select nodes of this pool."""
+    resources: pulumi.Output[dict[str, int]]
+    """Extended resources that one node offers to pods, such as nvidia.com/gpu: 8."""
+    node_pool_name: pulumi.Output[Optional[str]]  # noqa: UP045 - the SDK reads this annotation
+    """Name of the EKS node group, the GKE node pool or the Karpenter NodePool; none elsewhere."""
+    node_names: pulumi.Output[list[str]]
+    """Nodes that the component created or labelled; none on EKS and GKE."""
+
+    def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        arguments = cast("Mapping[str, Any]", args)
+        plan = plan_pool("GpuNodePool", name, arguments)
+        cluster = arguments["cluster"]
+        missing = connection_problems(plan, cluster)
+        if missing:
+            raise BadArguments(f"GpuNodePool {name}", missing)
+        super().__init__("gpu-platform:index:GpuNodePool", name, None, opts)
+        [pool] = plan.pools
+        self._pool = cast(
+            "Pool",
+            {
+                "name": pool.name,
+                **{key: value for key, value in arguments.items() if key not in ("cluster", "operator")},
+            },
+        )
+        node_pool_name, node_names = create_pool(
+            self, name, plan, cluster, kubernetes_options(self, name, cluster, opts)
+        )
+        self.labels = pulumi.Output.from_input(dict(pool.labels))
+        self.taints = pulumi.Output.from_input(
+            [NodeTaint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.all_taints]
+        )
+        self.node_selector = pulumi.Output.from_input(dict(pool.node_selector))
+        self.resources = pulumi.Output.from_input({offer.name: offer.per_node for offer in pool.resources})
+        self.node_pool_name = pulumi.Output.from_input(node_pool_name)
+        self.node_names = pulumi.Output.from_input(node_names)
+        self.register_outputs(
+            {
+                "labels": self.labels,
+                "taints": self.taints,
+                "nodeSelector": self.node_selector,
+                "resources": self.resources,
+                "nodePoolName": self.node_pool_name,
+                "nodeNames": self.node_names,
+            }
+        )
+
+    @property
+    def pool(self) -> Pool:
+        """The pool as the arguments declare it, for `pools` of GpuOperator, GpuValidation and GpuTeam."""
+        return self._pool

@@ -1,0 +1,52 @@
+"""`GpuTeam`: one team's namespace on a cluster with GPU pools."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, cast
+
+import pulumi
+
+from components.public._cluster import kubernetes_options
+from components.public._planning import plan_team
+from components.public.types import DeviceClass, GpuCluster, Operator, Pool, TeamSettings
+from components.tenant import Tenant
+
+
+class GpuTeamArgs(TeamSettings, total=False):
+    """Arguments of a team: those of a stack file's `teams[]`, and the pools of the cluster."""
+
+    cluster: Required[GpuCluster]
+    """The cluster; it exists, or the same program creates it."""
+    pools: Required[Sequence[Pool]]
+    """All GPU node pools of the cluster: the quota is checked with what they offer."""
+    operator: Operator
+    """The GPU Operator of the cluster."""
+    name: str
+    """Name of the team and of its namespace. Unset: the name of the component."""
+    priorities: Mapping[str, float]
+    """Values of the cluster's priority classes by name. Unset: training: 100, inference: 1000."""
+    device_classes: Mapping[str, DeviceClass]
+    """With DRA: DeviceClasses of the cluster beside those of the driver."""
+    overcommit: float
+    """How many times the quota may exceed what the pools offer. Unset: 1."""
+
+
+class GpuTeam(pulumi.ComponentResource):
+    """A team's namespace: quotas by kind of GPU, limits, access, network policies, and its workloads.
+
+    The quota of each team is checked by itself; GpuPlatform checks that the quotas of all teams fit together.
+    """
+
+    namespace: pulumi.Output[str]
+    """Namespace of the team."""
+    quota: pulumi.Output[dict[str, str]]
+    """Hard limits of the team's ResourceQuota."""
+
+    def __init__(self, name: str, args: GpuTeamArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        arguments = cast("Mapping[str, Any]", args)
+        plan = plan_team("GpuTeam", name, arguments)
+        super().__init__("gpu-platform:index:GpuTeam", name, None, opts)
+        tenant = Tenant(plan.namespace, plan, kubernetes_options(self, name, arguments["cluster"], opts))
+        self.namespace = tenant.namespace
+        self.quota = pulumi.Output.from_input(dict(plan.quota))
+        self.register_outputs({"namespace": self.namespace, "quota": self.quota})

@@ -1,0 +1,402 @@
+"""The nested arguments of the public components: the stack file's mappings, as typed dictionaries.
+
+Each key is one of the stack file's, with the same meaning, and is checked by the same models. Plain dictionaries
+are accepted as well. Values that the models take in two forms (a number, or a mapping of numbers) are typed `Any`.
+Numbers are `float` also where only a whole number is allowed: packaged components receive every number as one.
+
+No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+import pulumi
+
+# -- clusters ---------------------------------------------------------------------------------------------
+
+
+class GpuNetwork(TypedDict):
+    """GKE: the VPC and the subnetwork of one GPU NIC."""
+
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+
+
+class GpuCluster(TypedDict, total=False):
+    """A cluster that exists, or that the same program creates. Give all components of a cluster the same one.
+
+    Existing clusters of any kind: `provider`, `name`, and what the provider needs of the fields below.
+    """
+
+    provider: Required[str]
+    """eks, gke, existing or sandbox."""
+    name: str
+    """Name of the cluster. Placement groups and tags carry it, so it cannot be an Output."""
+    kubernetes: str
+    """Minor version, such as "1.36". It is checked with the operator's support matrix."""
+    production: bool
+    """EKS and GKE: protect the pools from deletion. Unset: true."""
+    region: str
+    """EKS: AWS region."""
+    account: str
+    """EKS: AWS account. Credentials of any other account are refused."""
+    project: str
+    """GKE: project of the cluster."""
+    location: str
+    """GKE: region, or zone of a zonal cluster."""
+    kubeconfig: pulumi.Input[str]
+    """Path of a kubeconfig, or an Output with its content. Unset: the Kubernetes provider of the resource options,
+    else the default one."""
+    context: str
+    """Context of the kubeconfig. Unset: its current one."""
+    subnets: Mapping[str, pulumi.Input[str]]
+    """EKS node pools: id of the private subnet by zone."""
+    security_groups: Sequence[pulumi.Input[str]]
+    """EKS node pools: ids of security groups that nodes have beside the cluster's own, at most 3."""
+    cluster_security_group_id: pulumi.Input[str]
+    """EKS node pools: id of the security group that EKS made for the cluster."""
+    efa_security_group_id: pulumi.Input[str]
+    """EKS node pools with EFA: id of a security group that admits all traffic from and to itself."""
+    node_role_arn: pulumi.Input[str]
+    """EKS node pools: ARN of the IAM role of the nodes."""
+    endpoint: pulumi.Input[str]
+    """EKS node pools with an image of your own: URL of the API server."""
+    certificate_authority: pulumi.Input[str]
+    """EKS node pools with an image of your own: certificate authority of the API server, base64 of the PEM."""
+    service_cidr: pulumi.Input[str]
+    """EKS node pools with an image of your own: IPv4 CIDR block of the cluster's Services."""
+    id: pulumi.Input[str]
+    """GKE node pools: full name of the cluster, projects/P/locations/L/clusters/C. Unset: made of the fields."""
+    node_service_account: pulumi.Input[str]
+    """GKE node pools: e-mail of the service account of the nodes."""
+    gpu_networks: Sequence[GpuNetwork]
+    """GKE node pools that join networks by their GPU NICs: network and subnetwork of each NIC, in order."""
+
+
+class MaintenanceExclusion(TypedDict, total=False):
+    """GKE: a time without upgrades of a scope."""
+
+    name: Required[str]
+    start: Required[str]
+    end: Required[str]
+    scope: str
+
+
+class Maintenance(TypedDict, total=False):
+    """GKE: when nodes and control plane may be upgraded."""
+
+    start: str
+    hours: float
+    recurrence: str
+    exclusions: Sequence[MaintenanceExclusion]
+
+
+class CreateCluster(TypedDict, total=False):
+    """A new cluster: the fields of EKS or those of GKE."""
+
+    cidr: str
+    zones: Sequence[str]
+    nat: str
+    api_access: Sequence[str]
+    admins: Sequence[str]
+    logs_retention_days: float
+    nodes_cidr: str
+    pods_cidr: str
+    services_cidr: str
+    control_plane_cidr: str
+    release_channel: str
+    maintenance: Maintenance
+
+
+class PlatformCluster(TypedDict, total=False):
+    """The cluster of a whole platform: existing, or with `create` a new one."""
+
+    provider: Required[str]
+    """eks, gke, existing or sandbox."""
+    name: str
+    kubernetes: str
+    production: bool
+    region: str
+    account: str
+    project: str
+    location: str
+    create: CreateCluster
+    kubeconfig: pulumi.Input[str]
+    """Existing clusters: path of a kubeconfig, or an Output with its content."""
+    context: str
+    subnets: Mapping[str, pulumi.Input[str]]
+    """Existing EKS clusters: id of the private subnet by zone. Unset: looked up."""
+    security_groups: Sequence[str]
+
+
+class Driver(TypedDict, total=False):
+    """The NVIDIA driver: who installs it, and which version."""
+
+    owner: str
+    version: str
+
+
+class Operator(TypedDict, total=False):
+    """The NVIDIA GPU Operator. Give all components of a cluster the same one."""
+
+    release: str
+    driver: Driver
+    toolkit: str
+
+
+# -- pools ------------------------------------------------------------------------------------------------
+
+
+class Count(TypedDict, total=False):
+    """Number of nodes."""
+
+    min: float
+    desired: Required[float]
+    max: float
+
+
+class Capacity(TypedDict, total=False):
+    """How the nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE)."""
+
+    type: Required[str]
+    reservation: str
+    zone: str
+    placement_group: str
+    project: str
+    block: str
+    ends: str
+    needed_until: str
+    max_run_duration: str
+    queued: bool
+
+
+class Placement(TypedDict, total=False):
+    """How near to each other the nodes are placed."""
+
+    type: str
+    group: str
+
+
+class Topology(TypedDict, total=False):
+    """Topology Manager and Memory Manager of the kubelet."""
+
+    policy: Required[str]
+    scope: str
+    memory: str
+
+
+class Taint(TypedDict, total=False):
+    """A node taint."""
+
+    key: Required[str]
+    value: str
+    effect: Required[str]
+
+
+class NodeTaint(TypedDict):
+    """A taint that a pool's nodes have."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class ExistingNodes(TypedDict, total=False):
+    """Which nodes of an existing cluster are the pool: by name, or by their labels."""
+
+    names: Sequence[str]
+    selector: Mapping[str, str]
+
+
+class MigDevices(TypedDict, total=False):
+    """A MIG layout for some GPUs of a node."""
+
+    devices: Sequence[float]
+    gpu: str
+    layout: Required[Any]
+
+
+class Sharing(TypedDict, total=False):
+    """How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields."""
+
+    mode: Required[str]
+    replicas: Any
+    """time-slicing, mps, mig: a number, or one by GPU model."""
+    rename: bool
+    fail_requests_greater_than_one: bool
+    layout: Any
+    """mig: instances by profile, or all-balanced, or all-<profile>."""
+    layouts: Sequence[MigDevices]
+    strategy: str
+    change: str
+    max_unavailable: float
+    drain_timeout: str
+    partitions: bool
+
+
+class Karpenter(TypedDict, total=False):
+    """EKS: settings of a pool whose nodes Karpenter creates."""
+
+    alternatives: Sequence[str]
+    consolidate_after: str
+    expire_after: str
+    limits: Mapping[str, Any]
+
+
+class Image(TypedDict, total=False):
+    """The node image."""
+
+    family: str
+    ami: str
+    driver: str
+
+
+class Network(TypedDict, total=False):
+    """The network between the nodes of a pool."""
+
+    rdma: bool
+    layout: str
+    via: str
+
+
+class Disk(TypedDict, total=False):
+    """The boot disk."""
+
+    size_gb: float
+    type: str
+    kms_key: str
+
+
+class Upgrade(TypedDict, total=False):
+    """How nodes are replaced by newer ones."""
+
+    strategy: str
+    max_surge: float
+    max_unavailable: float
+
+
+class PoolSettings(TypedDict, total=False):
+    """What a GPU node pool is, apart from its name and its cluster."""
+
+    machine_type: Required[str]
+    count: Required[Count]
+    workload: Required[str]
+    capacity: Capacity
+    placement: Placement
+    zones: Sequence[str]
+    sharing: Sharing
+    topology: Topology
+    labels: Mapping[str, str]
+    taints: Sequence[Taint]
+    nodes: ExistingNodes
+    provisioner: str
+    karpenter: Karpenter
+    device_plugin: str
+    image: Image
+    network: Network
+    disk: Disk
+    local_nvme: bool
+    upgrade: Upgrade
+    repair: bool
+    usd_per_hour: float
+    utilisation: float
+
+
+class Pool(PoolSettings):
+    """A GPU node pool of a cluster."""
+
+    name: Required[str]
+
+
+# -- teams ------------------------------------------------------------------------------------------------
+
+
+class Quota(TypedDict, total=False):
+    """The most that a team may use at a time."""
+
+    gpus: float
+    shared: float
+    mig: Mapping[str, float]
+    mig_shared: Mapping[str, float]
+    devices: Mapping[str, float]
+    cpu: Any
+    """A Kubernetes quantity: 200 or "500m"."""
+    memory: Any
+    """A Kubernetes quantity: "2Ti"."""
+
+
+class Claim(TypedDict, total=False):
+    """With DRA: a ResourceClaimTemplate of a team."""
+
+    name: Required[str]
+    device_class: str
+    count: float
+    memory: Any
+    product: str
+    profile: str
+    selector: str
+
+
+class DeviceClass(TypedDict, total=False):
+    """With DRA: a DeviceClass."""
+
+    type: str
+    memory: Any
+    product: str
+    profile: str
+    selector: str
+
+
+class Workload(TypedDict, total=False):
+    """A Deployment of a team."""
+
+    name: Required[str]
+    pool: Required[str]
+    replicas: float
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    """A Kubernetes quantity: 200 or "500m"."""
+    memory: Any
+    """A Kubernetes quantity: "2Ti"."""
+    image: pulumi.Input[str]
+    """Container image. Unset: the pause image."""
+    command: Sequence[str]
+
+
+class TeamSettings(TypedDict, total=False):
+    """A team's share of a cluster, apart from its name."""
+
+    quota: Required[Quota]
+    priority: Required[str]
+    members: Required[Sequence[str]]
+    claims: Sequence[Claim]
+    workloads: Sequence[Workload]
+
+
+class Team(TeamSettings):
+    """A team of a platform."""
+
+    name: Required[str]
+
+
+# -- operations -------------------------------------------------------------------------------------------
+
+
+class Monitoring(TypedDict, total=False):
+    """GPU metrics and alerts."""
+
+    enabled: bool
+    prometheus_operator: bool
+    interval: str
+    temperature_celsius: float
+    labels: Mapping[str, str]
+
+
+class ValidationSettings(TypedDict, total=False):
+    """How nodes are validated before teams get them."""
+
+    gate: bool
+    timeout: str

@@ -1,0 +1,46 @@
+"""`GpuValidation`: proof on every node of the pools that what was declared is what came up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, cast
+
+import pulumi
+
+from components.node_validation import NodeValidation, NodeValidationArgs
+from components.public._cluster import kubernetes_options
+from components.public._planning import plan_validation
+from components.public.types import GpuCluster, Operator, Pool, ValidationSettings
+
+
+class GpuValidationArgs(ValidationSettings, total=False):
+    """Arguments of the validation: a stack file's `validation`, and the pools."""
+
+    cluster: Required[GpuCluster]
+    """The cluster; it exists, or the same program creates it."""
+    pools: Required[Sequence[Pool]]
+    """The GPU node pools to validate."""
+    operator: Operator
+    """The GPU Operator of the cluster: driver versions are expected by it."""
+
+
+class GpuValidation(pulumi.ComponentResource):
+    """A DaemonSet per pool that compares each node with what its pool declares.
+
+    Name the pools and the operator in `depends_on`. What depends on this component comes after the proof, where
+    `gate` is on.
+    """
+
+    namespace: pulumi.Output[str]
+    """Namespace of the DaemonSets and of their reports."""
+
+    def __init__(self, name: str, args: GpuValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
+        arguments = cast("Mapping[str, Any]", args)
+        plan = plan_validation("GpuValidation", name, arguments)
+        super().__init__("gpu-platform:index:GpuValidation", name, None, opts)
+        validation = NodeValidation(
+            name,
+            NodeValidationArgs(validation=plan.validation, pools=plan.pools),
+            kubernetes_options(self, name, arguments["cluster"], opts),
+        )
+        self.namespace = validation.namespace
+        self.register_outputs({"namespace": self.namespace})

@@ -1,0 +1,47 @@
+"""A whole platform on the GPU nodes of an existing cluster.
+
+Configuration: `nodes`, the names of two DGX A100 nodes; `kubeconfig`, a path, unset: the client's default.
+"""
+
+import sys
+from pathlib import Path
+
+import pulumi
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout of gpu-platform
+from components import GpuPlatform, GpuPlatformArgs
+from components.public.types import PlatformCluster
+
+config = pulumi.Config()
+cluster: PlatformCluster = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}
+if kubeconfig := config.get("kubeconfig"):
+    cluster["kubeconfig"] = kubeconfig
+
+platform = GpuPlatform(
+    "dev",
+    GpuPlatformArgs(
+        cluster=cluster,
+        pools=[
+            {
+                "name": "train",
+                "machine_type": "dgx-a100-640gb",
+                "count": {"desired": 2},
+                "nodes": {"names": config.require_object("nodes")},
+                "workload": "training",
+                "topology": {"policy": "restricted"},
+            }
+        ],
+        teams=[
+            {
+                "name": "research",
+                "quota": {"gpus": 16, "cpu": 400, "memory": "3Ti"},
+                "priority": "training",
+                "members": ["group:research"],
+            }
+        ],
+        monitoring={"prometheus_operator": False},
+    ),
+)
+
+pulumi.export("namespaces", platform.namespaces)
+pulumi.export("operator", platform.operator_release)

@@ -1,0 +1,164 @@
+"""The programs of examples/: rendered in process, or compared with the schema of the plugin that they use."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.public._arguments import INPUTS
+from components.public.provider import GpuPlatformProvider
+from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.engine.record import record_program
+from gpu_platform.paths import PROJECT_ROOT
+from tests.components.conftest import Recorded
+
+EXAMPLES = PROJECT_ROOT / "examples"
+PAGE = (PROJECT_ROOT / "docs" / "components.md").read_text("utf-8")
+
+
+def block(language: str) -> str:
+    """Return the page's code in a language."""
+    return "".join(re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL))
+
+
+@pytest.fixture(scope="module")
+def schema() -> Any:
+    return json.loads(GpuPlatformProvider("0.1.0").schema or "")
+
+
+def project(folder: Path) -> Any:
+    return yaml.safe_load((folder / "Pulumi.yaml").read_text("utf-8"))
+
+
+def rendered(name: str, **config: str) -> Recorded:
+    """Return what a Python example registers."""
+    folder = EXAMPLES / name
+    named = project(folder)["name"]
+    values = {f"{named}:{key}": value for key, value in config.items()}
+    return Recorded(record_program(folder / "__main__.py", project=named, stack="dev", config=values))
+
+
+def test_python_on_eks_makes_pools_operator_proof_and_team_of_what_it_looks_up() -> None:
+    subnet = "subnet-0a1b2c3d4e5f60718"
+    program = rendered("python-eks", cluster="ml", region="us-east-2", zone="us-east-2a", subnet=subnet)
+    assert {one.name for one in program.of("GpuNodePool")} == {"train", "serve"}
+    assert [one.inputs["subnetIds"] for one in program.of("NodeGroup")] == [[subnet], [subnet]]
+    assert all(one.inputs["nodeRoleArn"] == UNKNOWN for one in program.of("NodeGroup"))
+    assert {one.name for one in program.of("Release")} == {"gpu-operator", "aws-efa-k8s-device-plugin"}
+    proof = {one.urn for one in program.of("DaemonSet")}
+    assert proof <= set(program.one("Namespace", "vision").dependencies)
+    assert program.program.outputs["resources"] == {"nvidia.com/gpu": 8}
+
+
+def test_python_on_an_existing_cluster_labels_its_nodes() -> None:
+    program = rendered("python-existing", nodes='["dgx-01", "dgx-02"]', kubeconfig="/my/kubeconfig")
+    assert [one.name for one in program.of("NodePatch")] == ["dgx-01", "dgx-02"]
+    assert program.one("kubernetes", "dev").inputs["kubeconfig"] == "/my/kubeconfig"
+    assert program.program.outputs["namespaces"] == ["research"]
+
+
+def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any], place: str) -> Iterator[str]:
+    """Yield where values are not of the schema: unknown names, wrong kinds."""
+    for name, value in values.items():
+        if name not in properties:
+            yield f"{place}.{name}"
+        else:
+            yield from _misfits_at(schema, properties[name], value, f"{place}.{name}")
+
+
+def _misfits_at(schema: Any, declared: Any, value: Any, place: str) -> Iterator[str]:
+    reference = declared.get("$ref", "")
+    if str(value).startswith("${"):
+        if declared.get("plain"):
+            yield f"{place} is an Output"
+    elif reference.startswith("#/types/"):
+        kind = schema["types"][reference.removeprefix("#/types/")]
+        yield from misfits(schema, kind["properties"], value, place)
+        yield from (f"{place}.{name} is missing" for name in kind.get("required", ()) if name not in value)
+    elif "items" in declared:
+        for index, each in enumerate(value):
+            yield from _misfits_at(schema, declared["items"], each, f"{place}[{index}]")
+    elif "additionalProperties" in declared:
+        for key, each in value.items():
+            yield from _misfits_at(schema, declared["additionalProperties"], each, f"{place}.{key}")
+    elif not reference:
+        kinds: dict[str, Any] = {"string": str, "number": int | float, "integer": int, "boolean": bool}
+        if not isinstance(value, kinds[declared["type"]]) or (declared["type"] == "number" and value is True):
+            yield place
+
+
+def test_the_yaml_example_agrees_with_the_schema(schema: Any) -> None:
+    example = project(EXAMPLES / "yaml")
+    assert (EXAMPLES / "yaml" / example["packages"]["gpu-platform"]).resolve() == PROJECT_ROOT / "plugin"
+    for name, resource in example["resources"].items():
+        package, component = resource["type"].split(":")
+        declared = schema["resources"][f"{package}:index:{component}"]
+        properties = resource["properties"]
+        assert list(misfits(schema, declared["inputProperties"], properties, name)) == []
+        assert set(declared["requiredInputs"]) <= properties.keys()
+    outputs = re.findall(r"\$\{platform\.(\w+)}", str(example["outputs"]))
+    assert set(outputs) <= schema["resources"]["gpu-platform:index:GpuPlatform"]["properties"].keys()
+
+
+def test_the_python_program_of_the_page_registers_its_pool_operator_and_team(tmp_path: Path) -> None:
+    program = tmp_path / "__main__.py"
+    program.write_text(block("python"), "utf-8")
+    made = Recorded(record_program(program, project="mine", stack="dev", config={}))
+    assert [one.name for one in made.of("NodePatch")] == ["dgx-01", "dgx-02"]
+    assert {one.name for one in made.of("Namespace")} == {"gpu-operator", "vision"}
+
+
+def test_the_yaml_program_of_the_page_agrees_with_the_schema(schema: Any) -> None:
+    properties = yaml.safe_load(block("yaml"))["resources"]["platform"]["properties"]
+    declared = schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"]
+    assert list(misfits(schema, declared, properties, "platform")) == []
+
+
+def test_the_page_names_every_argument_and_output(schema: Any) -> None:
+    words = set(
+        re.findall(
+            r"[a-zA-Z_]+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)))
+        )
+    )
+    for resource in schema["resources"].values():
+        for name in (*resource["inputProperties"], *resource["properties"]):
+            assert re.sub(r"([A-Z])", lambda found: f"_{found[0].lower()}", name) in words, name
+    for name in schema["types"]["gpu-platform:index:GpuCluster"]["properties"]:
+        assert re.sub(r"([A-Z])", lambda found: f"_{found[0].lower()}", name) in words, name
+
+
+def test_the_page_lists_every_argument_that_may_be_an_output() -> None:
+    table = PAGE.split("## What may be an Output")[1].split("## Arguments")[0]
+    for place in INPUTS:
+        name = place.split(".")[-1].removesuffix("[*]") if "gpu_networks" not in place else "gpu_networks"
+        name = "subnets" if name == "*" else name
+        assert name in table, place
+
+
+def test_a_mistake_in_a_yaml_program_is_seen_by_that_check(schema: Any) -> None:
+    declared = schema["resources"]["gpu-platform:index:GpuNodePool"]["inputProperties"]
+    values = {"machine_type": "x", "count": {"min": 1}, "localNvme": "yes", "workload": "${other.output}"}
+    assert list(misfits(schema, declared, values, "pool")) == [
+        "pool.machine_type",
+        "pool.count.desired is missing",
+        "pool.localNvme",
+        "pool.workload is an Output",
+    ]
+
+
+def test_the_typescript_example_uses_components_arguments_and_outputs_of_the_schema(schema: Any) -> None:
+    program = (EXAMPLES / "typescript" / "index.ts").read_text("utf-8")
+    components = set(re.findall(r"new gpu\.(\w+)", program))
+    assert components == {"GpuNodePool", "GpuOperator", "GpuValidation", "GpuTeam"}
+    known = {"dependsOn", *(name for kind in schema["types"].values() for name in kind["properties"])}
+    for component in components:
+        known |= schema["resources"][f"gpu-platform:index:{component}"]["inputProperties"].keys()
+    used = set(re.findall(r"^\s+(\w+):", program, re.MULTILINE)) | set(re.findall(r"[{,] (\w+):", program))
+    assert used - known == set()
+    assert "nodePoolName" in schema["resources"]["gpu-platform:index:GpuNodePool"]["properties"]
