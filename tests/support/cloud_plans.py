@@ -63,7 +63,9 @@ def on_cloud(
     """Return the plan on a cloud's cluster; `clouds`: what the cloud makes of each pool."""
     return dataclasses.replace(
         plan,
-        cluster=dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, cloud=cluster),
+        cluster=dataclasses.replace(
+            plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs", cloud=cluster
+        ),
         pools=tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools),
     )
 
