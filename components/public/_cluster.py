@@ -55,20 +55,16 @@ def kubernetes_options(
 def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
     """Return what a pool needs of its cluster and the arguments lack."""
     [pool] = plan.pools
+    cloud = pool.cloud
     needed: dict[str, str] = {}
-    match pool.cloud:
-        case EksPoolPlan() as cloud:
-            needed |= _EKS
-            if cloud.user_data is not None and cloud.user_data.joins:
-                needed |= _EKS_OWN_IMAGE
-        case KarpenterPoolPlan() as cloud:
-            needed |= _EKS
-        case GkePoolPlan() as cloud:
-            needed |= _GKE
-        case None:
-            return []
-    if isinstance(cloud, EksPoolPlan | KarpenterPoolPlan) and cloud.efa:
-        needed |= _EFA
+    if isinstance(cloud, EksPoolPlan | KarpenterPoolPlan):
+        needed |= _EKS
+        if isinstance(cloud, EksPoolPlan) and cloud.user_data is not None and cloud.user_data.joins:
+            needed |= _EKS_OWN_IMAGE
+        if cloud.efa:
+            needed |= _EFA
+    elif isinstance(cloud, GkePoolPlan):
+        needed |= _GKE
     problems = [
         Problem(f"cluster.{key}", "nothing", allowed, f"add {key}: to cluster")
         for key, allowed in needed.items()
@@ -125,13 +121,12 @@ def create_pool(
     A cloud's SDK is imported for its own pools alone. `opts` are those of Kubernetes objects.
     """
     [pool] = plan.pools
-    match plan.cluster.cloud:
-        case EksClusterPlan() as cloud:
-            return _create_eks_pool(component, name, pool, cloud, cluster, opts), []
-        case GkeClusterPlan() as cloud:
-            return _create_gke_pool(component, name, pool, cloud, cluster, opts), []
-        case None:
-            return None, NodePool(pool.name, pool, opts).node_names
+    cloud = plan.cluster.cloud
+    if isinstance(cloud, EksClusterPlan):
+        return _create_eks_pool(component, name, pool, cloud, cluster, opts), []
+    if isinstance(cloud, GkeClusterPlan):
+        return _create_gke_pool(component, name, pool, cloud, cluster, opts), []
+    return None, NodePool(pool.name, pool, opts).node_names
 
 
 def _create_eks_pool(
@@ -144,8 +139,8 @@ def _create_eks_pool(
 ) -> pulumi.Output[str]:
     import pulumi_aws as aws
 
-    from components.eks.karpenter_node_pool import KarpenterNodePool
-    from components.eks.node_pool import EksNodePool
+    from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
+    from components.eks.node_pool import EksNodePool, EksNodePoolArgs
 
     provider = component.get_provider("aws:eks/nodeGroup:NodeGroup") or aws.Provider(
         name,
@@ -177,8 +172,8 @@ def _create_eks_pool(
         tags=plan.tags,
     )
     if isinstance(pool.cloud, KarpenterPoolPlan):
-        return KarpenterNodePool(pool.name, pool, outputs, opts).node_pool
-    return EksNodePool(pool.name, pool, outputs, opts).node_group_name
+        return KarpenterNodePool(pool.name, KarpenterNodePoolArgs(pool=pool, cluster=outputs), opts).node_pool
+    return EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=outputs), opts).node_group_name
 
 
 def _create_gke_pool(
@@ -191,7 +186,7 @@ def _create_gke_pool(
 ) -> pulumi.Output[str]:
     import pulumi_gcp as gcp
 
-    from components.gke.node_pool import GkeNodePool
+    from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
 
     provider = component.get_provider("gcp:container/nodePool:NodePool") or gcp.Provider(
         name, project=plan.project, region=plan.region, opts=pulumi.ResourceOptions(parent=component)
@@ -203,7 +198,7 @@ def _create_gke_pool(
         gpu_networks=_joined_networks(cluster),
         provider=provider,
     )
-    return GkeNodePool(pool.name, pool, outputs, opts).node_pool
+    return GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=outputs), opts).node_pool
 
 
 def _joined_networks(cluster: Mapping[str, Any]) -> tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]:
@@ -225,11 +220,12 @@ def create_plugins(
                 EfaDevicePlugin(cloud.efa_plugin.name, cloud.efa_plugin, opts)
         case GkeClusterPlan() as cloud:
             from components.gke.installers import GkeInstallers
-            from components.gke.networks import GkePodNetworks
+            from components.gke.networks import GkePodNetworks, GkePodNetworksArgs
 
             if cloud.networks:
                 joined = _joined_networks(cluster)[: len(cloud.networks)]
-                GkePodNetworks(f"{name}-gpu", cloud.networks, joined, opts)
+                args = GkePodNetworksArgs(networks=cloud.networks, joined=joined)
+                GkePodNetworks(f"{name}-gpu", args, opts)
             if cloud.installers:
                 GkeInstallers(name, cloud.installers, opts)
         case None:

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime import settings
 
-from components.environment import build_environment
+from components.environment import Environment
 from gpu_platform.planning.plan import EnvironmentPlan
 
 
@@ -31,11 +31,11 @@ def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | 
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(transformations=[wait]))
 
 
-def create_environment(component: pulumi.ComponentResource, plan: EnvironmentPlan) -> Mapping[str, Any]:
+def create_environment(component: pulumi.ComponentResource, name: str, plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Register the environment below `component`; return its outputs by the names of the stack's outputs."""
-    # The environment gives its components no parent: make the component their default one.
+    # A cloud's provider has no parent: make the component the default one.
     before = settings.ROOT.set(component)
     try:
-        return build_environment(plan)
+        return Environment(name, plan).exports
     finally:
         settings.ROOT.reset(before)

@@ -62,7 +62,7 @@ class GpuPlatform(pulumi.ComponentResource):
         """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
         plan = plan_whole_platform("GpuPlatform", name, cast("Mapping[str, Any]", args))
         super().__init__("gpu-platform:index:GpuPlatform", name, None, passing_on(opts))
-        outputs = create_environment(self, plan)
+        outputs = create_environment(self, name, plan)
         self.kubeconfig = pulumi.Output.from_input(outputs["kubeconfig"])
         self.context = pulumi.Output.from_input(outputs["context"])
         self.operator_release = pulumi.Output.from_input(outputs["operator"])

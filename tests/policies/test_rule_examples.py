@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from policy_records import Record, judgement, record
+from policy_records import Record, record, report_of
 
 from gpu_platform.paths import PROJECT_ROOT
 from policies import rules
@@ -25,12 +25,12 @@ def _type(manifest: Record) -> str:
 
 @pytest.mark.parametrize("rule", IDS)
 def test_a_rule_is_violated_by_its_wrong_example(rule: str):
-    assert judgement(rule, *records(f"{rule}.wrong")).violations
+    assert report_of(rule, *records(f"{rule}.wrong")).violations
 
 
 @pytest.mark.parametrize("rule", IDS)
 def test_a_rule_is_satisfied_by_its_right_example_and_can_judge_it(rule: str):
-    found = judgement(rule, *records(f"{rule}.right"))
+    found = report_of(rule, *records(f"{rule}.right"))
     assert not found.violations, [str(violation) for violation in found.violations]
     assert not found.undecided, found.undecided
 
