@@ -9,13 +9,13 @@ import json
 import subprocess
 import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.project import version
 from sandbox.nvml import NodeProfile
 from validators import agent as agent_package
 from validators.expectations import expectations_for_machine
@@ -69,7 +69,7 @@ def test_no_byte_depends_on_the_machine_or_the_day_it_was_built():
 
 
 def test_the_agent_has_the_version_of_the_project():
-    assert metadata.version("gpu-platform") == agent_package.AGENT_VERSION
+    assert version() == agent_package.AGENT_VERSION
 
 
 def test_it_fits_a_config_map_with_room_to_grow():
