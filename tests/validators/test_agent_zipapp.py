@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.project import version
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS
 from validators import agent as agent_package
@@ -68,7 +68,7 @@ def test_no_byte_depends_on_the_machine_or_the_day_it_was_built():
 
 
 def test_the_agent_has_the_version_of_the_project():
-    assert metadata.version("gpu-platform") == agent_package.AGENT_VERSION
+    assert version() == agent_package.AGENT_VERSION
 
 
 def test_it_fits_a_config_map_with_room_to_grow():
