@@ -1,20 +1,31 @@
 # Everything that the project needs is set up on first use; what is built once is cached outside the repository.
-PYTHON ?= python3.11
+PYTHONS := python3.11 python3.12 python3.13
+PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell command -v $(name) 2>/dev/null)))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Not compiled: the cloud SDKs have thousands of modules, of which few are ever imported; Python compiles those.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+  --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
-.PHONY: install up down test lint fmt clean help
+.PHONY: install up down test suite lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-$(STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found: install Python 3.11 or newer, or set PYTHON=..." >&2; exit 2; }
-	@echo "setting up $(VENV) (about a minute)"
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $@
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv --clear $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt $(BIN)/python
+	@echo "installing Python packages into $(VENV) (about a minute)"
+	@$(SETUP)
+
+# `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
+# while pip installs; where pip fails, the build is stopped and pip's message is the last one.
+SETUP = $(INSTALL)
+up test: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
+  { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build
 
 install: $(STAMP) ## set up .venv with the command gpu-platform
 
@@ -24,18 +35,27 @@ up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, rep
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 	$(BIN)/gpu-platform sandbox down --name local
 
-lint: $(STAMP) ## formatting, lint, types, import contracts, and the stack file's schema
+lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's schema, and the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
+	$(BIN)/python -m tools.docs --check
+	$(BIN)/zensical build --clean --strict
+
+docs: $(STAMP) ## write the generated pages and build the site in site/
+	$(BIN)/python -m tools.docs
+	$(BIN)/zensical build --clean --strict
 
 fmt: $(STAMP) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: lint ## lint, types and the whole suite
+test: $(STAMP) ## lint, types and the whole suite, side by side
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: $(STAMP)
 	$(BIN)/pytest --numprocesses 3 --dist loadgroup
 
 clean: ## remove the virtual environment

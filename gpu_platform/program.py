@@ -6,10 +6,10 @@ import json
 
 from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
 from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.project import project_name
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import ENVIRONMENT_FOLDER_KEY, LoadedStack
 
-PROJECT = "gpu-platform"
 PROGRAM = PROJECT_ROOT / "__main__.py"
 
 
@@ -27,7 +27,7 @@ def record_stack(
     """Run `__main__.py` for a stack and return what it registers; exceptions of the program are passed on."""
     return record_program(
         PROGRAM,
-        project=PROJECT,
+        project=project_name(),
         stack=loaded.stack,
         config=stack_config(loaded),
         preview=preview,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -71,10 +72,15 @@ def configure(config: Mapping[str, Any], source: str = "policy configuration") -
     return tuple(configured)
 
 
+@cache
+def _adapter(model: type[Settings]) -> TypeAdapter[Settings]:
+    return TypeAdapter(model)
+
+
 def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: list[Problem]) -> Settings:
     """Return a rule's settings; on a mistake, record it in `problems` and return the defaults."""
     model: type[Settings] = rule.settings
-    adapter = TypeAdapter(model)
+    adapter = _adapter(model)
     try:
         return adapter.validate_python(given)
     except ValidationError as error:

@@ -147,4 +147,10 @@ def simulator(layout: Layout) -> Component:
 def environment(layout: Layout) -> Mapping[str, str]:
     """Return the environment of all components, without the user's settings of the same programs."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, "TMPDIR": str(layout.scratch), "KWOK_WORKDIR": str(layout.scratch)}
+    # The simulator is this checkout's, also where another one is installed in the virtual environment.
+    return {
+        **kept,
+        "PYTHONPATH": str(PROJECT_ROOT),
+        "TMPDIR": str(layout.scratch),
+        "KWOK_WORKDIR": str(layout.scratch),
+    }

@@ -1,4 +1,8 @@
-"""Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin."""
+"""Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
+
+`python -m sandbox.build` builds them ahead of the first `up`. It needs the standard library only, so that it
+runs while pip still installs the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,23 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import UnknownOutcome
+from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
 
 GO_MODULE: Final = Path(__file__).resolve().parent
 
-# Program by name, and the Go package that it is built from; the longest build first.
+# Program by name, and the Go package that it is built from.
 _PACKAGES: Final = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -61,14 +67,17 @@ def binaries(progress: Progress) -> Binaries:
     so that programs that are built start on a machine whose Go is gone or newer.
 
     Raises:
-        UnknownOutcome: there is no Go and none could be installed, or the build failed.
+        UnknownOutcome: there is no Go and none could be installed, the build failed, or the cache is not writable.
     """
     folder = _folder()
     if not folder.exists():
         waiting = "Waiting for another process that builds the sandbox's control plane"
-        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
-            if not folder.exists():  # else another process built it while we waited
-                _build(folder, progress)
+        try:
+            with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
+                if not folder.exists():  # else another process built it while we waited
+                    _build(folder, progress)
+        except OSError as error:
+            raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
     return Binaries(folder)
 
 
@@ -87,29 +96,106 @@ def _build(folder: Path, progress: Progress) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     progress.line(f"Building the sandbox's control plane into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
-        for number, (program, package) in enumerate(_PACKAGES.items(), start=1):
-            with progress.step(f"Building {program} ({number} of {len(_PACKAGES)})"):
-                _go_build(go, package, Path(building) / "bin" / program)
-        (Path(building) / "bin").rename(folder)  # all or nothing: an interrupted build leaves no folder
+        work, programs = Path(building) / "work", Path(building) / "bin"
+        work.mkdir()
+        programs.mkdir()
+        command = _GoCommand(go, work)
+        packages = _fetch(command, progress)
+        _compile(command, packages, programs, progress)
+        for program, package in _PACKAGES.items():
+            (programs / _go_name(package)).rename(programs / program)
+        programs.rename(folder)  # all or nothing: an interrupted build leaves no folder
 
 
-def _go_build(go: Path, package: str, output: Path) -> None:
-    flags = ["-mod=readonly", "-trimpath", f"-ldflags={_link_flags()}", "-o", str(output)]
-    # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
-    env = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-    result = subprocess.run(
-        [str(go), "build", *flags, package],
-        cwd=GO_MODULE,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
-    if result.returncode != 0:
-        tail = "\n".join(result.stdout.splitlines()[-20:])
+def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
+    """Download the modules that are missing, and return the packages that are not compiled yet."""
+    with progress.count("Fetching Go modules", "modules") as fetched:
+
+        def read(line: str) -> None:
+            if line.startswith("go: downloading "):
+                fetched()
+
+        # `.Stale`: not in Go's build cache, or it depends on a package that is not.
+        stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+        listed = go.run("Fetching", ["list", *_flags(), "-deps", "-f", stale, *_PACKAGES.values()], read)
+    return frozenset(listed.split())
+
+
+def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: Progress) -> None:
+    """Build all programs by one `go build`, which compiles what they share once and keeps every core busy."""
+    waiting = set(packages)
+    with progress.count("Compiling and linking", "packages", len(packages)) as compiled:
+
+        def read(line: str) -> None:
+            if line in waiting:
+                waiting.remove(line)
+                compiled()
+
+        go.run("Building", ["build", *_flags(), "-v", "-o", f"{folder}/", *_PACKAGES.values()], read, packages)
+
+
+def _flags() -> list[str]:
+    return ["-mod=readonly", "-trimpath", f"-ldflags={_link_flags()}"]
+
+
+def _go_name(package: str) -> str:
+    """Return how `go build` names the program of a package: the last element that is no major version."""
+    *_, parent, last = package.split("/")
+    return parent if re.fullmatch(r"v\d+", last) else last
+
+
+class _GoCommand:
+    """The go command in this folder's module, with its temporary files in a folder of ours."""
+
+    def __init__(self, path: Path, work: Path) -> None:
+        self._path = path
+        # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
+        ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+        self._env = {"GOTMPDIR": str(work), **os.environ, **ours}
+
+    def run(
+        self,
+        what: str,
+        arguments: Sequence[str],
+        on_message: Callable[[str], None],
+        packages: frozenset[str] = frozenset(),
+    ) -> str:
+        """Return what go writes to standard output; `on_message` gets each line of standard error at once.
+
+        Raises UnknownOutcome where go fails, with its last messages; names of `packages` are none.
+        """
+        messages: list[str] = []
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
+            # A process group of its own, so that an interrupted build ends the compilers, too.
+            subprocess.Popen(
+                [str(self._path), *arguments],
+                cwd=GO_MODULE,
+                env=self._env,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            ) as process,
+        ):
+            try:
+                assert process.stderr is not None  # noqa: S101 - it is a pipe
+                for line in map(str.rstrip, process.stderr):
+                    on_message(line)
+                    if line not in packages and not line.startswith("go: downloading "):
+                        messages.append(line)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)
+                raise
+            process.wait()
+            stdout.seek(0)
+            if process.returncode == 0:
+                return stdout.read()
+        tail = "\n".join(messages[-20:]) or f"go ended with {process.returncode} and without a message"
         raise UnknownOutcome(
-            f"Building {package} failed. What is built is kept: run the command again once this is solved.\n{tail}"
+            f"{what} the sandbox's control plane failed. What is done is kept: run the command again once this is"
+            f" solved.\n{tail}"
         )
 
 
@@ -177,15 +263,18 @@ def _install_wheel(requirement: str, folder: Path) -> None:
 
 def _release(go: Path) -> tuple[int, ...]:
     """Return the release of a go command, (0,) when it does not say."""
-    # Outside of any module, or Go would answer for the toolchain that the module asks for.
-    answer = subprocess.run(
-        [str(go), "env", "GOVERSION"],
-        cwd="/",
-        text=True,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "GOTOOLCHAIN": "local"},
-    )
+    try:
+        # Outside of any module, or Go would answer for the toolchain that the module asks for.
+        answer = subprocess.run(
+            [str(go), "env", "GOVERSION"],
+            cwd="/",
+            text=True,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+    except OSError:  # such as a program for another processor
+        return (0,)
     match = re.match(r"go(\d+(?:\.\d+)*)", answer.stdout)
     return tuple(int(part) for part in match[1].split(".")) if match else (0,)
 
@@ -195,3 +284,27 @@ def _release_needed() -> tuple[int, ...]:
     if match is None:
         raise LookupError(f"no go directive in {GO_MODULE / 'go.mod'}")
     return tuple(int(part) for part in match[1].split("."))
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Build the programs where they are missing; returns the exit code."""
+    # A shell's background job ignores SIGINT; a build that make started there has to end with make.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        binaries(Progress(plain=True))  # no Rich: pip may be replacing it
+    except GpuPlatformError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("building the sandbox's control plane: interrupted; what is compiled is kept", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -210,7 +210,6 @@ class PoolProperty(Fact):
 
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
     name: str = Field(description="as the API of the platform spells it: ami_type")
-    field: str = Field(description="what a stack file says it by: image.family")
     effect: Literal["replace", "roll", "shrink"] = Field(
         description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time; "
         "shrink: it loses some of them"

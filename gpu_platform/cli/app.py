@@ -18,12 +18,12 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
+from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 app = typer.Typer(
     name="gpu-platform",
-    help="Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,6 +35,22 @@ sandbox_app = typer.Typer(
 app.add_typer(sandbox_app, name="sandbox")
 mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, minimum number of GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(version())
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes."""
+    check_project()
 
 
 class _StackFirst(TyperGroup):
@@ -82,9 +98,12 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; se
 def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
     gc.disable()  # all objects live until the end; collection takes a fifteenth of the time
-    from gpu_platform.cli.render import render_to
+    try:
+        from gpu_platform.cli.render import render_to
 
-    render_to(stack, out)
+        render_to(stack, out)
+    finally:
+        gc.enable()
 
 
 @app.command()

@@ -29,6 +29,7 @@ from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
+from gpu_platform.project import project_settings
 from gpu_platform.stacks import LoadedStack
 
 ChangesDocument = Mapping[str, Any]
@@ -159,7 +160,7 @@ def _project_for(folder: Path, scratch: Path) -> Path:
     The CLI finds stack files only by the project's stackConfigDir, a path relative to Pulumi.yaml, and writes its
     encryption salt into them.
     """
-    project: dict[str, Any] = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"))
+    project: dict[str, Any] = {**project_settings()}
     project |= {"main": str(PROJECT_ROOT), "stackConfigDir": os.path.relpath(folder, scratch.resolve())}
     project["runtime"]["options"]["virtualenv"] = sys.prefix
     (scratch / "Pulumi.yaml").write_text(yaml.safe_dump(project), "utf-8")

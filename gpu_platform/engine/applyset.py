@@ -13,13 +13,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
 from gpu_platform.errors import Finding
 from gpu_platform.names import FIELD_MANAGER, STACK_LABEL
+from gpu_platform.project import version
 
 PARENT_NAMESPACE: Final = "kube-system"
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
@@ -92,7 +92,7 @@ class ApplySet:
     def write_parent(self, inventory: Inventory, outputs: Mapping[str, Any] | None) -> None:
         """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent."""
         annotations = {
-            _TOOLING_ANNOTATION: f"{FIELD_MANAGER}/v{version('gpu-platform')}",
+            _TOOLING_ANNOTATION: f"{FIELD_MANAGER}/v{version()}",
             _KINDS_ANNOTATION: ",".join(sorted(inventory.group_kinds)),
             _NAMESPACES_ANNOTATION: ",".join(sorted(inventory.namespaces - {PARENT_NAMESPACE})),
         }

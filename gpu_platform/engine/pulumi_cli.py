@@ -12,11 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, cast
 
-import yaml
 from pulumi import automation
 from semver import VersionInfo
 
-from gpu_platform.paths import PROJECT_ROOT, cache_dir
+from gpu_platform.paths import cache_dir
+from gpu_platform.project import project_settings
 
 NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"
 _INSTALL_SECONDS: Final = 180.0
@@ -68,11 +68,9 @@ def chosen_backend() -> str:
     """
     if url := os.environ.get("PULUMI_BACKEND_URL"):
         return url
-    project: object = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text())
-    if isinstance(project, dict):
-        backend: object = cast("dict[str, object]", project).get("backend")
-        if isinstance(backend, dict) and (url := cast("dict[str, str]", backend).get("url")):
-            return url
+    backend = project_settings().get("backend")
+    if isinstance(backend, dict) and (url := cast("dict[str, str]", backend).get("url")):
+        return url
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     try:
         credentials: dict[str, str] = json.loads((home / "credentials.json").read_text())

@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.cost import cost
 from gpu_platform.planning.dra import checks as dra
-from gpu_platform.planning.dra.claims import plan_device_class
+from gpu_platform.planning.dra.claims import plan_device_classes
 from gpu_platform.planning.expectations import gate
 from gpu_platform.planning.monitoring import dcgm
 from gpu_platform.planning.operator import allocation, operator
@@ -104,6 +104,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     cluster = clusters.plan(context, planned.value)
+    classes = plan_device_classes(spec.device_classes, catalog)
     metrics = dcgm.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, shares, planned.value, metrics)
     tenants = teams.plan(spec.teams, stack, spec, available)
@@ -115,7 +116,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         operator=installed.value,
         pools=planned.value,
         priority_classes=plan_priority_classes(spec.priorities),
-        device_classes=tuple(plan_device_class(name, one, catalog) for name, one in spec.device_classes.items()),
+        device_classes=classes.value,
         tenants=tenants.value,
         monitoring=monitoring.value,
         validation=gate.plan(context, planned.value),
@@ -124,6 +125,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         decisions=(
             *planned.decisions,
             *allocation.decisions(context, planned.value),
+            *classes.decisions,
             *cluster.decisions,
             *installed.decisions,
             *tenants.decisions,

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
+from gpu_platform.spec.declared import Shows
 
 IamPrincipal = Annotated[
     str,
@@ -46,7 +47,7 @@ class CreateEks(SpecModel):
     """Settings of an EKS cluster that the program creates, with its VPC, private nodes, pinned add-ons and
     control-plane logs."""
 
-    cidr: Cidr = "10.0.0.0/16"
+    cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
     zones: tuple[Zone, ...] = ()
     """Zones of the VPC in addition to those that pools name; unset: as many as are needed for the two zones that
@@ -66,11 +67,13 @@ class EksCluster(SpecModel):
     """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["eks"]
-    name: DnsLabel
-    region: str = Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"])
+    name: Annotated[DnsLabel, Shows(eks=("cluster_name",), karpenter=("cluster_name",))]
+    region: Annotated[str, Shows(eks=("region",), karpenter=("region",))] = Field(
+        pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
+    )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other account are refused."""
-    kubernetes: KubernetesVersion | None = None
+    kubernetes: Annotated[KubernetesVersion | None, Shows(eks=("version",))] = None
     """Minor version. Of an existing cluster: compared with its actual version. Unset with `create`: the newest
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
@@ -79,7 +82,11 @@ class EksCluster(SpecModel):
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
-    security_groups: Annotated[tuple[SecurityGroupId, ...], Field(max_length=3)] = ()
+    security_groups: Annotated[
+        tuple[SecurityGroupId, ...],
+        Field(max_length=3),
+        Shows(eks=("security_groups",), karpenter=("security_groups",)),
+    ] = ()
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
     a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the new
     nodes cannot reach pods of the existing ones, DNS included."""
@@ -109,9 +116,9 @@ class CreateGke(SpecModel):
     nodes."""
 
     nodes_cidr: Cidr = "10.0.0.0/20"
-    pods_cidr: Cidr = "10.16.0.0/12"
-    services_cidr: Cidr = "10.1.0.0/20"
-    control_plane_cidr: Cidr = "172.16.0.0/28"
+    pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
+    services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
+    control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: tuple[Cidr, ...] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
     reachable."""
@@ -123,9 +130,13 @@ class GkeCluster(SpecModel):
     """GKE cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["gke"]
-    name: DnsLabel
-    project: str = Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"])
-    location: str = Field(pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"])
+    name: Annotated[DnsLabel, Shows(gke=("cluster",))]
+    project: Annotated[str, Shows(gke=("project",))] = Field(
+        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"]
+    )
+    location: Annotated[str, Shows(gke=("location",))] = Field(
+        pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
+    )
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None

@@ -1,4 +1,4 @@
-"""What is declared beside a field of a pool: the providers that take it, or some of its values.
+"""What is declared beside a field: the providers that take it, and where a change shows on nodes that exist.
 
 `gpu_platform/planning/pools/declared_fields.py` refuses a field where its declaration does, and the JSON Schema
 names the providers in the field's description. What depends on more than the provider (the machine type, another
@@ -8,7 +8,7 @@ field) is checked where it is decided.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -39,6 +39,21 @@ class On:
         return joined([PROVIDER_NAMES[provider] for provider in self.providers], "and")
 
 
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """The properties, by platform, in which a change of a field shows on nodes that exist.
+
+    They are named as the platform's API has them. What a change of one does to nodes (replaces the pool, rolls or
+    removes nodes) is a fact of the platform: catalog/facts/pool_changes.yaml. A platform without a property here
+    changes the field in place.
+    """
+
+    eks: tuple[str, ...] = ()
+    karpenter: tuple[str, ...] = ()
+    gke: tuple[str, ...] = ()
+    sandbox: tuple[str, ...] = ()
+
+
 ON_CLOUDS = On(("eks", "gke"), "elsewhere the program creates no cloud nodes")
 
 
@@ -51,6 +66,14 @@ def joined(words: Iterable[str], last: Literal["and", "or"]) -> str:
 def declarations(field: FieldInfo) -> Iterator[On]:
     """Yield what is declared beside a field about providers."""
     return (one for one in field.metadata if isinstance(one, On))
+
+
+def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
+    """Yield platform and property for each property in which a field is declared to show."""
+    for one in field.metadata:
+        if isinstance(one, Shows):
+            for platform in fields(Shows):
+                yield from ((platform.name, name) for name in getattr(one, platform.name))
 
 
 def refuses(declaration: On, value: object, provider: Provider) -> bool:

@@ -61,18 +61,24 @@ def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
 
 
 def find_stack_file(stack: str) -> Path:
-    """Return the path of a stack file given by stack name (`local`) or path; raises BadInput if there is none."""
-    if stack.endswith((".yaml", ".yml")) or "/" in stack:
-        path = Path(stack)
-        known: list[str] = []
-    else:
-        path = stacks_dir() / f"Pulumi.{stack}.yaml"
-        known = sorted(file.name.split(".")[1] for file in stacks_dir().glob("Pulumi.*.yaml"))
+    """Return the path of a stack given by name (`local`) or by path; raises BadInput if there is none."""
+    folder = stacks_dir()
+    known = sorted(stack_name(file) for file in folder.glob("Pulumi.*.yaml"))
+    by_path = stack.endswith((".yaml", ".yml")) or "/" in stack
+    path = Path(stack) if by_path else folder / f"Pulumi.{stack}.yaml"
     if path.is_file():
         return path
-    allowed = "a stack of this project (" + ", ".join(known) + ")" if known else "the path of a stack file"
-    fix = did_you_mean(stack, known) or "give the name of a stack file in stacks/, or a path"
-    raise BadInput(stack, [Problem("STACK", repr(stack), allowed, fix)])
+    if by_path:
+        found = f"{stack!r}, which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
+        meant = stack_name(path)
+        fix = f"give the name {meant!r} for {folder / path.name}" if meant in known else ""
+    else:
+        found = repr(stack)
+        fix = did_you_mean(stack, known)
+    allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
+    raise BadInput(
+        stack, [Problem("STACK", found, allowed, fix or f"write {folder / f'Pulumi.{stack_name(path)}.yaml'}")]
+    )
 
 
 def stack_name(path: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
-from gpu_platform.spec.declared import On
+from gpu_platform.spec.declared import On, Shows
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -22,9 +22,10 @@ class Image(SpecModel):
         ImageFamily | None,
         On(("eks",), "GKE has images of its own", values=("al2023", "bottlerocket")),
         On(("gke",), "EKS has images of its own", values=("cos", "ubuntu")),
+        Shows(eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")),
     ] = None
     """EKS has al2023 and bottlerocket; GKE has cos and ubuntu. Unset: al2023 on EKS, cos on GKE."""
-    ami: Annotated[str | None, _OWN_IMAGE] = Field(
+    ami: Annotated[str | None, _OWN_IMAGE, Shows(eks=("ami_type", "image_id"), karpenter=("node_class",))] = Field(
         default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"]
     )
     """EKS: a custom AMI, based on that family."""
@@ -65,7 +66,7 @@ class Disk(SpecModel):
         ),
     ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, or hyperdisk-balanced if the machine type supports no other."""
-    kms_key: str | None = None
+    kms_key: Annotated[str | None, Shows(gke=("boot_disk_kms_key",))] = None
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 
@@ -93,11 +94,13 @@ class Upgrade(SpecModel):
 class Karpenter(SpecModel):
     """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
-    alternatives: tuple[str, ...] = ()
+    alternatives: Annotated[tuple[str, ...], Shows(karpenter=("requirements",))] = ()
     """Additional machine types with the same GPU model, number of GPUs and architecture."""
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node; unset: depends on the workload."""
-    expire_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"])
+    expire_after: Annotated[str | None, Shows(karpenter=("template",))] = Field(
+        default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"]
+    )
     """Age at which a node is replaced; unset: depends on the workload."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
     """CPU and memory limits of all nodes of the pool together; the limit of `nvidia.com/gpu` is computed from

@@ -19,7 +19,7 @@ from gpu_platform.spec._types import (
     Zone,
     wrong,
 )
-from gpu_platform.spec.declared import ON_CLOUDS, On
+from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import Dra as Dra
 from gpu_platform.spec.sharing import Mig as Mig
@@ -40,7 +40,7 @@ class Count(SpecModel):
         int,
         On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
     ] = Field(default=0, ge=0, le=MAX_NODES)
-    desired: int = Field(ge=0, le=MAX_NODES)
+    desired: Annotated[int, Shows(sandbox=("nodes",))] = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
 
@@ -62,28 +62,34 @@ class Count(SpecModel):
 _BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
 
 
+_CAPACITY_TYPE = Shows(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
+_RESERVATION = Shows(eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",))
+_ZONES = Shows(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+
+
 class OnDemand(SpecModel):
     """On-demand capacity, paid by the hour."""
 
-    type: Literal["on-demand"] = "on-demand"
+    type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
 
 
 class Spot(SpecModel):
     """Spot capacity, which the cloud can reclaim."""
 
-    type: Annotated[Literal["spot"], _BOUGHT]
+    type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
+_RESERVATION_NAME = Shows(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
     """An existing capacity reservation of the cloud; its zone and terms were set when it was created."""
 
-    type: Annotated[Literal["reservation"], _BOUGHT]
-    reservation: str = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    type: Annotated[Literal["reservation"], _BOUGHT, _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
     """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
-    zone: Zone
+    zone: Annotated[Zone, _ZONES]
     placement_group: Annotated[
         str | None,
         On(
@@ -91,20 +97,21 @@ class Reservation(SpecModel):
             "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
+        Shows(eks=("placement_group",), karpenter=("node_class",)),
     ] = None
     """EKS: name of the cluster placement group of the reservation, if it has one."""
-    project: Annotated[str | None, _COMPUTE_ENGINE] = None
+    project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: the project that shares the reservation; unset: the cluster's."""
-    block: Annotated[str | None, _COMPUTE_ENGINE] = None
+    block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: name of one block of the reservation."""
 
 
 class CapacityBlock(SpecModel):
     """An EC2 Capacity Block for ML: reserved for a fixed time."""
 
-    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2")]
-    reservation: str = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
-    zone: Zone
+    type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
+    reservation: Annotated[str, _RESERVATION] = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
+    zone: Annotated[Zone, _ZONES]
     ends: Instant | None = None
     """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes about 40 minutes earlier."""
     needed_until: Instant | None = None
@@ -114,10 +121,10 @@ class CapacityBlock(SpecModel):
 class FlexStart(SpecModel):
     """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""
 
-    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud")]
-    max_run_duration: Duration | None = None
+    type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
+    max_run_duration: Annotated[Duration | None, Shows(gke=("max_run_duration",))] = None
     """How long a node may run, at most 7 days; unset: 7 days."""
-    queued: bool = False
+    queued: Annotated[bool, Shows(gke=("queued_provisioning",))] = False
     """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
 
 
@@ -189,25 +196,41 @@ class Pool(SpecModel):
     """GPU node pool in the stack file."""
 
     name: DnsLabel
-    machine_type: str
+    machine_type: Annotated[
+        str,
+        Shows(
+            eks=("instance_type",),
+            karpenter=("requirements",),
+            gke=("guest_accelerator", "local_ssd", "machine_type"),
+            sandbox=("machine_type",),
+        ),
+    ]
     """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and price."""
     count: Count
     capacity: Capacity = OnDemand()
-    placement: Annotated[Placement | None, ON_CLOUDS] = None
+    placement: Annotated[
+        Placement | None,
+        ON_CLOUDS,
+        Shows(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
+    ] = None
     """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
-    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS] = None
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS, _ZONES] = None
     """Zones of the nodes; unset: the zone of `capacity`, else every zone of the cluster. GKE creates the same
     number of nodes in each zone, so in a regional cluster a pool with initial nodes must name its zones."""
     workload: Workload
     """Purpose of the pool; determines taints, Topology Manager policy and which policy rules apply."""
-    declared_sharing: SharingOrName = Field(default=NoSharing(), alias="sharing")
+    declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
+        default=NoSharing(), alias="sharing"
+    )
     """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
     per_node: tuple[NodeSharing, ...] = ()
     """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
     name."""
-    topology: Topology | None = None
-    labels: dict[LabelKey, LabelValue] = {}
-    taints: tuple[Taint, ...] = ()
+    topology: Annotated[
+        Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+    ] = None
+    labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    taints: Annotated[tuple[Taint, ...], Shows(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: the nodes that form the pool."""
@@ -217,13 +240,21 @@ class Pool(SpecModel):
     """EKS: a managed node group, or Karpenter, which creates nodes for pending pods."""
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
-    device_plugin: Annotated[Literal["operator", "provider"] | None, ON_CLOUDS] = None
+    device_plugin: Annotated[
+        Literal["operator", "provider"] | None, ON_CLOUDS, Shows(gke=("gpu_driver_installation_config",))
+    ] = None
     """What runs the device plugin: the GPU Operator, or the provider: the node image (Bottlerocket) or GKE, with
     its own sharing. Unset: provider on Bottlerocket, else operator."""
     image: Annotated[Image, ON_CLOUDS] = Image()
-    network: Annotated[Network, ON_CLOUDS] = Network()
-    disk: Annotated[Disk, ON_CLOUDS] = Disk()
-    local_nvme: Annotated[bool, ON_CLOUDS] = True
+    network: Annotated[
+        Network,
+        ON_CLOUDS,
+        Shows(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
+    ] = Network()
+    disk: Annotated[
+        Disk, ON_CLOUDS, Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
+    ] = Disk()
+    local_nvme: Annotated[bool, ON_CLOUDS, Shows(eks=("user_data",), karpenter=("node_class",))] = True
     """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
     upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None

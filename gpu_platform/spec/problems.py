@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -62,6 +63,7 @@ def _follows_from_items(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
 
 
+@cache  # made from the models in 30 ms, which do not change
 def _schema(adapter: TypeAdapter[Any]) -> Schema:
     return adapter.json_schema(mode="validation")
 

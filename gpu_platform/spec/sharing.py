@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
+from gpu_platform.spec.declared import Shows
 
 MAX_TIME_SLICING_REPLICAS = 48
 MAX_MPS_CLIENTS = 48
@@ -108,7 +109,9 @@ class Mig(_Renamed, MigRoll):
     """MIG in the stack file: each GPU is partitioned into hardware-isolated instances."""
 
     mode: Literal["mig"]
-    declared_layout: DeclaredMigLayout | None = Field(default=None, alias="layout")
+    declared_layout: Annotated[DeclaredMigLayout | None, Shows(gke=("gpu_partition_size",))] = Field(
+        default=None, alias="layout"
+    )
     """Instances of every GPU: count by profile; or `all-balanced`; or `all-<profile>`, as many as fit."""
     layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
     """Instead of `layout`: different layouts for different GPUs of the node."""
@@ -127,9 +130,7 @@ class Mig(_Renamed, MigRoll):
             raise wrong("exactly one of layout and layouts", "write layout: {1g.10gb: 7}")
         alone = sorted({"rename", "fail_requests_greater_than_one"} & self.model_fields_set)
         if alone and self.declared_replicas is None:
-            raise wrong(
-                f"{alone[0]} only with replicas: without them instances are not shared", f"remove {alone[0]}"
-            )
+            raise wrong(f"{alone[0]} only with replicas: instances are not shared otherwise", f"remove {alone[0]}")
         return self
 
     @property

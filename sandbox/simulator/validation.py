@@ -35,6 +35,7 @@ _AGENT_SECONDS: Final = 45  # a little more than reading, checking and publishin
 _AGAIN_SECONDS: Final = 5.0
 _IDLE_SECONDS: Final = 60.0
 _TOKEN_SECONDS: Final = 3600
+_KEPT: Final = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")  # of the environment, for an agent
 _QUIET_VERDICTS: Final = ("pass", "not-applicable")
 
 PatchStatus = Callable[[Object, Object], None]
@@ -148,7 +149,7 @@ class ValidationPods:
             simulated = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(folder / "profile"), "--"]
             command = ["check", "--expect", str(folder / "expectations"), "--deadline", str(_READ_SECONDS)]
             environment = {
-                **{key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ},
+                **{key: os.environ[key] for key in _KEPT if key in os.environ},
                 **agent_environment(pod),
                 "GPU_PLATFORM_API_SERVER": self._api.server,
                 "GPU_PLATFORM_TOKEN_FILE": str(folder / "token"),

@@ -19,7 +19,7 @@ from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 
 SDK = version("pulumi")
 

@@ -23,7 +23,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.stacks import LoadedStack, load_stack
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 
 NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 

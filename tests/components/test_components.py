@@ -12,21 +12,30 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
-from tests.components.conftest import Recorded
+from tests.support.recorded import Recorded
 
 Stack = Callable[[str], Recorded]
 STACKS = ["local", "dev", "speech", "eks-training", "gke-training"]
 
 
+def kubernetes_resources(recorded: Recorded) -> list[ResourceRecord]:
+    """Return what goes to the cluster; fails where nothing does."""
+    found = [record for record in recorded.resources if record.type.startswith("kubernetes:")]
+    assert found
+    return found
+
+
 @pytest.mark.parametrize("name", STACKS)
 def test_every_kubernetes_object_is_named_explicitly(stack: Stack, name: str) -> None:
-    for record in stack(name).resources:
-        if record.type.startswith("kubernetes:") and not record.type.endswith(":Release"):
-            assert record.inputs["metadata"]["name"], record.urn
+    objects = [record for record in kubernetes_resources(stack(name)) if not record.type.endswith(":Release")]
+    assert objects
+    for record in objects:
+        assert record.inputs["metadata"]["name"], record.urn
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -41,10 +50,10 @@ def test_every_component_registers_its_outputs(stack: Stack, name: str) -> None:
 def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_provider(
     stack: Stack, name: str
 ) -> None:
-    for record in stack(name).resources:
-        if record.type.startswith("kubernetes:"):
-            assert "gpu-platform:index:" in record.parent, record.urn
-            assert f"::{load_stack(name).plan.cluster.name}::" in record.provider, record.urn
+    cluster = load_stack(name).plan.cluster.name
+    for record in kubernetes_resources(stack(name)):
+        assert "gpu-platform:index:" in record.parent, record.urn
+        assert f"::{cluster}::" in record.provider, record.urn
 
 
 # That of eks-training is held against what is made on an AWS API server: tests/components/eks.
@@ -59,11 +68,11 @@ def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack:
 
 def test_the_sandbox_gets_a_cluster_policy_and_a_real_cluster_a_helm_release(stack: Stack) -> None:
     assert [r.type for r in stack("local").of("ClusterPolicy")] == ["kubernetes:nvidia.com/v1:ClusterPolicy"]
-    assert not stack("local").of("Release")
+    assert not stack("local").has("Release")
     release = stack("dev").one("Release", "gpu-operator")
     assert release.inputs["version"] == "v26.7.0"
     assert release.inputs["values"]["driver"] == {"enabled": True, "version": "580.173.02"}
-    assert not stack("dev").of("ClusterPolicy")
+    assert not stack("dev").has("ClusterPolicy")
 
 
 def test_the_operator_waits_for_the_config_maps_that_it_names(stack: Stack) -> None:
@@ -88,7 +97,7 @@ def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: 
 def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_alone(stack: Stack) -> None:
     patched = [r.inputs["metadata"]["name"] for r in stack("dev").of("NodePatch")]
     assert patched == ["dgx-01", "dgx-02"]
-    assert not stack("dev").of("Node")
+    assert not stack("dev").has("Node")
     assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints have other owners too"
 
 
@@ -107,7 +116,7 @@ def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothi
     role = stack("local").one("Role", "gpu-node-validation")
     assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
     assert role.inputs["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
-    assert not stack("local").of("ClusterRoleBinding")
+    assert not stack("local").has("ClusterRoleBinding")
 
 
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
@@ -154,9 +163,10 @@ def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:
 
     proofs = {r.urn for r in local.of("DaemonSet")}
     for kind in ("Namespace", "Deployment", "RoleBinding"):
-        for record in local.of(kind):
-            if "gpu-platform:index:Tenant" in record.parent:
-                assert proofs <= all_before(record.urn), record.urn
+        of_teams = [record for record in local.of(kind) if "gpu-platform:index:Tenant" in record.parent]
+        assert of_teams
+        for record in of_teams:
+            assert proofs <= all_before(record.urn), record.urn
 
 
 def test_nodes_are_proven_only_after_the_operator_is_there(stack: Stack) -> None:
@@ -210,7 +220,9 @@ def test_a_tenants_quota_also_counts_classes_above_its_own_as_zero_pods(stack: S
 
 def test_a_workload_requests_what_it_is_limited_to(stack: Stack) -> None:
     for deployment in stack("local").of("Deployment"):
-        for container in deployment.inputs["spec"]["template"]["spec"]["containers"]:
+        containers = deployment.inputs["spec"]["template"]["spec"]["containers"]
+        assert containers
+        for container in containers:
             assert container["resources"]["requests"] == container["resources"]["limits"]
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
-from tests.components.conftest import Recorded
+from tests.support.recorded import Recorded
 
 PLATFORM: dict[str, Any] = {
     "kind": "environment",
@@ -53,9 +53,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 def test_there_is_a_gpu_cluster_no_cluster_policy_and_no_config_of_a_device_plugin(recorded: Recorded) -> None:
     assert recorded.one("GPUCluster", "gpu-cluster").inputs["apiVersion"] == "nvidia.com/v1alpha1"
-    assert recorded.of("ClusterPolicy") == []
-    assert recorded.of("GpuSharing") == []
-    assert recorded.of("MigLayout") == []
+    assert not recorded.has("ClusterPolicy")
+    assert not recorded.has("GpuSharing")
+    assert not recorded.has("MigLayout")
 
 
 def test_the_drivers_own_device_classes_are_left_to_it(recorded: Recorded) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
-from tests.components.conftest import Recorded
+from tests.support.recorded import Recorded
 
 TODAY = datetime.date(2026, 11, 21)
 EKS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.components.conftest import Recorded
+from tests.support.recorded import Recorded
 
 
 @pytest.fixture

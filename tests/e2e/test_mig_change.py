@@ -19,7 +19,9 @@ from gpu_platform.engine.client import Refused
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
 from sandbox.simulator.kube import Api, query
-from tests.e2e.conftest import GPU_PLATFORM, SANDBOX, TOLERATION, Platform, eventually
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.command_line import COMMAND
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-mig")]
 
@@ -39,7 +41,7 @@ LAB: dict[str, Any] = {
         }
     ],
     "teams": [],
-    "validation": {"timeout": "60s"},
+    "validation": {"timeout": VALIDATION_TIMEOUT},
 }
 
 
@@ -272,7 +274,7 @@ def test_a_node_whose_pods_no_budget_lets_go_is_left_as_it_is_after_the_timeout_
     assert (lab.offers("lab-0"), lab.offers("lab-1")) == (SEVENS, MIXED)
     assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
     lab.remove("PodDisruptionBudget")
-    assert lab.platform.up(lab.stack(drain_timeout="4s")).code == 0
+    assert lab.platform.up(lab.stack()).code == 0
     assert lab.offers("lab-0") == MIXED
 
 
@@ -298,14 +300,14 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.Signals) -> None:
-    lab.fault("lab-0", '{"kind": "mig-change-slow", "seconds": 15}')
+    lab.fault("lab-0", '{"kind": "mig-change-slow", "seconds": 300}')
     file = lab.platform.write(lab.stack())
     lab.platform.state.clear()
-    command = [*GPU_PLATFORM, "up", str(file), "--engine", "embedded", "--format", "json"]
+    command = [*COMMAND, "up", str(file), "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     eventually(lambda: lab.mark("lab-0") and _state(lab.node("lab-0")) == "pending")
     os.kill(process.pid, how)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate()
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     assert "Traceback" not in told
     assert lab.is_cordoned("lab-0")

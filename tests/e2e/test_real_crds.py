@@ -20,8 +20,8 @@ from gpu_platform.names import GPU_CLUSTER
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack, plan_platform
 from sandbox import control_plane
-from tests.components.eks.conftest import EXISTING, record_eks
-from tests.components.eks.karpenter_forms import FORMS, TRAIN
+from tests.support.eks_stacks import EXISTING, record_eks
+from tests.support.karpenter_forms import FORMS, TRAIN
 
 CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 NAME = "e2e-crds"

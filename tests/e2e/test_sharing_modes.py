@@ -9,7 +9,8 @@ import pytest
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
 from sandbox.simulator.kube import Api
-from tests.e2e.conftest import SANDBOX, TOLERATION, Platform, eventually
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
 
@@ -23,7 +24,7 @@ def stack(*pools: dict[str, Any], **rest: Any) -> dict[str, Any]:
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": SANDBOX},
         "pools": list(pools),
-        "validation": {"timeout": "60s"},
+        "validation": {"timeout": VALIDATION_TIMEOUT},
         **rest,
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding
 from sandbox.control_plane import Status
 from tests.engine.conftest import Objects, Record, Stack, config_map, namespace, node, workload
+from tests.support.eventually import eventually
 
 PARTS: Objects = [
     namespace("engine-a"),
@@ -371,10 +371,7 @@ def test_a_run_killed_in_the_middle_is_finished_by_the_next_and_leaves_no_orphan
         },
     ]
     process = _apply_in_a_process(stack, new, sandbox, tmp_path)
-    deadline = time.monotonic() + 30
-    while not exists(stack.client, "ConfigMap", "new-20", "engine-a"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: exists(stack.client, "ConfigMap", "new-20", "engine-a"))
     process.kill()
     process.wait()
     assert not exists(stack.client, "ServiceAccount", "s", "default"), "it was not killed in the middle"
@@ -391,10 +388,7 @@ def test_an_orphan_of_a_killed_run_is_pruned_even_when_its_kind_is_gone_from_the
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
     many = [{"manifest": account}, *(config_map(f"new-{index}", "default") for index in range(300))]
     process = _apply_in_a_process(stack, many, sandbox, tmp_path)
-    deadline = time.monotonic() + 30
-    while not exists(stack.client, "ConfigMap", "new-5", "default"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: exists(stack.client, "ConfigMap", "new-5", "default"))
     process.kill()
     process.wait()
 

@@ -221,3 +221,11 @@ def test_recording_does_not_import_the_kubernetes_client() -> None:
     script = "import sys, gpu_platform.engine.record; sys.exit('kubernetes' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_run_leaves_the_depth_of_tracebacks_as_it_was(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    record("small")
+    assert not hasattr(sys, "tracebacklimit")
+    monkeypatch.setattr(sys, "tracebacklimit", 3, raising=False)
+    record("small")
+    assert sys.tracebacklimit == 3

@@ -173,6 +173,7 @@ def test_everything_that_a_state_refers_to_stands_before_it(record: Record, tmp_
     for resources in (state_resources(tmp_path / "cloud"), state_resources(tmp_path / "small")):
         urns: set[str] = set()
         references: set[str] = set()
+        assert resources
         for resource in resources:
             assert {resource["parent"]} <= urns if "parent" in resource else True
             assert set(resource.get("dependencies", ())) <= urns

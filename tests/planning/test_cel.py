@@ -1,60 +1,127 @@
-"""CEL of the file's own: what the scheduler could never take is told before it is deployed."""
+"""A stack file's own CEL: what the API server would refuse is a problem of the file before a deploy."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.dra.cel import KNOWN, check_cel, selector_notes
+from tests.planning.cel_cases import INVALID, PASSED_BUT_REFUSED, REFUSED_BUT_TAKEN, VALID
 
-GOOD = [
-    "device.driver == 'gpu.nvidia.com'",
-    "device.attributes['gpu.nvidia.com'].type == 'gpu' && !(device.driver != \"gpu.nvidia.com\")",
-    "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
-    "device.attributes['gpu.nvidia.com'].productName.lowerAscii().matches('^.*h200.*$')",
-    "'memory' in device.capacity['gpu.nvidia.com'] ? true : false",
-    "device.attributes['gpu.nvidia.com'].driverVersion.isGreaterThan(semver('580.0.0'))",
-    "['Hopper', 'Blackwell'].exists(a, a == device.attributes['gpu.nvidia.com'].architecture)",
-    "cel.bind(gpu, device.attributes['gpu.nvidia.com'], gpu.type == 'gpu' && gpu.uuid.startsWith('GPU-'))",
-    "device.attributes['example.com'].anything == {'a': 1 + 2 * -3, 'b': [1, 2,],}['a']",
-    r"device.attributes['gpu.nvidia.com'].brand != 'it\'s' || device.driver == r'\d'",
-]
-WRONG = [
-    ("device.driver = 'x'", "'=' at character 15", "write =="),
-    ("device.driver == 'x' and true", "'and' at character 22", "write &&"),
-    ("device.driver == 'x", "a text without end", ""),
-    ("(device.driver == 'x'", "the end of the text", ""),
-    ("device.driver == 'x')", "')' at character 21", ""),
-    ("device.capacity['gpu.nvidia.com'].memory > 40Gi", "'Gi' at character 46", ""),
-    ("device.attribute['gpu.nvidia.com'].type == 'gpu'", "a field of device 'attribute'", "'attributes'"),
-    ("device.attributes['gpu.nvidia.com'].product == 'x'", "attribute 'product'", "'productName'"),
-    ("device.capacity['gpu.nvidia.com'].memry > quantity('1Gi')", "capacity 'memry'", "'memory'"),
-    ("devices.driver == 'x'", "a name 'devices'", "'device'"),
-    ("device.driver == quantiy('1')", "a function 'quantiy'", "'quantity'"),
-    ("1 == 1", "an expression that says nothing of the device", ""),
-    ("", "the end of the text", ""),
-    ("device.driver == 'x' ? true", "the end of the text", ""),
-    ("(" * 5000, "nested too deep", ""),
-    ("device.driver == '" + "x" * 11000 + "'", "characters", "shorten it"),
-]
+ATTRIBUTES = "device.attributes['gpu.nvidia.com']"
 
 
-@pytest.mark.parametrize("text", GOOD)
-def test_what_the_scheduler_takes_is_taken(text: str) -> None:
+@pytest.mark.parametrize("text", VALID, ids=lambda text: text[:60])
+def test_a_valid_selector_passes(text: str) -> None:
     assert check_cel(text) is None
 
 
-@pytest.mark.parametrize(("text", "found", "fix"), WRONG, ids=[found for _, found, _ in WRONG])
-def test_a_mistake_is_told_with_its_place_and_fix(text: str, found: str, fix: str) -> None:
+@pytest.mark.parametrize("text", INVALID, ids=lambda text: text[:60])
+def test_an_invalid_selector_is_refused_with_its_place_and_fix(text: str) -> None:
+    found, fix = INVALID[text]
     mistake = check_cel(text)
     assert mistake is not None
     assert found in mistake.found
     assert fix in mistake.fix
     assert mistake.allowed
+    assert selector_notes(text) == ()
 
 
-@given(st.text(alphabet="device.attributes['gpu.nvidia.com']()&|=!<>? :,{}\"\\ x1", max_size=60))
+@pytest.mark.parametrize("text", [*PASSED_BUT_REFUSED, *REFUSED_BUT_TAKEN], ids=lambda text: text[:60])
+def test_the_known_differences_to_the_api_server_are_as_written_down(text: str) -> None:
+    assert (check_cel(text) is None) == (text in PASSED_BUT_REFUSED)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 9000, "device.driver.matches('" + "(" * 9000 + "')"], ids=["name", "constant"]
+)
+def test_a_long_mistake_is_shortened(text: str) -> None:
+    mistake = check_cel(text)
+    assert mistake is not None
+    assert len(mistake.found) < 400
+
+
+@pytest.mark.parametrize("text", ["1" + " + 1" * 2000 + " == 1", "device" + ".attributes" * 100])
+def test_a_long_chain_is_nested_too_deeply(text: str) -> None:
+    mistake = check_cel(text)
+    assert mistake is not None
+    assert (mistake.found, mistake.allowed) == ("an expression that is nested too deeply", "at most 32 levels")
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    mistake = check_cel("device.driver == '\ud800'")
+    assert mistake is not None
+    assert mistake.found == "half of a surrogate pair"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, known in KNOWN.items() for name in known])
+def test_what_the_driver_publishes_is_no_warning(kind: str, name: str) -> None:
+    assert selector_notes(f"has(device.{kind}['gpu.nvidia.com'].{name})") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ATTRIBUTES}.product == 'x'",
+        f"{ATTRIBUTES}['product'] == 'x'",
+        f"has({ATTRIBUTES}.product)",
+        f"{ATTRIBUTES}.?product.hasValue()",
+        f"{ATTRIBUTES}[?'product'].hasValue()",
+        "device.attributes[?'gpu.nvidia.com'].?product.hasValue()",
+        f"'product' in {ATTRIBUTES}",
+        f"{ATTRIBUTES}.product.startsWith('x')",
+        f"[1, 2].exists(one, one == {ATTRIBUTES}.product)",
+        f"{{'a': {ATTRIBUTES}.product}}['a'] == 'x'",
+        f"[{ATTRIBUTES}.product] == ['x']",
+        f"cel.bind(gpu, {ATTRIBUTES}, gpu.product == 'x')",
+        "cel.bind(one, device, one.attributes['gpu.nvidia.com'].product == 'x')",
+    ],
+)
+def test_an_attribute_that_the_driver_is_not_known_to_publish_is_a_warning(text: str) -> None:
+    assert check_cel(text) is None
+    [note] = selector_notes(text)
+    assert note.what == "device.attributes['gpu.nvidia.com'].product"
+    assert "did you mean 'productName'?" in note.why
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "why"),
+    [
+        ("has(device.capacity['gpu.nvidia.com'].memry)", "device.capacity['gpu.nvidia.com'].memry", "'memory'"),
+        ("has(device.attributes['gpu.nvida.com'].uuid)", "device.attributes['gpu.nvida.com']", "'gpu.nvidia.com'"),
+        (
+            "has(device.attributes['example.com'].uuid)",
+            "device.attributes['example.com']",
+            "its own is gpu.nvidia",
+        ),
+        ("[1].exists(device, device == 1)", "no mention of device", "all devices alike"),
+        ("device.allowMultipleAllocations", "device.allowMultipleAllocations", "Kubernetes 1.36"),
+    ],
+)
+def test_what_is_legal_but_probably_not_meant_is_a_warning(text: str, what: str, why: str) -> None:
+    assert check_cel(text) is None
+    [note] = selector_notes(text)
+    assert note.what == what
+    assert why in note.why
+
+
+def test_an_attribute_that_kubernetes_defines_for_all_drivers_is_no_warning() -> None:
+    assert selector_notes("device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'") == ()
+
+
+def test_the_cel_library_is_imported_only_for_a_selector() -> None:
+    code = (
+        "import sys; import gpu_platform.cli.check, gpu_platform.planning.planner;"
+        "sys.exit('cel_expr_python' in str(list(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@given(st.text(alphabet="device.attributes['gpu.nvidia.com']()&|=!<>? :,{}\"\\ x1\n\0é", max_size=60))
 def test_any_text_gives_an_answer_and_never_a_crash(text: str) -> None:
     mistake = check_cel(text)
     assert mistake is None or (mistake.found and mistake.allowed)

@@ -31,7 +31,7 @@ from gpu_platform.planning.clouds.gke.plan import (
 )
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
 GKE = filled(GkeClusterPlan, name="ml", project="my-project", location="us-central1")
@@ -127,10 +127,14 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
         ({"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, "replaced", "pools[0].image.family or image.ami"),
         ({"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family or image.ami"),
         ({"capacity_type": "CAPACITY_BLOCK"}, "replaced", "pools[0].capacity.type"),
-        ({"zones": ("us-east-2b",)}, "replaced", "pools[0].zones"),
+        ({"zones": ("us-east-2b",)}, "replaced", "pools[0].capacity.zone or zones"),
         ({"instance_type": "p5.48xlarge"}, "rolled", "pools[0].machine_type"),
         ({"capacity_reservation": "cr-0a1b2c3d"}, "rolled", "pools[0].capacity.reservation"),
-        ({"placement_group": PlacementGroup(name="train", create=True)}, "rolled", "pools[0].placement"),
+        (
+            {"placement_group": PlacementGroup(name="train", create=True)},
+            "rolled",
+            "pools[0].capacity.placement_group or placement",
+        ),
         (
             {"interfaces": (NetworkInterface(network_card_index=0, device_index=0, interface_type="efa"),)},
             "rolled",
@@ -188,13 +192,13 @@ def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[s
         ({"placement": CompactPlacement(policy="train", create=True)}, "replaced", "placement"),
         ({"network": "profile"}, "replaced", "network"),
         ({"secure_boot": True}, "replaced", "image.family"),
-        ({"local_ssd_count": 8}, "replaced", "local_nvme"),
+        ({"local_ssd_count": 8}, "replaced", "machine_type"),
         ({"kms_key": "key"}, "replaced", "disk.kms_key"),
         ({"machine_type": "a2-ultragpu-8g"}, "rolled", "machine_type"),
         ({"image_type": "UBUNTU_CONTAINERD"}, "rolled", "image.family"),
         ({"disk_size_gb": 500}, "rolled", "disk"),
         ({"kubelet": filled(GkeKubelet, cpu_manager_policy="static")}, "rolled", "topology"),
-        ({"node_locations": ("us-central1-b",)}, "rolled", "zones"),
+        ({"node_locations": ("us-central1-b",)}, "rolled", "capacity.zone or zones"),
     ],
 )
 def test_gke_8_changing_the_driver_config_or_the_sharing_config_replaces_the_pool_as_most_else_does(
@@ -226,7 +230,7 @@ def test_more_zones_cost_no_node() -> None:
     more = {"node_locations": ("us-central1-a", "us-central1-c")}
     assert changes(gke(), gke(**more)) == ()
     assert changes(gke(), gke(node_locations=())) == ()
-    assert what(gke(node_locations=()), gke()) == ("rolled", ["pools[0].zones"])
+    assert what(gke(node_locations=()), gke()) == ("rolled", ["pools[0].capacity.zone or zones"])
 
 
 def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class() -> None:
@@ -236,15 +240,18 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
 
     assert what(karpenter(), karpenter(node_class={"spec": {"amiSelectorTerms": [{"alias": "al2023@v2"}]}})) == (
         "rolled",
-        ["pools[0].image, disk, network, topology or placement"],
+        [
+            "pools[0].capacity.reservation, capacity.placement_group, placement, topology, image.family, "
+            "image.ami, network, disk or local_nvme"
+        ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (
         "rolled",
-        ["pools[0].machine_type, capacity or zones"],
+        ["pools[0].machine_type, capacity.type, capacity.zone, zones or karpenter.alternatives"],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": tainted}}})) == (
         "rolled",
-        ["pools[0].labels, taints or karpenter"],
+        ["pools[0].labels, taints or karpenter.expire_after"],
     )
 
 
@@ -265,7 +272,7 @@ def test_a_cluster_that_is_replaced_takes_every_pool_with_it() -> None:
 
 
 def test_a_pool_that_names_no_zones_stays_where_it_is() -> None:
-    assert what(eks(zones=()), eks(zones=("us-east-2a",))) == ("replaced", ["pools[0].zones"])
+    assert what(eks(zones=()), eks(zones=("us-east-2a",))) == ("replaced", ["pools[0].capacity.zone or zones"])
     assert changes(eks(zones=("us-east-2a",)), eks(zones=())) == ()
 
 
@@ -298,7 +305,10 @@ def test_fields_that_replace_a_pool_hide_those_that_only_roll_it() -> None:
     (change,) = changes(eks(), eks(instance_type="p5.48xlarge", zones=("us-east-2b",), capacity_type="SPOT"))
 
     assert change.effect == "replaced"
-    assert [cause.field for cause in change.causes] == ["pools[0].capacity.type", "pools[0].zones"]
+    assert [cause.field for cause in change.causes] == [
+        "pools[0].capacity.type",
+        "pools[0].capacity.zone or zones",
+    ]
 
 
 def test_a_protected_pool_is_said_to_stop_up_where_it_would_be_deleted_and_only_there() -> None:

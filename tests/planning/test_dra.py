@@ -173,6 +173,31 @@ def test_the_cel_of_every_typed_demand_is_cel() -> None:
                 assert check_cel(expression) is None, expression
 
 
+def test_an_invalid_selector_is_a_problem_at_its_place(make_plan: PlanMaker) -> None:
+    vision = team(
+        quota={}, claims=[{"name": "big", "selector": "device.capacity['gpu.nvidia.com'].memory > '40Gi'"}]
+    )
+    classes = {"large-gpu": {"selector": "device.driver = 'x'"}}
+    with pytest.raises(BadInput) as caught:
+        by_claims(make_plan, vision, device_classes=classes)
+    found = {problem.path: problem for problem in caught.value.problems}
+    assert set(found) == {"teams[0].claims[0].selector", "device_classes.large-gpu.selector"}
+    assert "'(kubernetes.Quantity, string)'" in found["teams[0].claims[0].selector"].found
+    assert found["device_classes.large-gpu.selector"].fix == "write =="
+
+
+def test_a_selector_of_an_unknown_attribute_is_a_warning_among_the_decisions(make_plan: PlanMaker) -> None:
+    vision = team(
+        quota={}, claims=[{"name": "big", "selector": "has(device.attributes['gpu.nvidia.com'].product)"}]
+    )
+    classes = {"large-gpu": {"selector": "has(device.capacity['gpu.nvidia.com'].memry)"}}
+    plan = by_claims(make_plan, vision, device_classes=classes)
+    warnings = {one.subject: one for one in plan.decisions if one.what == "warning: selector"}
+    assert set(warnings) == {"claim big of team vision", "device class large-gpu"}
+    assert "did you mean 'productName'?" in warnings["claim big of team vision"].why
+    assert warnings["device class large-gpu"].chosen == "device.capacity['gpu.nvidia.com'].memry"
+
+
 def test_a_workload_with_a_claim_requests_no_extended_resource(make_plan: PlanMaker) -> None:
     work = [{"name": "work", "pool": "big", "claim": "pair", "replicas": 2}]
     claims = [{"name": "pair", "count": 2}]

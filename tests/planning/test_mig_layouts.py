@@ -112,7 +112,7 @@ def _fewest_by_brute_force(demand: dict[str, int]) -> int:
     return gpus
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.dictionaries(st.sampled_from(["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb"]), st.integers(1, 4))
 )

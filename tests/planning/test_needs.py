@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.prerequisites import examples_left, gpu_quotas
 from gpu_platform.stacks import load_stack
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
 GKE = filled(GkeClusterPlan, name="ml", region="us-central1")

@@ -227,7 +227,7 @@ def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> No
     assert found.optimal, "the bound counts what the placement showed"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     count=st.integers(1, 14),
     memory=st.integers(1, 22),
@@ -282,7 +282,7 @@ _WANTS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(_WANTS)
 def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[dict[str, Any]]) -> None:
     found = _suggest(*wants, families=["a2-highgpu", "g2-standard"])

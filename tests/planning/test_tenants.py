@@ -49,6 +49,32 @@ def test_a_workload_is_placed_on_its_pool_with_the_pools_resource_and_toleration
     assert placed.priority_class == "training"
 
 
+@pytest.mark.parametrize(
+    ("strategy", "profile", "resource"),
+    [
+        ("single", None, "nvidia.com/gpu"),
+        ("single", "1g.10gb", "nvidia.com/gpu"),
+        ("mixed", None, "nvidia.com/mig-1g.10gb"),
+        ("mixed", "1g.10gb", "nvidia.com/mig-1g.10gb"),
+    ],
+)
+def test_a_workload_on_instances_requests_the_resource_of_their_strategy(
+    make_plan: PlanMaker, strategy: str, profile: str | None, resource: str
+) -> None:
+    cut = pool("cut", sharing={"mode": "mig", "strategy": strategy, "layout": {"1g.10gb": 7}})
+    work = {"name": "work", "pool": "cut", **({"profile": profile} if profile else {})}
+    quota = {"gpus": 1} if strategy == "single" else {"mig": {"1g.10gb": 1}}
+    plan = make_plan(cut, teams=[team(quota=quota, workloads=[work])])
+    assert plan.tenants[0].workloads[0].resource == resource
+    assert [offer.name for offer in plan.pools[0].resources] == [resource]
+
+
+def test_a_workload_of_whole_nodes_requests_no_efa_where_the_cluster_is_not_on_eks(make_plan: PlanMaker) -> None:
+    work = {"name": "pretrain", "pool": "train", "gpus": 8}
+    plan = make_plan(pool(), teams=[team(quota={"gpus": 8}, workloads=[work])])
+    assert plan.tenants[0].workloads[0].network == {}
+
+
 def test_quotas_may_sum_to_the_capacity_times_the_overcommit_and_no_more(make_plan: PlanMaker) -> None:
     teams = [team("a", quota={"gpus": 8}), team("b", quota={"gpus": 4})]
     assert make_plan(pool(), teams=teams, overcommit=1.5).tenants

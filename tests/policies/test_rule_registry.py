@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
 
+import policies
 from policies import Level, Severity, rules
-
-RULE_IDS = {
-    "gpu-namespace-quota",
-    "gpu-node-taint",
-    "gpu-requests-equal-limits",
-    "gpu-shared-request-one",
-    "gpu-toleration",
-    "mig-geometry-valid",
-    "mig-live-change",
-    "mig-on-unsupported-gpu",
-    "mig-strategy-consistent",
-    "plugin-ownership",
-    "sharing-for-training",
-    "sharing-rename",
-    "sharing-replicas-bounded",
-    "topology-for-multi-gpu",
-}
+from policies._rule import Rule
 
 
-def test_the_rules_that_stacks_configure_are_there_each_once():
-    ids = [rule.id for rule in rules()]
-    assert len(ids) == len(set(ids))
-    assert set(ids) == RULE_IDS
+def defined() -> list[str]:
+    """Return the ids of the rules that the modules of the pack define, listed or not."""
+    modules = [
+        importlib.import_module(f"policies.{module.name}")
+        for module in pkgutil.iter_modules(policies.__path__)
+        if module.name != "__main__"
+    ]
+    found = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Rule)}
+    return sorted(rule.id for rule in found.values())
+
+
+def test_every_rule_that_is_defined_is_listed_once():
+    assert defined()
+    assert sorted(rule.id for rule in rules()) == defined()
+    assert len(set(defined())) == len(defined())
 
 
 def test_every_rule_says_in_one_sentence_what_is_right_and_why():

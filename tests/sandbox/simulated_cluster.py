@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -13,7 +12,6 @@ from gpu_platform import names
 from sandbox.control_plane import Status
 from sandbox.simulator.kube import Api, ApiError, Object
 
-SECONDS = 30.0
 POLICY = f"/apis/nvidia.com/v1/clusterpolicies/{names.CLUSTER_POLICY}"
 TAINT = {"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"}
 TOLERATION = {"key": names.GPU_TAINT_KEY, "operator": "Exists"}
@@ -136,11 +134,3 @@ class Cluster:
 
     def phase(self, name: str) -> str:
         return self.get_pod(name)["status"]["phase"]
-
-
-def eventually(look: Callable[[], object], expected: object) -> None:
-    """Look until `expected` is seen; fail with what was seen last."""
-    deadline = time.monotonic() + SECONDS
-    while (seen := look()) != expected and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert seen == expected

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,18 +26,11 @@ from kubernetes.client import (
 from gpu_platform.names import KWOK_NODE_ANNOTATION, NAME_LABEL, SANDBOX_NAMESPACE, VALIDATION_APP
 from sandbox import control_plane
 from sandbox.control_plane import Status
+from tests.support.eventually import eventually
 
 _SERIAL = itertools.count()
 GPU = "nvidia.com/gpu"
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "20", GPU: "2"}
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Return the first true value of `condition`, or its last value after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return value
 
 
 def bearer_of(token: str | None, admin: ApiClient) -> ApiClient:
@@ -117,14 +109,14 @@ def cluster(client: ApiClient) -> Iterator[Cluster]:
     eventually(lambda: cluster.core.list_namespaced_service_account(namespace).items)
     yield cluster
     cluster.core.delete_collection_namespaced_pod(namespace)
-    assert eventually(lambda: not cluster.pods())
+    eventually(lambda: not cluster.pods())
     for node in cluster.nodes:
         cluster.core.delete_node(node)
     cluster.core.delete_namespace(namespace)
 
 
 def test_status_says_that_every_component_runs(sandbox: Status) -> None:
-    status = control_plane.status("shared")
+    status = control_plane.status(sandbox.name)
     assert status.state == "running"
     assert list(status.pids) == [
         "etcd",
@@ -162,7 +154,7 @@ def test_a_kwok_node_becomes_ready_and_loses_its_not_ready_taint(cluster: Cluste
         ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
         return ready and [taint.key for taint in node.spec.taints] == ["test"]
 
-    assert eventually(is_ready)
+    eventually(is_ready)
     addresses = {a.type: a.address for a in cluster.core.read_node(name).status.addresses}
     assert addresses["Hostname"] == name
 
@@ -170,14 +162,14 @@ def test_a_kwok_node_becomes_ready_and_loses_its_not_ready_taint(cluster: Cluste
 def test_a_node_without_the_annotation_is_left_alone(cluster: Cluster) -> None:
     bare = cluster.node(**{"example.com/made-by": "a-test"})
     managed = cluster.node()
-    assert eventually(lambda: cluster.core.read_node(managed).status.addresses)
+    eventually(lambda: cluster.core.read_node(managed).status.addresses)
     assert cluster.core.read_node(bare).status.addresses is None
 
 
 def test_kwok_leaves_capacity_and_allocatable_as_they_are(cluster: Cluster) -> None:
     with_status, without = cluster.node(), cluster.node(capacity={})
     for name in (with_status, without):
-        assert eventually(lambda name=name: cluster.core.read_node(name).status.phase == "Running")
+        eventually(lambda name=name: cluster.core.read_node(name).status.phase == "Running")
     assert cluster.core.read_node(with_status).status.allocatable == CAPACITY
     assert not cluster.core.read_node(without).status.allocatable
 
@@ -186,7 +178,7 @@ def test_a_pod_that_asks_for_gpus_runs_where_they_are(cluster: Cluster) -> None:
     cluster.node({**CAPACITY, GPU: "0"})
     with_gpus = cluster.node()
     cluster.pod("worker", gpus=2)
-    assert eventually(lambda: cluster.is_running("worker"))
+    eventually(lambda: cluster.is_running("worker"))
     pod = cluster.core.read_namespaced_pod("worker", cluster.namespace)
     assert pod.spec.node_name == with_gpus
     assert pod.status.container_statuses[0].ready
@@ -195,12 +187,12 @@ def test_a_pod_that_asks_for_gpus_runs_where_they_are(cluster: Cluster) -> None:
 def test_a_pod_that_asks_for_more_gpus_than_are_left_stays_pending_and_says_why(cluster: Cluster) -> None:
     cluster.node()
     cluster.pod("first", gpus=2)
-    assert eventually(lambda: cluster.is_running("first"))
+    eventually(lambda: cluster.is_running("first"))
     cluster.pod("second", gpus=1)
     refusal = eventually(lambda: cluster.condition("second", "PodScheduled"))
     assert f"Insufficient {GPU}" in refusal.message
     cluster.core.delete_namespaced_pod("first", cluster.namespace)
-    assert eventually(lambda: cluster.is_running("second"))
+    eventually(lambda: cluster.is_running("second"))
 
 
 def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(cluster: Cluster) -> None:
@@ -211,9 +203,9 @@ def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(cluster: Cluste
         scheduling.create_priority_class({"metadata": {"name": name}, "value": value})
     low, high = classes
     cluster.pod("low", gpus=2, priorityClassName=low)
-    assert eventually(lambda: cluster.is_running("low"))
+    eventually(lambda: cluster.is_running("low"))
     cluster.pod("high", gpus=2, priorityClassName=high)
-    assert eventually(lambda: cluster.is_running("high"))
+    eventually(lambda: cluster.is_running("high"))
     assert cluster.pods() == {"high"}
     for name in classes:
         scheduling.delete_priority_class(name)
@@ -224,7 +216,7 @@ def test_init_containers_and_host_network_do_not_keep_a_pod_from_running(cluster
     sidecar = {"name": "sidecar", "image": "busybox", "restartPolicy": "Always"}
     setup = {"name": "setup", "image": "busybox"}
     cluster.pod("full", initContainers=[setup, sidecar], hostNetwork=True)
-    assert eventually(lambda: cluster.is_running("full"))
+    eventually(lambda: cluster.is_running("full"))
     status = cluster.core.read_namespaced_pod("full", cluster.namespace).status
     assert [c.state.terminated is not None for c in status.init_container_statuses] == [True, False]
     assert status.pod_ip == status.host_ip
@@ -235,7 +227,7 @@ def test_the_pod_of_a_job_completes(cluster: Cluster) -> None:
     batch = BatchV1Api(cluster.client)
     template = {"spec": cluster.spec(restartPolicy="Never")}
     batch.create_namespaced_job(cluster.namespace, {"metadata": {"name": "job"}, "spec": {"template": template}})
-    assert eventually(lambda: batch.read_namespaced_job("job", cluster.namespace).status.succeeded == 1)
+    eventually(lambda: batch.read_namespaced_job("job", cluster.namespace).status.succeeded == 1)
 
 
 def test_a_daemon_set_runs_on_every_node_and_its_pods_go_with_it(cluster: Cluster) -> None:
@@ -246,26 +238,26 @@ def test_a_daemon_set_runs_on_every_node_and_its_pods_go_with_it(cluster: Cluste
     template = {"metadata": {"labels": labels}, "spec": cluster.spec()}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     apps.create_namespaced_daemon_set(cluster.namespace, {"metadata": {"name": "agent"}, "spec": spec})
-    assert eventually(lambda: apps.read_namespaced_daemon_set("agent", cluster.namespace).status.number_ready == 2)
+    eventually(lambda: apps.read_namespaced_daemon_set("agent", cluster.namespace).status.number_ready == 2)
     apps.delete_namespaced_daemon_set("agent", cluster.namespace)
-    assert eventually(lambda: not cluster.pods())
+    eventually(lambda: not cluster.pods())
 
 
 def test_validation_pods_get_their_status_from_nobody_here_but_are_deleted_at_once(cluster: Cluster) -> None:
     cluster.node()
     cluster.pod("agent", labels={NAME_LABEL: VALIDATION_APP})
     cluster.pod("other")
-    assert eventually(lambda: cluster.is_running("other"))
-    assert eventually(lambda: cluster.condition("agent", "PodScheduled"))
+    eventually(lambda: cluster.is_running("other"))
+    eventually(lambda: cluster.condition("agent", "PodScheduled"))
     assert cluster.phase("agent") == "Pending"
     cluster.core.delete_namespaced_pod("agent", cluster.namespace)
-    assert eventually(lambda: cluster.pods() == {"other"}, seconds=15.0)
+    eventually(lambda: cluster.pods() == {"other"})
 
 
 def test_a_quota_refuses_the_pod_above_it_and_names_itself(cluster: Cluster) -> None:
     quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {f"requests.{GPU}": "1"}}}
     cluster.core.create_namespaced_resource_quota(cluster.namespace, quota)
-    assert eventually(lambda: cluster.core.read_namespaced_resource_quota("gpus", cluster.namespace).status.used)
+    eventually(lambda: cluster.core.read_namespaced_resource_quota("gpus", cluster.namespace).status.used)
     cluster.pod("within", gpus=1)
     with pytest.raises(ApiException, match="exceeded quota: gpus"):
         cluster.pod("above", gpus=1)

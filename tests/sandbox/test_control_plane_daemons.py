@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox._daemons import Daemon
+from tests.support.eventually import eventually
 
 ENV = {"PATH": os.environ["PATH"]}
 SLEEP = ["sleep", "600"]
@@ -23,15 +23,6 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     daemon = Daemon("sleeper", tmp_path)
     yield daemon
     daemon.stop(grace_seconds=0.0)
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def is_alive(pid: int) -> bool:
@@ -54,7 +45,7 @@ def test_a_daemon_that_was_killed_is_known_as_dead_and_started_again(daemon: Dae
     first = daemon.pid()
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    assert eventually(lambda: daemon.pid() is None)
+    eventually(lambda: daemon.pid() is None)
     assert daemon.ensure(SLEEP, env=ENV)
     assert daemon.pid() not in (None, first)
 
@@ -105,22 +96,22 @@ Daemon("sleeper", Path({str(daemon.folder)!r})).ensure({SLEEP!r}, env={ENV!r})
     assert pid is not None
     daemon.stop(grace_seconds=5.0)
     assert daemon.pid() is None
-    assert eventually(lambda: not is_alive(pid))
+    eventually(lambda: not is_alive(pid))
 
 
 def test_stop_ends_the_children_of_a_daemon_that_ignores_the_polite_signal(daemon: Daemon) -> None:
     script = "trap '' TERM; sleep 600 & echo $!; wait; wait; sleep 600"
     daemon.ensure(["sh", "-c", script], env=ENV)
-    assert eventually(lambda: daemon.log.read_text().strip().isdigit())
+    eventually(lambda: daemon.log.read_text().strip().isdigit())
     child = int(daemon.log.read_text())
     daemon.stop(grace_seconds=0.2)
     assert daemon.pid() is None
-    assert eventually(lambda: not is_alive(child))
+    eventually(lambda: not is_alive(child))
 
 
 def test_last_words_are_the_end_of_this_runs_log_and_the_run_before_is_kept(daemon: Daemon) -> None:
     for words in ("first", "second"):
         daemon.ensure(["sh", "-c", f"seq 100; echo {words}"], env=ENV)
-        assert eventually(lambda: daemon.pid() is None)
+        eventually(lambda: daemon.pid() is None)
     assert daemon.last_words(lines=2) == "100\nsecond"
     assert daemon.log.with_suffix(".log.1").read_text().endswith("first\n")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status
+from tests.support.eventually import eventually
 
-# One after the other, and next to the other sandbox tests: each of these sandboxes takes 0.6 GiB.
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox")]
+# One after the other: each test may find the sandbox that the one before left.
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox-life")]
 
 NAME = "own"
 
@@ -36,9 +37,16 @@ def up(name: str = NAME, **options: Any) -> Status:
     return control_plane.up(name, progress=Progress(quiet=True), **options)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _no_sandbox_is_left() -> Iterator[None]:
+    """A test may find the sandbox as the one before left it: `up` makes it run, and a start takes seconds."""
     yield
+    control_plane.down(NAME)
+
+
+@pytest.fixture
+def absent() -> None:
+    """No sandbox of that name, for the tests that need a first `up`."""
     control_plane.down(NAME)
 
 
@@ -66,16 +74,7 @@ def run_a_pod(status: Status, pod: str) -> None:
         api.patch_node_status("simulated", {"status": {"allocatable": {"cpu": "8", "pods": "20"}}})
     spec = {"containers": [{"name": "main", "image": "busybox"}]}
     api.create_namespaced_pod("default", {"metadata": {"name": pod}, "spec": spec})
-    assert eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
+    eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
 
 
 def is_alive(pid: int) -> bool:
@@ -102,7 +101,7 @@ def test_a_name_nobody_used_is_absent() -> None:
     assert control_plane.down("never-used").state == "absent"
 
 
-def test_up_twice_changes_nothing_and_down_leaves_nothing() -> None:
+def test_up_twice_changes_nothing_and_down_leaves_nothing(absent: None) -> None:
     first = up()
     assert first.state == "running"
     assert up() == first
@@ -118,7 +117,7 @@ def test_up_repairs_whatever_was_killed_and_nodes_go_on_at_once() -> None:
     for component, pid in first.pids.items():
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        assert eventually(lambda component=component: control_plane.status(NAME).pids[component] is None)
+        eventually(lambda component=component: control_plane.status(NAME).pids[component] is None)
     assert control_plane.status(NAME).state == "stopped"
     second = up()
     assert second.server == first.server
@@ -131,7 +130,7 @@ def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again(
     victim = first.pids["kube-scheduler"]
     assert victim is not None
     os.kill(victim, signal.SIGKILL)
-    assert eventually(lambda: control_plane.status(NAME).state == "degraded")
+    eventually(lambda: control_plane.status(NAME).state == "degraded")
     second = up()
     assert second.state == "running"
     changed = {component for component in first.pids if first.pids[component] != second.pids[component]}
@@ -149,15 +148,7 @@ def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be
     again = up()
     assert certificate.read_text() != first
     assert is_remembered(again, "kept")
-    run_a_pod(again, "after")
-
-
-def test_an_interrupted_up_can_be_repeated() -> None:
-    script = f"from sandbox import control_plane; control_plane.up({NAME!r})"
-    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as interrupted:
-        assert eventually(lambda: control_plane.status(NAME).pids["kube-apiserver"] is not None)
-        interrupted.kill()
-    assert up().state == "running"
+    run_a_pod(again, "renewed")
 
 
 def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: Status) -> None:
@@ -167,38 +158,15 @@ def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: 
     assert is_remembered(mine, "mine")
     assert not is_remembered(sandbox, "mine")
     control_plane.down(NAME)
-    assert control_plane.status("shared").state == "running"
+    assert control_plane.status(sandbox.name).state == "running"
 
 
-def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
-    one_test = f"{Path(__file__).parent}/test_control_plane.py::test_the_api_server_says_the_pinned_version"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one_test]
-    env = {**os.environ, "TMPDIR": str(tmp_path)}  # where the run has the folder of its sandboxes
-    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert "1 passed" in run.stdout
-    assert processes_of(tmp_path) == []
-    assert list(tmp_path.glob("gpu-platform-*")) == []
-
-
-def test_the_data_can_live_elsewhere_and_are_found_by_name(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "data"
-    status = up(data_dir=elsewhere)
-    assert status.data_dir == elsewhere
-    assert sandbox_kubeconfig(NAME).samefile(elsewhere / "kubeconfig")
-    assert up().pids == status.pids
-    with pytest.raises(BadInput, match="--data-dir"):
-        up(data_dir=tmp_path / "another")
-    control_plane.down(NAME)
-    assert not elsewhere.exists()
-    assert not sandbox_dir(NAME).is_symlink()
-
-
-def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadInput, match="other files"):
-        up(data_dir=tmp_path)
-    assert control_plane.down(NAME).state == "absent"
-    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+def test_an_interrupted_up_can_be_repeated(absent: None) -> None:
+    script = f"from sandbox import control_plane; control_plane.up({NAME!r})"
+    with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as interrupted:
+        eventually(lambda: control_plane.status(NAME).pids["kube-apiserver"] is not None)
+        interrupted.kill()
+    assert up().state == "running"
 
 
 def test_the_api_port_can_be_chosen_and_changed() -> None:
@@ -216,13 +184,46 @@ def test_the_api_port_can_be_chosen_and_changed() -> None:
     assert is_remembered(moved, "before")
 
 
+def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
+    one_test = f"{Path(__file__).parent}/test_control_plane.py::test_the_api_server_says_the_pinned_version"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", one_test]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # where the run has the folder of its sandboxes
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "1 passed" in run.stdout
+    assert processes_of(tmp_path) == []
+    assert list(tmp_path.glob("gpu-platform-*")) == []
+
+
+def test_the_data_can_live_elsewhere_and_are_found_by_name(absent: None, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "data"
+    status = up(data_dir=elsewhere)
+    assert status.data_dir == elsewhere
+    assert sandbox_kubeconfig(NAME).samefile(elsewhere / "kubeconfig")
+    assert up().pids == status.pids
+    with pytest.raises(BadInput, match="data folder"):
+        up(data_dir=tmp_path / "another")
+    control_plane.down(NAME)
+    assert not elsewhere.exists()
+    assert not sandbox_dir(NAME).is_symlink()
+
+
+def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(absent: None, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadInput, match="other files"):
+        up(data_dir=tmp_path)
+    assert control_plane.down(NAME).state == "absent"
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
 @pytest.mark.parametrize("name", ["", "Mine", "../mine", "a" * 43, "-a"])
 def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="lower-case"):
         up(name)
 
 
-def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(tmp_path: Path) -> None:
+def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(
+    absent: None, tmp_path: Path
+) -> None:
     folder = tmp_path / "data"
     Layout(folder).write_settings(Settings(NAME, 1))
     Layout(folder).lock.touch()
@@ -263,7 +264,7 @@ def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_sta
         api.delete_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", "wrong")
         return False
 
-    assert eventually(is_refused)
+    eventually(is_refused)
     create("right", {"mig": {"strategy": "single"}})
 
     strict["spec"]["scope"] = "Nowhere"

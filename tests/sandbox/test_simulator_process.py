@@ -7,14 +7,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from simulated_cluster import Cluster, eventually
+from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
+from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox-simulator")]
 
 NAME = "simulator"
 CONFIGS = {"default": "version: v1", "serve": "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}"}

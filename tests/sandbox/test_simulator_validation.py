@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from simulated_cluster import Cluster, eventually
+from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
@@ -23,6 +23,7 @@ from sandbox.simulator.validation import (
     read_result,
     shown_result,
 )
+from tests.support.eventually import eventually
 from validators.zipapp import build_agent
 
 POD: dict[str, Any] = {

@@ -225,6 +225,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].device_plugin": by({}, eks={"pools[0].image": {"family": "bottlerocket"}}),
     "pools[].image.driver": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
+    "pools[].image.family": {"pools[0].machine_type": by("p5.48xlarge", gke="a2-ultragpu-8g")},
     "pools[].network.via": {"pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g")},
     "pools[].upgrade": {"pools[0].placement": by(gke={"type": "none"})},
     "device_classes{}": {**_DRA, "device_classes.large": {"memory": "40Gi"}},

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,18 +17,14 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.spec import CONFIG_KEY, Environment, TeamStack, parse_platform
 from gpu_platform.stacks import plan_platform
-from tests.spec.field_cases import ALTERNATIVES, CONTEXTS, ONLY_CHECKED, PROVIDERS, STACKS, resolved
+from tests.spec.field_cases import ONLY_CHECKED, PROVIDERS
+from tests.spec.field_changes import stack_for, table_key, values_for
 from tests.spec.stack_fields import Field, changed, fields_of, get, place_of, place_text
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
 Outcome = str | tuple[Problem, ...]
 """The plan as JSON, or why there is none."""
-
-_OTHER_VARIANT: Mapping[str, Any] = {
-    "type": {"type": "spot"},
-    "mode": {"mode": "time-slicing", "replicas": 4},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ def test_no_field_is_refused_on_every_provider() -> None:
 @cache
 def _findings(provider: str) -> tuple[Finding, ...]:
     return tuple(
-        _finding(field, _stack(field.path, provider), provider, _outcome)
+        _finding(field, stack_for(field.path, provider), provider, _outcome)
         for field in fields_of(Environment)
         if not field.path.startswith("cluster") or field.path.startswith(f"cluster({provider}).")
     )
@@ -71,7 +66,7 @@ def _findings(provider: str) -> tuple[Finding, ...]:
 
 def _team_findings(folder: Path) -> Iterator[Finding]:
     for field in fields_of(TeamStack):
-        environment = _stack(_key(field.path), "sandbox")
+        environment = stack_for(table_key(field.path), "sandbox")
         team = {
             "kind": "team",
             "environment": {"stack": "here"},
@@ -85,34 +80,15 @@ def _team_findings(folder: Path) -> Iterator[Finding]:
         yield _finding(field, team, "sandbox", lambda platform: _outcome(platform, folder))
 
 
-def _stack(path: str, provider: str) -> Platform:
-    """Return the provider's stack with the context of a field."""
-    platform: Platform = copy.deepcopy(dict(STACKS[provider]))
-    key = _key(path)
-    for place, context in sorted(CONTEXTS.items(), key=lambda item: len(item[0])):
-        if key == place or key.startswith((f"{place}.", f"{place}[", f"{place}(", f"{place}{{")):
-            for where, value in resolved(context, provider).items():
-                platform = changed(platform, place_of(where, platform), resolved(value, provider))
-    if path.startswith("sharing{}"):
-        platform["sharing"] = {"named": platform["pools"][0].get("sharing", {"mode": "none"})}
-        platform["pools"][0]["sharing"] = "named"
-    return platform
-
-
-def _key(path: str) -> str:
-    """Return under which path the tables have a field: a named sharing is a pool's, a team stack's team a team."""
-    return re.sub(r"^team\.", "teams[].", path).replace("sharing{}", "pools[].sharing")
-
-
 def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platform], Outcome]) -> Finding:
     place = place_of(field.path, stack)
     before = plan(stack)
-    key = _key(field.path)
+    key = table_key(field.path)
     if isinstance(before, tuple) and any(_is_about(problem, place) for problem in before):
         return Finding(field.path, "refused")
     if isinstance(before, tuple) and key not in ONLY_CHECKED:
         return Finding(field.path, "inert", f"{field.path}: its stack is refused: {_told(before)}")
-    values = _values(field, get(stack, place), provider)
+    values = values_for(field, get(stack, place), provider)
     if isinstance(values, str):
         return Finding(field.path, "inert", values)
     found = get(stack, place)
@@ -141,27 +117,6 @@ def _effect(place: Place, before: Outcome, after: Outcome, *, only_checked: bool
     if not isinstance(after, tuple):
         return "inert" if after == before else "changed"
     return "refused" if any(_is_about(problem, place) for problem in after) else "elsewhere"
-
-
-def _values(field: Field, found: Any, provider: str) -> list[Any] | str:
-    """Return what a field is changed to; or what the tables lack."""
-    if field.variant is not None:
-        kind = "mode" if "sharing" in field.path else "type"
-        default = {"mode": "none", "type": "on-demand"}[kind]
-        if field.variant == default:
-            return [_OTHER_VARIANT[kind]]
-        if not isinstance(found, Mapping) or field.variant != found[kind]:
-            return f"{field.path}: give a context that has it (tests/spec/field_cases.py)"
-        return [{kind: default}]
-    values = resolved(ALTERNATIVES.get(_key(field.path)), provider)
-    if values is not None:
-        return values
-    current = field.default if found is None else found
-    if field.options:
-        return [option for option in field.options if option is not current and option != current]
-    if isinstance(current, int | float):
-        return [current + 1]
-    return f"{field.path}: give an alternative for it (tests/spec/field_cases.py)"
 
 
 def _is_well_formed(platform: Platform) -> bool:

@@ -136,6 +136,17 @@ def test_the_driver_is_compared_by_number_not_by_text(check, expected, driver, v
     assert outcome(check, expected, driver=driver)[0] == verdict
 
 
+@pytest.mark.parametrize(
+    ("check", "expected"), [("driver-version", "580.65.06"), ("driver-minimum", "580 or newer")]
+)
+def test_a_driver_version_that_cannot_be_read_is_unknown(check, expected):
+    unread = Snapshot(gpus=(healthy_gpu(),), driver_version=TOO_OLD, gpu_count=Reading(1))
+    entries = run_checks(unread, expecting(**{check.replace("-", "_"): expected.removesuffix(" or newer")}))
+    [entry] = [entry for entry in entries if entry["id"] == check]
+    assert (entry["verdict"], entry["expected"]) == (UNKNOWN, expected)
+    assert entry["observed"] == "nvmlDeviceGetX: function not found"
+
+
 def test_seven_of_eight_gpus_fail():
     snapshot = node(*(healthy_gpu(index) for index in range(7)))
     assert findings(snapshot, expecting(gpu_count=8)) == [("gpu-count", None, "fail", "7")]

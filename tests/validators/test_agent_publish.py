@@ -109,7 +109,6 @@ def check(api, token, tmp_path):
             [*command, "check", "--format", "json", "--publish"],
             capture_output=True,
             text=True,
-            timeout=60,
             env={
                 **os.environ,
                 "NODE_NAME": "serve-1",

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
@@ -16,6 +15,7 @@ import pytest
 from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
+from tests.support.eventually import PATIENCE_SECONDS, eventually
 from validators.agent.publish import PublishError
 from validators.agent.serve import Publisher, Readiness
 from validators.zipapp import build_agent
@@ -120,26 +120,23 @@ def service(tmp_path):
 
 def get(port, path):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
-def wait_for(port, path, wanted, seconds=30):
+def wait_for(port, path, wanted):
     """Return the first answer to `path` for which `wanted` holds."""
-    deadline = time.monotonic() + seconds
-    answer = None
-    while time.monotonic() < deadline:
+
+    def answer():
         try:
-            answer = get(port, path)
-        except OSError:
-            time.sleep(0.05)
-            continue
-        if wanted(answer):
-            return answer
-        time.sleep(0.05)
-    raise AssertionError(f"{path}: last answer {answer}")
+            found = get(port, path)
+        except OSError:  # it has not started to listen
+            return None
+        return found if wanted(found) else None
+
+    return eventually(answer)
 
 
 def test_a_service_on_a_node_that_passes_publishes_it_and_is_ready(service, api, token):
@@ -167,7 +164,7 @@ def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
     answer = wait_for(port, "/ready", lambda answer: "first check" not in answer[1])
     assert answer == (503, "fail: gpu-count\n")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
+    assert process.wait() == 0
 
 
 def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:

@@ -117,6 +117,8 @@ def test_what_planning_writes_is_what_the_agent_reads():
         ('{"version": 1}', "expect: found nothing; allowed: an object of check ids"),
         ('{"version": 2, "expect": {}}', "version: found 2; allowed: 1"),
         ('{"version": 1, "pool": 3, "expect": {}}', "pool: found a number; allowed: text"),
+        ('{"version": 1, "machine_type": 3, "expect": {}}', "machine_type: found a number; allowed: text"),
+        ('{"version": 1, "hash": [], "expect": {}}', "hash: found a list; allowed: text"),
         ('{"version": 1, "expect": {"gpu-cuont": {"value": 8}}}', "Fix: did you mean 'gpu-count'?"),
         ('{"version": 1, "expect": {"gpu-count": 8}}', "expect.gpu-count: found a number; allowed: an object"),
         ('{"version": 1, "expect": {"gpu-count": {"value": "8"}}}', 'gpu-count.value: found "8"; allowed: a'),
@@ -125,9 +127,15 @@ def test_what_planning_writes_is_what_the_agent_reads():
         ('{"version": 1, "expect": {"driver-minimum": {"value": "R450"}}}', 'minimum.value: found "R450"'),
         ('{"version": 1, "expect": {"numa-nodes": {"value": [0, -1]}}}', "expect.numa-nodes.value: found [0, -1]"),
         ('{"version": 1, "expect": {"mig-instances": {"value": {"1g.10gb": 7}}}}', "expect.mig-instances.value"),
+        ('{"version": 1, "expect": {"mig-instances": {"value": [{"1g.10gb": -1}]}}}', "mig-instances.value"),
+        ('{"version": 1, "expect": {"mig-instances": {"value": [3]}}}', "expect.mig-instances.value: found [3]"),
         (
             '{"version": 1, "expect": {"gpu-memory": {"value": 1, "tolerance_percent": 100}}}',
-            "expect.gpu-memory.tolerance_percent: found 100; allowed: a number from 0 to below 100",
+            "expect.gpu-memory.tolerance_percent: found 100; allowed: a number from 0 to less than 100",
+        ),
+        (
+            '{"version": 1, "expect": {"gpu-memory": {"value": 1, "tolerance_percent": -0.5}}}',
+            "expect.gpu-memory.tolerance_percent: found -0.5; allowed: a number from 0",
         ),
     ],
 )  # fmt: skip
@@ -135,6 +143,13 @@ def test_wrong_expectations_are_refused_with_place_and_what_is_allowed(text, sai
     with pytest.raises(BadExpectations) as raised:
         parse_expectations(text, "expectations.json")
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("percent", [0, 99.5])
+def test_a_tolerance_may_be_as_low_as_0_and_is_below_100(percent):
+    entry = {"value": 1, "tolerance_percent": percent}
+    document = json.dumps({"version": 1, "expect": {"gpu-memory": entry}})
+    assert parse_expectations(document, "x").expect["gpu-memory"].tolerance_percent == percent
 
 
 def test_node_check_without_expectations_still_gives_a_report():

@@ -12,7 +12,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.validation import collect_report
-from tests.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud
 from validators.result import CheckResult
 
 

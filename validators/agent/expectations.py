@@ -115,9 +115,8 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
         problems.append(Mistake(f"{path}.source", _kind(source), "text"))
     tolerance = entry.get("tolerance_percent", 0.0)
     if not _is_number(tolerance) or not 0 <= tolerance < 100:
-        problems.append(
-            Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), "a number from 0 to below 100")
-        )
+        allowed = "a number from 0 to less than 100"
+        problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), allowed))
     return Expectation(value, source, tolerance)
 
 

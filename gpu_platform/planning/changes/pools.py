@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.changes.declared_properties import fields_text
 from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool_facts
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -183,7 +184,7 @@ def _changed(
         if before is None or not _takes_away(name, before, value):
             continue
         known = catalog.pool_properties[(platform_of(pool), name)]
-        field = known.field if known.field.startswith(("cluster.", "operator.")) else f"{pool.path}.{known.field}"
+        field = fields_text(platform_of(pool), name, pool.path)
         cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
         causes[known.effect][field] = cause
     effect = next((effect for effect in _WORST_FIRST if causes[effect]), None)

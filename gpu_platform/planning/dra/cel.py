@@ -1,10 +1,10 @@
-"""A CEL expression's syntax and names, as far as they can be judged without devices.
+"""Check a device selector as the API server will: syntax, names and types of its CEL, without a cluster.
 
-The grammar is that of the CEL language definition (google/cel-spec, doc/langdef.md); what the Kubernetes scheduler
-offers to a device selector is `device` with driver, attributes and capacity, and the functions of its CEL library.
-Attributes and capacities are those that the NVIDIA DRA driver publishes. Sources: kubernetes.io, "Common
-Expression Language in Kubernetes" and "Dynamic Resource Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu,
-resourceslice-attributes; read 2026-11-21.
+Google's CEL library parses and type-checks it with the declarations of Kubernetes (cel_environment). It and
+protobuf are imported only where a stack file has a selector. An attribute or capacity that the NVIDIA DRA driver
+is not known to publish is legal CEL, so it is a note and no mistake.
+Sources: Kubernetes 1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io,
+"Dynamic Resource Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
 """
 
 from __future__ import annotations
@@ -12,12 +12,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
+from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 
-DRIVER: Final = "gpu.nvidia.com"
-MAX_LENGTH: Final = 10 * 1024
+if TYPE_CHECKING:
+    from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
+
+    from gpu_platform.planning.dra.cel_ast import Usage
+
+MAX_BYTES: Final = 10 * 1024
+"""CELSelectorExpressionMaxLength of resource.k8s.io/v1."""
 
 KNOWN: Final = {
     "attributes": (
@@ -43,31 +50,31 @@ KNOWN: Final = {
         "ofaEngines",
     ),
 }
-_FIELDS: Final = ("allowMultipleAllocations", "attributes", "capacity", "driver")
-_FUNCTIONS: Final = (
-    "bool",
-    "bytes",
-    "double",
-    "duration",
-    "dyn",
-    "has",
-    "int",
-    "isQuantity",
-    "isSemver",
-    "quantity",
-    "semver",
-    "size",
-    "string",
-    "timestamp",
-    "type",
-    "uint",
-)
-_BINDING: Final = ("all", "bind", "exists", "exists_one", "filter", "map")
-_TOKEN: Final = re.compile(
-    r"""\s+|(?P<string>[rRbB]{0,2}(?:"{3}.*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))"""
-    r"""|(?P<number>0x[0-9a-fA-F]+u?|\d+\.\d*(?:[eE][+-]?\d+)?|\.?\d+(?:[eE][+-]?\d+)?u?)"""
-    r"""|(?P<name>[A-Za-z_]\w*)|(?P<operator>\|\||&&|[=!<>]=|[-+*/%!<>?:.,()\[\]{}])""",
-    re.DOTALL,
+_DOMAINS: Final = (
+    names.DRA_DRIVER,
+    "resource.kubernetes.io",
+)  # the latter's attributes are the same for all drivers
+_NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and to read what a device lacks fails"
+_SHOWN: Final = 160  # the most characters of the library's message, which quotes the expression
+_ALLOWED: Final = "a CEL expression over device, as Kubernetes 1.36 checks it"
+_LITERALS: Final = {
+    "duration": "a duration, for example 90s or 1h30m",
+    "find": "a regular expression of RE2",
+    "findAll": "a regular expression of RE2",
+    "matches": "a regular expression of RE2",
+    "timestamp": "a time of RFC 3339, for example 2026-01-31T00:00:00Z",
+}
+_ERROR: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
+_WORDING: Final = (  # pattern in the library's message, replacement
+    (r" \(in container ''\)$", ""),
+    (r"^Syntax error: token recognition error at: '(.*?)\s*'$", r"no token of CEL: \1"),
+    (r"^Syntax error: ", ""),
+    (r"^found ", ""),
+    (r"expecting \{.*", "expecting a value"),
+    (r"'?<EOF>'?", "the end"),
+    (r"'_([^_']+)_'", r"'\1'"),
+    (r" not found in struct 'kubernetes\.DRADevice'", " of device"),
+    (r" not found in struct '(\S+)'", r" of \1"),
 )
 _HINTS: Final = {
     "=": "write ==",
@@ -77,6 +84,8 @@ _HINTS: Final = {
     "or": "write ||",
     "not": "write !",
 }
+_REFERENCE: Final = "see kubernetes.io, Common Expression Language in Kubernetes"
+_QUANTITY_HINT: Final = f"write device.capacity['{names.DRA_DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,196 +97,130 @@ class Mistake:
     fix: str = ""
 
 
-class _Wrong(Exception):
-    def __init__(self, mistake: Mistake) -> None:
-        super().__init__(mistake.found)
-        self.mistake = mistake
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is legal in an expression but probably not meant, and why."""
+
+    what: str
+    why: str
 
 
 def check_cel(text: str) -> Mistake | None:
-    """Return what is wrong with a device selector, or None where nothing can be seen."""
-    if len(text) > MAX_LENGTH:
-        return Mistake(f"{len(text)} characters", f"at most {MAX_LENGTH}", "shorten it")
+    """Return why the API server would refuse a device selector, or None where it would take it."""
+    return _checked(text)[0]
+
+
+def selector_notes(text: str) -> tuple[Note, ...]:
+    """Return what is probably not meant in a device selector; nothing for one that is refused."""
+    return _checked(text)[1]
+
+
+@lru_cache(maxsize=256)
+def _checked(text: str) -> tuple[Mistake | None, tuple[Note, ...]]:
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
+        return Mistake(f"{size} bytes", f"at most {MAX_BYTES}", "shorten it, or split it over two selectors"), ()
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        return Mistake("half of a surrogate pair", "Unicode text", "remove the escape that made it"), ()
+    from gpu_platform.planning.dra.cel_ast import usage_of
+    from gpu_platform.planning.dra.cel_environment import environment
+
     try:
-        parser = _Parser(list(_tokens(text)))
-        parser.expression()
-        parser.end()
-    except _Wrong as wrong:
-        return wrong.mistake
-    except RecursionError:
-        return Mistake("an expression that is nested too deep", "fewer brackets")
-    if "device" not in parser.names:
-        return Mistake(
-            "an expression that says nothing of the device", "one about device", f"see {_example('memory')}"
-        )
+        parsed = environment(whole_device=False).compile(text, disable_check=True)
+        usage = usage_of(parsed.serialize())
+        env = environment(whole_device=usage.whole_device)
+        result = env.compile(text).return_type()
+    except RuntimeError as error:  # the only class that the library raises
+        return _mistake(text, str(error)), ()
+    mistake = _wrong_result(result, usage) or _wrong_constant(usage)
+    return mistake, () if mistake else tuple(_notes(usage))
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------
+
+
+def _mistake(text: str, message: str) -> Mistake:
+    """Return the first mistake of the library's message."""
+    first = _ERROR.search(message)
+    if message.startswith("CANCELLED: ") or (first is not None and first[3].startswith("Exceeded max recursion")):
+        # The library's limit, which cannot be raised, and brackets count; the API server's is 250.
+        return Mistake("an expression that is nested too deeply", "at most 32 levels", "use fewer brackets")
+    if first is None or int(first[1]) < 1:
+        return Mistake(_plain(message.partition("\n")[0]), _ALLOWED)
+    line, column = int(first[1]), int(first[2])
+    before = text.split("\n")[line - 1][: column - 1]
+    return Mistake(f"{_plain(first[3])} at line {line}, column {column}", _ALLOWED, _fix(first[3], before))
+
+
+def _plain(message: str) -> str:
+    for pattern, replacement in _WORDING:
+        message = re.sub(pattern, replacement, message)
+    return _short("".join(one if one.isprintable() else ascii(one)[1:-1] for one in message))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _fix(message: str, before: str) -> str:
+    """Return what to write instead; `before`: the line's text before the place of the mistake."""
+    from gpu_platform.planning.dra.cel_environment import FIELDS, known_names
+
+    quoted = re.search(r"'(''|[^']*)'", message)
+    word = quoted[1].strip() if quoted else ""
+    if "DRADevice" in message:
+        return did_you_mean(word, FIELDS) or "device has " + ", ".join(FIELDS)
+    if message.startswith("undeclared reference"):
+        known = known_names()
+        return did_you_mean(word, known) or did_you_mean(word.split(".")[0], known) or _REFERENCE
+    if "kubernetes.Quantity" in message or (before[-1:].isdigit() and re.fullmatch(r"[KMGTPE]i?", word)):
+        return _QUANTITY_HINT
+    if "token recognition error at: ''" in message or "token recognition error at: '\"" in message:
+        return "close the quote"
+    return _HINTS.get(word) or _HINTS.get((before.split() or [""])[-1], "")
+
+
+def _wrong_result(result: cel.Type, usage: Usage) -> Mistake | None:
+    from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
+
+    # The library calls the type of an attribute, `any`, ERROR. What comes of `device` as a whole is `dyn` here.
+    taken = [cel.Type.BOOL, cel.Type.ERROR, *([cel.Type.DYN] if usage.whole_device else [])]
+    if result in taken:
+        return None
+    kind = re.sub(r"\b[A-Z]+\b", lambda name: name[0].lower(), result.name().replace("ERROR", "any"))
+    return Mistake(f"an expression of type {kind}", "one of type bool", "compare it with a value: ==")
+
+
+def _wrong_constant(usage: Usage) -> Mistake | None:
+    """Return a constant that the API server refuses before it evaluates anything."""
+    from gpu_platform.planning.dra.cel_environment import literal_error
+
+    for function, text in usage.literals:
+        error = literal_error(function, text)
+        if error:
+            return Mistake(f"{_short(text)!r} in {function}() ({_short(error)})", _LITERALS[function])
+    for kinds in usage.mixed:
+        found = f"a list or map with constants of several types: {', '.join(kinds)}"
+        return Mistake(found, "constants of one type", "write all of them as one type")
     return None
 
 
-def _example(name: str) -> str:
-    return f"device.capacity['{DRIVER}'].{name}"
+# -- notes ------------------------------------------------------------------------------------------------
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            what = "a text without end" if text[at] in "\"'" else repr(text[at])
-            raise _Wrong(Mistake(f"{what} at character {at + 1}", "a CEL expression", _HINTS.get(text[at], "")))
-        if match.lastgroup is not None:
-            yield match.lastgroup, match[0], at
-        at = match.end()
-
-
-class _Parser:
-    """Recursive descent over the tokens; `names`: the free names that were seen."""
-
-    def __init__(self, tokens: list[tuple[str, str, int]]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self._bound: list[str] = []
-        self.names: set[str] = set()
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            self._fail()
-
-    def expression(self) -> None:
-        self._operators(("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
-        if self._take("?"):
-            self.expression()
-            self._need(":")
-            self.expression()
-
-    def _operators(self, *levels: tuple[str, ...]) -> None:
-        if not levels:
-            self._unary()
-            return
-        self._operators(*levels[1:])
-        while self._next() in levels[0]:
-            self._at += 1
-            self._operators(*levels[1:])
-
-    def _unary(self) -> None:
-        while self._take("!") or self._take("-"):
-            pass
-        self._member()
-
-    def _member(self) -> None:
-        path = self._primary()
-        while True:
-            if self._take("."):
-                name = self._name()
-                if self._take("("):
-                    self._arguments(binds=name in _BINDING)
-                    path = []
-                else:
-                    path.append(name)
-            elif self._take("["):
-                kind, text, _ = self._peek()
-                self.expression()
-                self._need("]")
-                path.append(text[1:-1] if kind == "string" else "[]")
-            else:
-                return
-            self._check(path)
-
-    def _primary(self) -> list[str]:
-        kind, text, _ = self._peek()
-        if kind in ("string", "number"):
-            self._at += 1
-            return []
-        if self._take("("):
-            self.expression()
-            self._need(")")
-            return []
-        if self._take("["):
-            self._list("]")
-            return []
-        if self._take("{"):
-            self._map()
-            return []
-        if kind != "name" or text in ("in", "and", "or", "not"):
-            self._fail()
-        self._at += 1
-        if text in ("true", "false", "null"):
-            return []
-        if self._take("("):
-            self._known(text, _FUNCTIONS, "a function")
-            self._arguments(binds=False)
-            return []
-        if text not in self._bound:
-            self._known(text, ("device", "cel", "math", "optional", "sets"), "a name")
-            self.names.add(text)
-        return [text]
-
-    def _arguments(self, *, binds: bool) -> None:
-        kind, text, _ = self._peek()
-        variable = text if binds and kind == "name" else None
-        if variable is not None:
-            self._bound.append(variable)
-        self._list(")")
-        if variable is not None:
-            self._bound.pop()
-
-    def _list(self, closing: str) -> None:
-        while not self._take(closing):
-            self.expression()
-            if not self._take(","):
-                self._need(closing)
-                return
-
-    def _map(self) -> None:
-        while not self._take("}"):
-            self.expression()
-            self._need(":")
-            self.expression()
-            if not self._take(","):
-                self._need("}")
-                return
-
-    def _check(self, path: list[str]) -> None:
-        """Check what an access to the device means: `device.attributes['gpu.nvidia.com'].productName`."""
-        if len(path) == 2 and path[0] == "device":
-            self._known(path[1], _FIELDS, "a field of device")
-        elif len(path) == 4 and path[0] == "device" and path[2] == DRIVER:
-            known = KNOWN.get(path[1], ())
-            if path[3] not in known:
-                what = "attribute" if path[1] == "attributes" else "capacity"
-                fix = did_you_mean(path[3], known) or "see the devices: kubectl get resourceslices -o yaml"
-                raise _Wrong(Mistake(f"{what} {path[3]!r}", f"one of {', '.join(known)}", fix))
-
-    def _known(self, name: str, known: tuple[str, ...], what: str) -> None:
-        if name not in known:
-            fix = _HINTS.get(name) or did_you_mean(name, known) or f"see {_example('memory')}"
-            raise _Wrong(Mistake(f"{what} {name!r}", f"one of {', '.join(known)}", fix))
-
-    def _name(self) -> str:
-        kind, text, _ = self._peek()
-        if kind != "name":
-            self._fail()
-        self._at += 1
-        return text
-
-    def _next(self) -> str:
-        kind, text, _ = self._peek()
-        return text if kind in ("operator", "name") else ""
-
-    def _peek(self) -> tuple[str, str, int]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "the end", -1)
-
-    def _take(self, operator: str) -> bool:
-        kind, text, _ = self._peek()
-        if kind != "operator" or text != operator:
-            return False
-        self._at += 1
-        return True
-
-    def _need(self, operator: str) -> None:
-        if not self._take(operator):
-            self._fail(f"{operator!r}")
-
-    def _fail(self, wanted: str = "a CEL expression") -> None:
-        _, text, place = self._peek()
-        where = f"{text!r} at character {place + 1}" if place >= 0 else "the end of the text"
-        raise _Wrong(Mistake(where, f"{wanted} there", _HINTS.get(text, "")))
+def _notes(usage: Usage) -> Iterator[Note]:
+    if not any(path[0] == "device" for path in usage.paths):
+        yield Note("no mention of device", "it is true or false for all devices alike")
+    if ("device", "allowMultipleAllocations") in usage.paths:
+        yield Note("device.allowMultipleAllocations", "Kubernetes 1.36 and newer have it by default")
+    for path in usage.paths:
+        if path[0] != "device" or len(path) not in (3, 4) or path[1] not in KNOWN:
+            continue
+        known = KNOWN[path[1]]
+        where = _short("".join([f"device.{path[1]}['{path[2]}']", *(f".{name}" for name in path[3:])]))
+        if len(path) == 3 and path[2] not in _DOMAINS:
+            hint = did_you_mean(path[2], _DOMAINS) or f"its own is {names.DRA_DRIVER}"
+            yield Note(where, f"the NVIDIA DRA driver publishes nothing of that domain; {hint}")
+        elif len(path) == 4 and path[2] == names.DRA_DRIVER and path[3] not in known:
+            hint = did_you_mean(path[3], known) or "see the devices: kubectl get resourceslices -o yaml"
+            yield Note(where, f"{_NOT_PUBLISHED}; {hint}")

@@ -11,7 +11,8 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.dra.cel import check_cel
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
@@ -118,6 +119,14 @@ def plan_device_class(name: str, declared: DeviceClass, catalog: Catalog) -> Dev
     return DeviceClassPlan(name=name, selectors=(of_driver, *selectors(declared, catalog)))
 
 
+def plan_device_classes(
+    declared: Mapping[str, DeviceClass], catalog: Catalog
+) -> Decided[tuple[DeviceClassPlan, ...]]:
+    """Return the DeviceClasses of an environment, and warnings about their selectors."""
+    notes = [note for name, one in declared.items() for note in selector_decisions(f"device class {name}", one)]
+    return Decided(tuple(plan_device_class(name, one, catalog) for name, one in declared.items()), tuple(notes))
+
+
 def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
     """Return the ResourceClaimTemplate of a claim."""
     return ClaimPlan(
@@ -126,6 +135,12 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
         count=claim.count,
         selectors=tuple(selectors(claim, catalog)),
     )
+
+
+def selector_decisions(subject: str, demand: Demand) -> Iterator[Decision]:
+    """Yield what is probably not meant in the CEL of the stack file, as a warning that `check` prints."""
+    for note in selector_notes(demand.selector) if demand.selector is not None else ():
+        yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
 
 # -- what is wrong with one -------------------------------------------------------------------------------

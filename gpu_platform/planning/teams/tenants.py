@@ -8,7 +8,7 @@ from decimal import Decimal
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.dra.claims import class_of, plan_claim
+from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
@@ -265,7 +265,12 @@ def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[s
         claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
         workloads=tuple(_plan_workload(workload, team, offers, pause_image) for workload in team.workloads),
     )
-    return Decided(tenant, (decision,))
+    notes = [
+        note
+        for claim in team.claims
+        for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
+    ]
+    return Decided(tenant, (decision, *notes))
 
 
 def _subject(member: str) -> Subject:

@@ -10,18 +10,21 @@ import importlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import boto3
 import pytest
-import requests
 from botocore import xform_name
+from botocore.config import Config
+from moto.backends import get_backend
 from moto.server import ThreadedMotoServer
 
 from gpu_platform.engine.record import ResourceRecord
 from tests.components.eks.aws_api import OWN_ID, Call
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
+from tests.support.eventually import PATIENCE_SECONDS
 
 REGION = "us-east-2"
 _RESPONSES = {
@@ -47,19 +50,10 @@ class MotoCloud:
         self.ids: dict[str, str] = {}
         """By URN: what is there."""
         self.cluster_security_group_id = ""
-        self._clients: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
         """Return boto3's client of a service."""
-        if service not in self._clients:
-            self._clients[service] = boto3.client(
-                service,
-                region_name=REGION,
-                endpoint_url=self._endpoint,
-                aws_access_key_id="testing",
-                aws_secret_access_key="testing",
-            )
-        return self._clients[service]
+        return _client(self._endpoint, service)
 
     def make(self, record: ResourceRecord) -> tuple[str, dict[str, Any]]:
         """Make a resource; return its id, and what is known of it beside its inputs."""
@@ -187,18 +181,35 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
-@contextmanager
-def moto_cloud() -> Iterator[MotoCloud]:
-    """Run an empty account; AWS's own policies are in it, so that no role gets one that does not exist."""
+@cache
+def _endpoint() -> str:
+    """Start moto's server once in this process, and return its URL; it ends with the process."""
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it writes a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
+
+
+@cache
+def _client(endpoint: str, service: str) -> Any:
+    return boto3.client(
+        service,
+        region_name=REGION,
+        endpoint_url=endpoint,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        # A request is sent once, however long the answer takes: a second one would create the same thing again.
+        config=Config(read_timeout=PATIENCE_SECONDS, retries={"total_max_attempts": 1}),
+    )
+
+
+@contextmanager
+def moto_cloud() -> Iterator[MotoCloud]:
+    """Give an empty account; AWS's own policies are in it, so that no role gets one that does not exist."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
-        server.start()
-        try:
-            host, port = server.get_host_and_port()
-            endpoint = f"http://{host}:{port}"
-            requests.post(f"{endpoint}/moto-api/reset", timeout=10).raise_for_status()
-            yield MotoCloud(endpoint)
-        finally:
-            server.stop()
+        # Not moto's reset, which makes all that it has anew, policies included, before it forgets it.
+        for service in _RESPONSES:
+            get_backend(service).clear()
+        yield MotoCloud(_endpoint())

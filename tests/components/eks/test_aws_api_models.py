@@ -9,12 +9,12 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.record import ResourceRecord
-from tests.components.conftest import Recorded
 from tests.components.eks.aws_api import Call, NotInTheApi, call, service_model
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
-from tests.components.eks.conftest import CREATED, EXISTING, record_eks
 from tests.components.eks.pool_forms import FORMS
+from tests.support.eks_stacks import CREATED, EXISTING, record_eks
+from tests.support.recorded import Recorded
 
 CLUSTERS = {
     "created": CREATED,

@@ -1,4 +1,4 @@
-"""What is rendered of EKS pools, line by line of the checklist of a correct one; each name quotes its line."""
+"""What is rendered of EKS pools, line by line of checklist.md beside this file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from gpu_platform.engine.record import ResourceRecord
-from tests.components.conftest import Recorded
-from tests.components.eks.conftest import EXISTING, record_eks
 from tests.components.eks.pool_forms import AMI, BLOCK, FORMS, RESERVATION, RESERVED, ZONE
+from tests.support.eks_stacks import EXISTING, record_eks
+from tests.support.recorded import Recorded
 
 EFA_FORMS = [name for name in FORMS if name.startswith("p")]
 OWN_GROUP = FORMS["p4de-placed"]
@@ -126,7 +126,9 @@ def test_eks_2_every_interface_security_groups_cluster_security_group_and_efa_se
 
 @pytest.mark.parametrize("form", EFA_FORMS)
 def test_eks_2_every_interface_delete_on_termination_no_public_ip_no_subnet_id(form: str) -> None:
-    for interface in template(FORMS[form])["networkInterfaces"]:
+    found = template(FORMS[form])["networkInterfaces"]
+    assert found
+    for interface in found:
         assert interface["deleteOnTermination"] == "true"
         assert interface["associatePublicIpAddress"] == "false"
         assert "subnetId" not in interface
@@ -150,7 +152,7 @@ def test_eks_4_create_a_cluster_placement_group_without_a_reservation() -> None:
 
 @pytest.mark.parametrize("capacity", [BLOCK, RESERVED, {**RESERVED, "placement_group": "a100-row"}])
 def test_eks_4_create_a_placement_group_only_without_a_reservation(capacity: dict[str, Any]) -> None:
-    assert not rendered({**OWN_GROUP, "capacity": capacity}).of("PlacementGroup")
+    assert not rendered({**OWN_GROUP, "capacity": capacity}).has("PlacementGroup")
 
 
 def test_eks_4_with_a_reservation_use_the_reservations_group() -> None:
@@ -232,7 +234,9 @@ def test_eks_6_imdsv2_required_hop_limit_2_or_less(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_eks_6_encrypted_gp3(form: str) -> None:
-    for disk in template(FORMS[form])["blockDeviceMappings"]:
+    disks = template(FORMS[form])["blockDeviceMappings"]
+    assert disks
+    for disk in disks:
         assert disk["ebs"]["encrypted"] == "true"
         assert disk["ebs"]["volumeType"] == "gp3"
 

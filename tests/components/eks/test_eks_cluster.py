@@ -14,9 +14,9 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from tests.components.conftest import Recorded
-from tests.components.eks.conftest import ADMIN, CREATED, EXISTING, plan_eks, record_eks
 from tests.components.eks.known_aws import KnownAws, deploy
+from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks, record_eks
+from tests.support.recorded import Recorded
 
 TRAIN = {"count": {"desired": 2}, "zones": ["us-east-2b"]}
 SERVE = {"name": "serve", "machine_type": "g6e.12xlarge", "workload": "inference"}
@@ -143,7 +143,7 @@ def test_eks_3_efa_security_group_is_made_once_for_all_pools_with_efa() -> None:
 
 
 def test_eks_3_efa_security_group_is_made_only_where_some_pool_has_efa() -> None:
-    assert made(SERVE).of("SecurityGroup") == []
+    assert not made(SERVE).has("SecurityGroup")
 
 
 # -- cluster --------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import pytest
 
 from components.eks.cluster import EksCluster
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from tests.components.eks.conftest import EXISTING, plan_eks
 from tests.components.eks.known_aws import Answer, KnownAws, deploy
+from tests.support.eks_stacks import EXISTING, plan_eks
 
 ZONE = "us-east-2b"
 TRAIN = {"zones": [ZONE]}

@@ -11,9 +11,9 @@ import pytest
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
 from policies import evaluate
-from tests.components.conftest import Recorded
-from tests.components.eks.conftest import CREATED, EXISTING, record_eks
 from tests.components.eks.pool_forms import FORMS
+from tests.support.eks_stacks import CREATED, EXISTING, record_eks
+from tests.support.recorded import Recorded
 
 TODAY = datetime.date(2026, 11, 21)
 RESERVED = [name for name, form in FORMS.items() if form.get("capacity", {}).get("reservation")]
@@ -86,9 +86,9 @@ def test_any_other_pool_comes_before_its_predecessor_goes_and_so_gets_a_name_fro
 
 @pytest.mark.parametrize("production", [True, False])
 def test_production_protects_pools_from_deletion(production: bool) -> None:
-    for record in all_forms(production=production).of("NodeGroup"):
-        if "index:EksNodePool" in record.parent:
-            assert record.protect is production
+    groups = all_forms(production=production).of("NodeGroup")
+    pools = [record for record in groups if "index:EksNodePool" in record.parent]
+    assert [record.protect for record in pools] == [production] * len(FORMS)
 
 
 def test_an_update_may_take_as_long_as_nodes_need_to_drain_one_after_another() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.components.conftest import Recorded
-from tests.components.eks.conftest import CREATED, EXISTING, load_eks, record_eks
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
 from tests.components.eks.moto_lookups import make_cluster
 from tests.components.eks.pool_forms import FORMS
+from tests.support.eks_stacks import CREATED, EXISTING, load_eks, record_eks
+from tests.support.recorded import Recorded
 
 pytestmark = pytest.mark.xdist_group("moto")  # what is made is made once, and shared
 WITH_EFA = [name for name in FORMS if name.startswith("p")]
@@ -155,7 +155,7 @@ def test_nodes_come_up_in_private_subnets_of_the_cluster(up: Deployed, pool: str
 
 
 def test_a_deploy_makes_what_the_preview_said(up: Deployed) -> None:
-    created = bool(up.recorded.of("Vpc"))
+    created = up.recorded.has("Vpc")
     preview = record_eks(*POOLS, cluster=CREATED if created else LOOKED_UP)
     assert [r.urn for r in preview.resources if r.custom]
     assert {r.urn for r in up.recorded.resources} == {r.urn for r in preview.resources}

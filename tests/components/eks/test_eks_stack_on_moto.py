@@ -55,9 +55,12 @@ def test_private_subnets_reach_out_by_nat_and_public_ones_by_the_internet_gatewa
     private = set(cluster["resourcesVpcConfig"]["subnetIds"])
     vpc_id = ec2.describe_subnets(SubnetIds=sorted(private))["Subnets"][0]["VpcId"]
     tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])["RouteTables"]
+    ways_out: dict[str, list[str]] = {}  # by subnet
     for table in tables:
         out = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
-        for association in table["Associations"]:
-            if "SubnetId" in association:
-                way = "NatGatewayId" if association["SubnetId"] in private else "GatewayId"
-                assert [way in route for route in out] == [True]
+        ways = ["NatGatewayId" if "NatGatewayId" in route else "GatewayId" for route in out]
+        ways_out |= {one["SubnetId"]: ways for one in table["Associations"] if "SubnetId" in one}
+    public = ways_out.keys() - private
+    assert len(public) == len(private) > 0
+    assert [ways_out[subnet] for subnet in private] == [["NatGatewayId"]] * len(private)
+    assert [ways_out[subnet] for subnet in public] == [["GatewayId"]] * len(public)

@@ -1,4 +1,4 @@
-"""Each line of the checklist for GKE node pools, on the resources that the program registers."""
+"""Each line of checklist.md beside this file, on the resources that the program registers."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def test_gke_3_compact_placement_has_exactly_one_node_location():
 
 
 def test_gke_3_compact_placement_upgrade_strategy_surge_with_0_surge_and_1_unavailable_never_blue_green():
+    assert compact_forms()
     for form in compact_forms():
         assert inputs(form)["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 0, "maxUnavailable": 1}
 

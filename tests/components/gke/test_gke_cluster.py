@@ -239,11 +239,12 @@ def test_the_pause_container_of_an_installer_may_do_nothing() -> None:
 
 
 def test_a_selector_of_a_daemon_set_finds_its_pods_and_all_nodes_change_at_once() -> None:
-    for record in recorded(*EVERY_FABRIC).of("DaemonSet"):
-        if record.inputs["metadata"]["namespace"] == "kube-system":
-            spec = record.inputs["spec"]
-            assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
-            assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+    daemon_sets = [record.inputs for record in recorded(*EVERY_FABRIC).of("DaemonSet")]
+    specs = [one["spec"] for one in daemon_sets if one["metadata"]["namespace"] == "kube-system"]
+    assert specs
+    for spec in specs:
+        assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+        assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
 
 
 def test_the_scripts_of_installers_are_shell() -> None:

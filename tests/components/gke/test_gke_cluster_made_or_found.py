@@ -232,11 +232,11 @@ def test_a_new_cluster_whose_channel_is_too_old_for_its_pools_stops_the_program_
 
 def test_of_a_cluster_that_is_there_nothing_is_made_but_what_its_pools_need() -> None:
     recording = recorded({}, cluster=EXISTING)
-    assert not recording.of("Cluster")
+    assert not recording.has("Cluster")
     assert {record.name for record in google(recording, "NodePool")} == {"train"}
     assert len(google(recording, "Account")) == 1
     assert len(google(recording, "Network")) == len(pod_networks(recording, "Network")) == 8
-    assert not google(recording, "RouterNat")
+    assert not recording.has("RouterNat")
     assert "gpudirect-tcpxo-installer" in {record.name for record in recording.of("DaemonSet")}
     assert "kubeconfig" in recording.program.secret_outputs
 

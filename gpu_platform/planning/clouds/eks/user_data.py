@@ -112,6 +112,8 @@ def _bottlerocket_cluster(cluster: ClusterAccess) -> dict[str, str]:
 
 
 def _kubelet_config(machine: MachineType, kubelet: Kubelet) -> dict[str, Any]:
+    # No maxPods: on managed groups with EKS images the value in the NodeConfig that EKS adds wins over ours; with
+    # an own image nodeadm derives it (EKS user guide, "How maxPods is determined", read 2026-11-22).
     config: dict[str, Any] = {
         "topologyManagerPolicy": kubelet.topology_policy,
         "topologyManagerScope": kubelet.topology_scope,

@@ -97,7 +97,7 @@ def pools(draw: st.DrawFn) -> Pool:
     return pool(**said)
 
 
-@settings(max_examples=600)
+@settings(max_examples=250)
 @given(pools())
 def test_no_combination_yields_an_inconsistent_node_group(spec: Pool) -> None:
     cluster = eks()

@@ -1,4 +1,4 @@
-"""Lines 6, 8 and 10 of the EKS checklist: disks, images, labels, taints and sizes of a managed node group."""
+"""Lines 6, 8 and 10 of tests/components/eks/checklist.md: disks, images, labels, taints, sizes of a node group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines 4 and 5 of the EKS checklist: where nodes stand, and what they are bought as."""
+"""Lines 4 and 5 of tests/components/eks/checklist.md: where nodes stand, and what they are bought as."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line 7 of the EKS checklist: what nodes are told at their first boot."""
+"""Line 7 of tests/components/eks/checklist.md: what nodes are told at their first boot."""
 
 from __future__ import annotations
 

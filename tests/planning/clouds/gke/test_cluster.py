@@ -420,6 +420,7 @@ def test_every_image_of_an_installer_is_pinned_and_comes_from_the_catalogue() ->
 
 def test_only_steps_that_touch_the_host_are_privileged() -> None:
     made = cloud(on("a3-megagpu-8g"))
+    assert made.installers
     for one in made.installers:
         steady = one.pod_spec["containers"][0]
         assert steady["securityContext"].get("privileged", False) == (one.name == "gpu-device-injector")

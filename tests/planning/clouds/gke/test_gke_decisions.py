@@ -288,7 +288,7 @@ def pools(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(pool=pools(), location=st.sampled_from(["us-central1", A]))
 def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], location: str) -> None:
     try:

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.components.conftest import Recorded
+from tests.support.recorded import Recorded
 
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"
 CREATED: dict[str, Any] = {

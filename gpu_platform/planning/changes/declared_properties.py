@@ -1,0 +1,49 @@
+"""Which fields of the stack file show in a property of a node pool, as declared beside the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from gpu_platform.spec.cluster import EksCluster, GkeCluster
+from gpu_platform.spec.declared import joined, properties_of
+from gpu_platform.spec.pool import Pool
+
+
+def fields_text(platform: str, name: str, pool_path: str) -> str:
+    """Return the places of the fields that show in a property: `pools[0].image.family or image.ami`."""
+    fields = declared_properties()[platform, name]
+    of_pool = [field for field in fields if not field.startswith("cluster.")]
+    return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
+
+
+@cache
+def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """Return the fields, in the order of the models, by platform and property."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for model, path in ((Pool, ""), (EksCluster, "cluster."), (GkeCluster, "cluster.")):
+        for field, shown in _declared(model, path):
+            fields = found.setdefault(shown, [])
+            if field not in fields:
+                fields.append(field)
+    return {shown: tuple(fields) for shown, fields in found.items()}
+
+
+def _declared(model: type[BaseModel], path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name, info in model.model_fields.items():
+        place = f"{path}{info.alias or name}"
+        yield from ((place, shown) for shown in properties_of(info))
+        for inner in _models(info.annotation):
+            yield from _declared(inner, f"{place}.")
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - whatever a field is annotated with
+    """Yield the models that a field may hold, its only one or one of several."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    else:
+        for inner in get_args(annotation):
+            yield from _models(inner)

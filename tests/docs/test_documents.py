@@ -1,0 +1,264 @@
+"""What README and docs/ show is what the program accepts and prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from pages import Block, Command, blocks, commands, inline_commands, lines
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli import main
+from gpu_platform.cli.app import app
+from gpu_platform.cli.check import check_stack
+from gpu_platform.errors import ExitCode
+from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.spec.load import parse_platform
+from gpu_platform.spec.utilisation import read_utilisation
+from gpu_platform.stacks import load_stack
+from policies import rules
+from policies._stack import Stack
+from policies._workloads import workloads
+from tools.docs.__main__ import generated, stale
+from tools.docs.outputs import documents
+
+STACK_FILE = "config:\n  gpu-platform:platform:"
+FRAGMENT = "fragment of a stack file"
+FILE = "file"
+OFFLINE = {"check", "capacity", "capacity suggest", "mig list", "mig check", "mig solve", "render"}
+NAV = yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+
+
+def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
+    """The command that words call, and the rest of them; raises KeyError for one that does not exist."""
+    found: Any = typer.main.get_command(app)
+    rest = list(words)
+    while hasattr(found, "commands"):
+        if rest and rest[0] in found.commands:
+            found = found.commands[rest.pop(0)]
+        elif "show" in found.commands:
+            found = found.commands["show"]
+        else:
+            raise KeyError(f"gpu-platform {' '.join(words)}")
+    return found, rest
+
+
+# -- generated parts ----------------------------------------------------------------------------------------
+
+
+def test_generated_pages_and_quoted_outputs_are_up_to_date():
+    assert stale(generated()) == []
+
+
+def test_a_changed_page_is_reported_with_the_lines_that_differ(tmp_path: Path):
+    page = PROJECT_ROOT / "docs" / "reference" / "cli.md"
+    found = stale({page: page.read_text("utf-8") + "one more line\n"})
+    assert len(found) == 1
+    assert "+one more line" in found[0]
+
+
+# -- YAML ---------------------------------------------------------------------------------------------------
+
+
+def yaml_blocks(kind: str) -> list[Block]:
+    return [block for block in blocks("yaml") if kind_of(block) == kind]
+
+
+def kind_of(block: Block) -> str:
+    """The kind by which a block is tested: by the comment before it, or a whole stack file."""
+    if not block.mark and STACK_FILE in block.text:
+        return "stack file"
+    return block.mark.partition(":")[0]
+
+
+def test_every_yaml_block_is_of_a_kind_that_is_tested():
+    kinds = {"stack file", FRAGMENT, FILE, "manifest", "utilisation file"}
+    odd = [str(block) for block in blocks("yaml") if kind_of(block) not in kinds]
+    assert not odd
+    assert all(yaml_blocks(kind) for kind in kinds)
+
+
+@pytest.mark.parametrize("block", yaml_blocks("stack file"), ids=str)
+def test_a_stack_file_of_the_documents_passes_check(block: Block, tmp_path: Path):
+    shutil.copy(PROJECT_ROOT / "stacks" / "Pulumi.local.yaml", tmp_path)  # the environment of a team's stack
+    path = tmp_path / "Pulumi.documented.yaml"
+    path.write_text(block.text)
+    assert check_stack(str(path), to_json=False) is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
+def test_a_fragment_of_the_documents_is_part_of_a_stack_file(block: Block, tmp_path: Path):
+    whole = {
+        "kind": "environment",
+        "cluster": {"provider": "sandbox", "name": "documented"},
+        "pools": [
+            {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"}
+        ],
+        **yaml.safe_load(block.text),
+    }
+    if whole["cluster"]["provider"] != "sandbox" or "operator" in whole:
+        parse_platform(whole, str(block))  # decisions about a cloud's pools need more than the fragment
+        return
+    path = tmp_path / "Pulumi.documented.yaml"
+    path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))
+    assert check_stack(str(path), to_json=False) is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("block", yaml_blocks("manifest"), ids=str)
+def test_a_manifest_of_the_documents_violates_no_policy_rule(block: Block):
+    manifest = yaml.safe_load(block.text)
+    kind = f"kubernetes:core/{manifest['apiVersion']}:{manifest['kind']}"
+    stack = Stack.from_records([{"urn": "urn:x", "type": kind, "name": "x", "inputs": manifest}], load_catalog())
+    breaches = [
+        breach
+        for rule in rules()
+        for subject in rule.subjects(stack)
+        for breach in rule.check(stack, subject, rule.settings())
+    ]
+    assert not breaches
+    assert list(stack.view(workloads))
+
+
+def test_a_block_that_names_a_file_shows_a_part_of_it():
+    shown = [block for block in blocks("yaml", "python", "typescript") if kind_of(block) == FILE]
+    assert shown
+    for block in shown:
+        path = block.mark.partition(": ")[2]
+        assert block.text in (PROJECT_ROOT / path).read_text("utf-8"), str(block)
+
+
+def test_the_utilisation_file_of_the_documents_is_read(tmp_path: Path):
+    for block in yaml_blocks("utilisation file"):
+        path = tmp_path / "utilisation.yaml"
+        path.write_text(block.text)
+        assert read_utilisation(path, ["train", "serve", "notebooks"])
+
+
+# -- commands -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", commands(), ids=str)
+def test_a_command_of_a_console_block_is_accepted_by_the_parser(command: Command):
+    found, rest = command_of(command.arguments)
+    found.make_context(found.name, rest)  # raises for an option that does not exist, or too few arguments
+
+
+def offline() -> list[tuple[str, ...]]:
+    """Every command line that needs neither cluster nor cloud, once."""
+    found = [one.arguments for one in commands() if not one.has_placeholder]
+    return [words for words in dict.fromkeys(found) if {" ".join(words[:1]), " ".join(words[:2])} & OFFLINE]
+
+
+@pytest.mark.parametrize("words", offline(), ids=" ".join)
+def test_a_command_that_needs_no_cluster_succeeds(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(PROJECT_ROOT)
+    arguments = [str(tmp_path / word) if word == "out" else word for word in words]
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
+
+
+def test_a_command_in_running_text_exists_with_its_options():
+    for page, text in inline_commands():
+        command, rest = command_of(text.split())
+        known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+        unknown = [word for word in rest if word.startswith("--") and word not in known]
+        assert not unknown, f"{page.name}: gpu-platform {text}"
+
+
+def test_make_targets_and_python_programs_of_console_blocks_exist():
+    targets = re.findall(r"^([a-z]+):", (PROJECT_ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    seen = 0
+    for block in blocks("console"):
+        for line in lines(block):
+            words = line.split()
+            if words[0] == "make":
+                assert words[1] in targets, f"{block}: {line}"
+            elif words[0].endswith("python") and words[1] == "-m":
+                assert importlib.util.find_spec(words[2]) is not None, f"{block}: {line}"
+            elif words[0].endswith("python"):
+                assert (PROJECT_ROOT / words[1]).is_file(), f"{block}: {line}"
+            else:
+                continue
+            seen += 1
+    assert seen >= 4
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("python") if kind_of(block) != FILE], ids=str)
+def test_a_python_block_imports_what_exists(block: Block):
+    compiled = compile(block.text, str(block), "exec")
+    assert compiled
+    imports = "\n".join(line for line in block.text.splitlines() if line.startswith(("import ", "from ")))
+    exec(imports, {})
+
+
+# -- README and navigation ----------------------------------------------------------------------------------
+
+
+def test_the_readme_fits_on_two_screens():
+    assert len((PROJECT_ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_catalogue():
+    readme, catalog = (PROJECT_ROOT / "README.md").read_text("utf-8"), load_catalog()
+    newest = next(iter(catalog.operator_releases.values()))
+    first, *_, last = sorted(catalog.eks_addons["vpc-cni"].versions)
+    assert f"{len(catalog.gpus)} models" in readme
+    assert f"{len(catalog.machine_types)} machine types" in readme
+    assert f"{' to '.join(newest.kubernetes)} with GPU Operator {newest.version}" in readme
+    assert f"{first} to {last} for new EKS clusters" in readme
+
+
+def test_links_between_documents_lead_to_files():
+    for page in documents():
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
+            if not target.startswith(("http:", "https:")):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def pages_of(entry: Any) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    return [page for child in (entry.values() if isinstance(entry, dict) else entry) for page in pages_of(child)]
+
+
+def test_the_navigation_has_every_page_once():
+    there = {str(page.relative_to(PROJECT_ROOT / "docs")) for page in (PROJECT_ROOT / "docs").rglob("*.md")}
+    listed = pages_of(NAV)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == there
+
+
+def test_the_monitoring_page_lists_the_alerts_with_their_severity():
+    text = (PROJECT_ROOT / "docs" / "monitoring.md").read_text("utf-8")
+    plan = load_stack("local").plan
+    assert plan.kind == "environment"
+    assert plan.monitoring is not None
+    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE) == [
+        (alert.alert, alert.severity) for alert in plan.monitoring.alerts
+    ]
+
+
+def test_the_architecture_page_lists_the_packages_of_planning():
+    text = (PROJECT_ROOT / "docs" / "architecture.md").read_text("utf-8")
+    listed = set(
+        re.findall(r"^\| `(\w+)/` \|", text.partition("## Planning, package by package")[2], re.MULTILINE)
+    )
+    planning = PROJECT_ROOT / "gpu_platform" / "planning"
+    assert listed == {path.parent.name for path in planning.glob("*/__init__.py")}
+
+
+def test_paths_that_documents_name_exist():
+    roots = {path.name for path in PROJECT_ROOT.iterdir()} - {"site", "out"}
+    for page in documents():
+        for text in re.findall(r"`([\w.]+/[\w./-]+)`", page.read_text("utf-8")):
+            if text.partition("/")[0] in roots:
+                assert (PROJECT_ROOT / text).exists(), f"{page.name}: {text}"

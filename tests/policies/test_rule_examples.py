@@ -1,0 +1,40 @@
+"""The examples of the rules' reference page: a rule is violated by its wrong example, not by its right one."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from policy_records import Record, judgement, record
+
+from gpu_platform.paths import PROJECT_ROOT
+from policies import rules
+
+EXAMPLES = PROJECT_ROOT / "tests" / "policies" / "examples"
+IDS = [rule.id for rule in rules()]
+
+
+def records(example: str) -> list[Record]:
+    manifests = list(yaml.safe_load_all((EXAMPLES / f"{example}.yaml").read_text("utf-8")))
+    return [record(_type(manifest), manifest["metadata"]["name"], manifest) for manifest in manifests]
+
+
+def _type(manifest: Record) -> str:
+    version = manifest["apiVersion"]
+    return f"kubernetes:{version if '/' in version else f'core/{version}'}:{manifest['kind']}"
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_is_violated_by_its_wrong_example(rule: str):
+    assert judgement(rule, *records(f"{rule}.wrong")).violations
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_is_satisfied_by_its_right_example_and_can_judge_it(rule: str):
+    found = judgement(rule, *records(f"{rule}.right"))
+    assert not found.violations, [str(violation) for violation in found.violations]
+    assert not found.undecided, found.undecided
+
+
+def test_every_example_belongs_to_a_rule():
+    expected = {f"{rule}.{kind}.yaml" for rule in IDS for kind in ("wrong", "right")}
+    assert {path.name for path in EXAMPLES.iterdir()} == expected

@@ -1,0 +1,30 @@
+"""Tests named after a line of a checklist, and the checklists, belong together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def lines_of(cloud: str) -> set[str]:
+    """Return the numbers of a checklist's lines."""
+    text = (TESTS / "components" / cloud / "checklist.md").read_text("utf-8")
+    numbers = re.findall(r"^(\d+)\. ", text, re.MULTILINE)
+    assert numbers == [str(index + 1) for index in range(len(numbers))], "numbered from 1, each once"
+    return set(numbers)
+
+
+def lines_with_tests(cloud: str) -> set[str]:
+    """Return the numbers in the names of tests, of any folder."""
+    named = re.compile(rf"^def test_{cloud}_(\d+)_", re.MULTILINE)
+    return {number for file in TESTS.rglob("test_*.py") for number in named.findall(file.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize("cloud", ["eks", "gke"])
+def test_every_line_of_a_checklist_has_a_test_and_every_test_named_after_one_a_line(cloud: str) -> None:
+    assert lines_with_tests(cloud) == lines_of(cloud)
+    assert lines_of(cloud)

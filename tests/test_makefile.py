@@ -1,0 +1,95 @@
+"""`make up` on a fresh checkout: pip and the build of the sandbox side by side, with a stand-in for Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# `python -m venv` makes an environment whose Python and command are stand-ins, too.
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv "*)
+    mkdir -p .venv/bin && cp "$0" .venv/bin/python
+    printf '#!/bin/sh\\necho "gpu-platform $*"\\n' > .venv/bin/gpu-platform && chmod +x .venv/bin/gpu-platform ;;
+  "-m pip install "*)
+    until [ -e building ]; do sleep 0.01; done
+    {pip} ;;
+  "-m sandbox.build")
+    trap 'echo "build: stopped"; exit 130' TERM
+    touch building
+    {build} ;;
+esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def make(checkout: Path, *goals: str, pip: str = "true", build: str = "true") -> subprocess.CompletedProcess[str]:
+    python = checkout / "python"
+    python.write_text(PYTHON.format(pip=pip, build=build))
+    python.chmod(0o755)
+    return subprocess.run(
+        ["make", *goals, f"PYTHON={python}"],
+        cwd=checkout,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
+    )
+
+
+def test_up_builds_the_sandbox_while_pip_installs(checkout: Path) -> None:
+    # Either waits for the other: one after the other, they would never end.
+    met = "until [ -e met ]; do sleep 0.01; done"
+    result = make(checkout, "up", pip=f"{met}; echo pip: done", build="touch met; echo build: done")
+    assert result.returncode == 0, result.stdout
+    lines = result.stdout.splitlines()
+    assert {"pip: done", "build: done"} <= set(lines)
+    assert lines[-1] == "gpu-platform up local"
+
+
+def test_where_pip_fails_the_build_is_stopped_and_nothing_is_deployed(checkout: Path) -> None:
+    result = make(checkout, "up", pip="echo 'pip: no such package'; exit 1", build="while :; do sleep 0.01; done")
+    assert result.returncode == 2
+    lines = result.stdout.splitlines()
+    assert lines.index("pip: no such package") < lines.index("build: stopped")
+    assert "gpu-platform up local" not in lines
+    assert not (checkout / ".venv" / ".installed").exists()
+
+
+def test_where_the_build_fails_nothing_is_deployed_and_the_packages_stay(checkout: Path) -> None:
+    result = make(checkout, "up", build="echo 'build: no space left'; exit 3")
+    assert result.returncode == 2
+    lines = result.stdout.splitlines()
+    assert "build: no space left" in lines
+    assert "gpu-platform up local" not in lines
+    assert (checkout / ".venv" / ".installed").exists()
+
+
+def test_install_builds_no_sandbox(checkout: Path) -> None:
+    (checkout / "building").touch()
+    result = make(checkout, "install", build="touch built")
+    assert result.returncode == 0, result.stdout
+    assert (checkout / ".venv" / ".installed").exists()
+    assert not (checkout / "built").exists()
+
+
+def test_without_a_supported_python_the_error_names_the_versions(checkout: Path) -> None:
+    (checkout / "python").unlink(missing_ok=True)
+    result = subprocess.run(
+        ["make", "install", "PYTHON=python3.99"], cwd=checkout, text=True, capture_output=True, check=False
+    )
+    assert result.returncode == 2
+    assert "error: python3.99 not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." in result.stderr

@@ -1,0 +1,169 @@
+"""The reference of the catalogue: GPU models, MIG profiles, machine types, operator releases; with sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpu_platform.catalog import Catalog, Gpu, MachineType, Source, load_catalog
+from tools.docs.markdown import GENERATED, code, table
+
+_INTRODUCTION = """
+# Catalogue
+
+The facts that planning uses, from `gpu_platform/catalog/facts/*.yaml`. Each entry names its source and the date
+on which it was read. An empty cell means that the value is not known; what is not known is not expected by the
+validator and is printed as unknown, never as zero.
+
+Prices are on-demand list prices of us-east-1 (EC2) and us-central1 (Compute Engine); `usd_per_hour` of a pool
+replaces them.
+"""
+_PROVIDERS = {"aws": "Amazon EC2", "gcp": "Google Compute Engine", "on-prem": "On-premises"}
+_MIB_PER_GIB = 1024
+
+
+def page() -> str:
+    """Return the page."""
+    catalog = load_catalog()
+    parts = [
+        GENERATED + _INTRODUCTION,
+        "## GPU models\n",
+        _gpus(catalog.gpus.values()),
+        "## MIG profiles\n",
+        "A profile takes a run of memory slices that begins at one of the starts; "
+        "`gpu-platform mig list --gpu MODEL` prints the layouts that follow.\n",
+        *_mig(catalog.gpus.values()),
+        "## Machine types\n",
+    ]
+    for provider, title in _PROVIDERS.items():
+        machines = [machine for machine in catalog.machine_types.values() if machine.provider == provider]
+        parts += [f"### {title}\n", _machines(machines, catalog)]
+    parts += ["## GPU Operator releases\n", _operator(catalog)]
+    return "\n".join(parts)
+
+
+def _gpus(gpus: Iterable[Gpu]) -> str:
+    sources = _Sources()
+    header = ("Model", "NVML name", "Architecture", "Memory MiB", "ECC", "PCIe", "Drivers", "MIG", "Source")
+    rows = table(
+        header,
+        [
+            (
+                code(gpu.model),
+                gpu.product,
+                f"{gpu.architecture} ({gpu.compute_capability})",
+                str(gpu.memory_mib),
+                "yes" if gpu.ecc else "no",
+                f"{gpu.pcie_generation}&nbsp;x{gpu.pcie_width}",
+                _drivers(gpu),
+                "yes" if gpu.mig else "no",
+                sources.number(gpu.source),
+            )
+            for gpu in gpus
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+def _drivers(gpu: Gpu) -> str:
+    last = gpu.maximum_driver_branch
+    return f"{gpu.minimum_driver_branch} to {last}" if last else f"from {gpu.minimum_driver_branch}"
+
+
+def _mig(gpus: Iterable[Gpu]) -> Iterable[str]:
+    header = ("Profile", "Compute slices", "Memory slices", "Memory MiB", "Most on a GPU", "Starts")
+    for gpu in gpus:
+        if gpu.mig is None:
+            continue
+        yield f"### {gpu.product}\n"
+        yield (
+            f"{code(gpu.model)}; {gpu.mig.compute_slices} compute slices, {gpu.mig.memory_slices} memory slices; "
+            + (f"{_source(gpu.mig.source)}.\n")
+        )
+        yield table(
+            header,
+            [
+                (
+                    code(profile.name),
+                    str(profile.compute_slices),
+                    str(profile.memory_slices),
+                    str(profile.memory_mib),
+                    str(profile.max_instances),
+                    ", ".join(map(str, profile.starts)),
+                )
+                for profile in gpu.mig.profiles
+            ],
+        )
+
+
+def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
+    sources = _Sources()
+    header = (
+        "Machine type",
+        "GPUs",
+        "vCPU",
+        "Memory GiB",
+        "NVLinks per GPU",
+        "RDMA",
+        "Local NVMe GB",
+        "USD/h",
+        "Source",
+    )
+    rows = table(
+        header,
+        [
+            (
+                code(machine.name),
+                f"{machine.gpu_count} x {catalog.gpu_of(machine).model}",
+                str(machine.vcpu),
+                f"{machine.memory_mib / _MIB_PER_GIB:g}",
+                str(machine.nvlinks_per_gpu or ""),
+                str(machine.rdma_interfaces or ""),
+                str(machine.local_nvme_gb or ""),
+                "" if machine.price_usd_per_hour is None else f"{machine.price_usd_per_hour:.2f}",
+                sources.number(machine.source) + ("" if machine.verified else ", not verified"),
+            )
+            for machine in machines
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+def _operator(catalog: Catalog) -> str:
+    sources = _Sources()
+    header = ("Release", "Status", "Kubernetes", "Default driver", "Drivers", "DRA (GPUCluster)", "Source")
+    rows = table(
+        header,
+        [
+            (
+                code(release.version),
+                release.status,
+                " to ".join(release.kubernetes),
+                release.default_driver,
+                ", ".join(release.drivers),
+                "yes" if release.gpu_cluster else "no",
+                sources.number(release.source),
+            )
+            for release in catalog.operator_releases.values()
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+class _Sources:
+    """Numbers the sources of one table, which lists them below it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, source: Source) -> str:
+        """Return the number of a source."""
+        return str(self._numbers.setdefault(_source(source), len(self._numbers) + 1))
+
+    def listed(self) -> str:
+        """Return the list; the cells that use it were made before."""
+        return "Sources:\n\n" + "".join(f"{number}. {text}\n" for text, number in self._numbers.items())
+
+
+def _source(source: Source) -> str:
+    title = f"[{source.title}]({source.url})" if source.url.startswith("http") else source.title
+    return f"{title}, {source.date.isoformat()}"

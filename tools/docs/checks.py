@@ -1,0 +1,153 @@
+"""The reference of the validator's checks: the texts of `checks.yaml`, and severity and remedy of the checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_platform import names
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.section import NodeExpectation
+from sandbox.nvml import describe_faults
+from tools.docs.markdown import GENERATED, block, code, table
+from validators.agent.checks import run_checks
+from validators.agent.expectations import parse_expectations
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.cluster import check_node
+from validators.devices import check_devices
+from validators.result import CheckResult
+
+_TEXTS = Path(__file__).with_name("checks.yaml")
+_MACHINE_TYPE = "p5.48xlarge"
+_LAYOUT = {"1g.10gb": 7}
+
+_INTRODUCTION = """
+# Validator checks
+
+`gpu-platform validate` and the gate of `up` run these checks; [Validation](../validation.md) says how. Each
+result has one of four verdicts: `pass`, `fail`, `not-applicable` (nothing is expected) and `unknown` (the value
+could not be read).
+
+A `fail` fails the node whatever its severity. An `unknown` of a critical check makes the node `unknown`; an
+`unknown` of a check of lower severity is only shown, because virtual machines and older drivers do not report
+everything.
+"""
+
+
+def page() -> str:
+    """Return the page. Raises KeyError where a check and `checks.yaml` do not fit together."""
+    texts = yaml.safe_load(_TEXTS.read_text("utf-8"))
+    node = dict(_node_checks())
+    cluster = {check.id: check.to_json() for check in _cluster_checks()}
+    cluster["node-agent"] = {"severity": "critical", "remediation": ""}
+    for kind, found in (("node", node), ("cluster", cluster)):
+        if odd := set(found) ^ set(texts[kind]):
+            raise KeyError(f"{_TEXTS.name}, {kind}: {', '.join(sorted(odd))}: without text, or without a check")
+    return "\n".join(
+        (
+            GENERATED + _INTRODUCTION,
+            "## On the node\n",
+            "The node agent compares what NVML reports with the Plan.\n",
+            _table(texts["node"], node),
+            "## From Kubernetes\n",
+            "`up` and `validate` compare the node's objects in the API with the Plan.\n",
+            _table(texts["cluster"], cluster),
+            "## Simulated faults\n",
+            "`gpu-platform sandbox fault NODE FAULT` takes these as JSON: `kind` and the fields after it.\n",
+            block(describe_faults(), "text"),
+        )
+    )
+
+
+def _table(texts: Mapping[str, Mapping[str, str]], checks: Mapping[str, Mapping[str, str]]) -> str:
+    header = ("Check", "Compares", "Expected value from", "Severity", "When it fails")
+    return table(
+        header,
+        [
+            (
+                code(check),
+                text["compares"],
+                text["source"],
+                checks[check]["severity"],
+                text.get("remedy") or checks[check]["remediation"],
+            )
+            for check, text in texts.items()
+        ],
+    )
+
+
+def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield each check of the agent with its severity and the remedy that it prints for a broken node."""
+    catalog = load_catalog()
+    machine = catalog.machine_types[_MACHINE_TYPE]
+    expected = expectations_for_machine(
+        machine, catalog, driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count
+    )
+    expectations = parse_expectations(json.dumps(expected.to_json()), _MACHINE_TYPE)
+    found: dict[str, Mapping[str, str]] = {}
+    # With a GPU missing the checks by index are unknown, so that a full node is checked as well.
+    for count in (machine.gpu_count, machine.gpu_count - 1):
+        for entry in run_checks(_broken(count), expectations):
+            if entry["id"] not in found or not found[entry["id"]]["remediation"]:
+                found[entry["id"]] = entry
+    yield from found.items()
+
+
+def _broken(gpus: int) -> Snapshot:
+    """Return a node on which every reading is wrong."""
+    return Snapshot(
+        gpus=tuple(
+            GpuSnapshot(
+                index=index,
+                handle=Reading(True),
+                name=Reading("Tesla T4"),
+                uuid=Reading("GPU-0"),
+                memory_mib=Reading(1),
+                ecc=Reading((False, False)),
+                mig_mode=Reading((False, False)),
+                mig_instances=Reading({}),
+                throttle_reasons=Reading(0x8),
+                temperature=Reading(99),
+                slowdown_threshold=Reading(90),
+                remapped_rows=Reading((0, 0, True, False)),
+                nvlinks=Reading([False]),
+                pcie_width=Reading(1),
+                pcie_generation=Reading(1),
+                numa_node=Reading(7),
+            )
+            for index in range(gpus)
+        ),
+        driver_version=Reading("1.0"),
+        gpu_count=Reading(gpus),
+    )
+
+
+def _cluster_checks() -> Iterator[CheckResult]:
+    """Yield the failure of each cluster check on a node of which everything is wrong."""
+    expectation = NodeExpectation(
+        pool="train",
+        allocatable={names.GPU_RESOURCE: 8},
+        labels={names.DEVICE_PLUGIN_CONFIG_LABEL: "train", names.MIG_STATE_LABEL: "success"},
+        taints=({"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"},),
+        gpu_devices=8,
+        mig_profiles=("1g.10gb",),
+    )
+    labels = {names.DEVICE_PLUGIN_CONFIG_LABEL: "default"}
+    conditions = [{"type": "Ready", "status": "False"}]
+    node: Mapping[str, Any] = {
+        "metadata": {"name": "NODE", "labels": labels},
+        "status": {"conditions": conditions},
+    }
+    # The device plugin's own mistakes are more common than a wrong config label, which has a check of its own.
+    plain = {**node, "metadata": {"name": "NODE", "labels": dict(expectation.labels)}}
+    for check in check_node(plain, expectation):
+        if check.id == "allocatable":
+            yield check
+    for check in (*check_node(node, expectation), *check_devices("NODE", [], expectation)):
+        if check.id != "allocatable":
+            yield check
