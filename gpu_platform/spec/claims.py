@@ -23,7 +23,7 @@ def _class_name(value: str) -> str:
 DeviceClassName = Annotated[str, AfterValidator(_class_name)]
 
 
-class Demand(SpecModel):
+class DeviceRequirements(SpecModel):
     """Requirements for a device of Dynamic Resource Allocation; a device must meet all of them."""
 
     memory: Quantity | None = None
@@ -36,7 +36,7 @@ class Demand(SpecModel):
     """CEL expression over `device` for other requirements. Its syntax and names are checked."""
 
 
-class DeviceClass(Demand):
+class DeviceClass(DeviceRequirements):
     """DeviceClass of Dynamic Resource Allocation: devices with a common name and a quota of their own."""
 
     type: Literal["gpu", "mig"] | None = None
@@ -49,7 +49,7 @@ class DeviceClass(Demand):
         return self
 
 
-class Claim(Demand):
+class Claim(DeviceRequirements):
     """Devices of a pod, as a ResourceClaimTemplate in the team's namespace."""
 
     name: DnsLabel

@@ -45,16 +45,16 @@ class Count(SpecModel):
     """Unset: `desired`."""
 
     @property
-    def highest(self) -> int:
+    def maximum(self) -> int:
         """Maximum number of nodes: `max`, or `desired` if it is not set."""
         return self.desired if self.max is None else self.max
 
     @model_validator(mode="after")
     def _ordered(self) -> Count:
-        if not self.min <= self.desired <= self.highest:
+        if not self.min <= self.desired <= self.maximum:
             raise wrong(
                 "min <= desired <= max",
-                f"min {self.min}, desired {self.desired}, max {self.highest}: raise max or lower desired",
+                f"min {self.min}, desired {self.desired}, max {self.maximum}: raise max or lower desired",
             )
         return self
 

@@ -13,7 +13,7 @@ from gpu_platform.spec.load import parse_document, read_yaml_file
 from gpu_platform.spec.pool import Workload
 
 
-class Demand(SpecModel):
+class WorkloadDemand(SpecModel):
     """Identical pods that run at the same time, and the GPUs that they need."""
 
     name: DnsLabel
@@ -53,7 +53,7 @@ class Demands(SpecModel):
     """CPU architecture of the container images."""
     usd_per_hour: dict[str, UsdPerHour] = {}
     """Price of a machine in USD/h by machine type, if it is not the list price: on-premises, a commitment."""
-    workloads: Annotated[tuple[Demand, ...], Field(min_length=1)]
+    workloads: Annotated[tuple[WorkloadDemand, ...], Field(min_length=1)]
 
 
 @cache

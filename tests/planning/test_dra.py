@@ -15,7 +15,7 @@ from gpu_platform.planning.dra.cel import check_cel
 from gpu_platform.planning.dra.claims import selectors
 from gpu_platform.planning.operator.allocation import allocation, check_allocation
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.claims import Demand
+from gpu_platform.spec.claims import DeviceRequirements
 from tests.planning.conftest import PlanMaker, pool, team
 
 H200, T4 = "p5en.48xlarge", "g4dn.12xlarge"
@@ -168,7 +168,7 @@ def test_the_cel_of_every_typed_demand_is_cel() -> None:
     catalog = load_catalog()
     for gpu in catalog.gpus.values():
         for profile in [None, *(one.name for one in (gpu.mig.profiles if gpu.mig else ()))]:
-            demand = Demand(memory="40Gi", product=gpu.model, profile=profile)
+            demand = DeviceRequirements(memory="40Gi", product=gpu.model, profile=profile)
             for expression in selectors(demand, catalog):
                 assert check_cel(expression) is None, expression
 

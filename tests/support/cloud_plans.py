@@ -61,11 +61,12 @@ def on_cloud(
     **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
 ) -> EnvironmentPlan:
     """Return the plan on a cloud's cluster; `clouds`: what the cloud makes of each pool."""
+    on_it = dataclasses.replace(
+        plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs", cloud=cluster
+    )
     return dataclasses.replace(
         plan,
-        cluster=dataclasses.replace(
-            plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs", cloud=cluster
-        ),
+        cluster=on_it,
         pools=tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools),
     )
 

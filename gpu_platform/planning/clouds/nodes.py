@@ -13,4 +13,4 @@ def nodes_plan(
 ) -> NodesPlan:
     """Return which nodes a pool has, with the counts of the stack file."""
     count = pool.count
-    return NodesPlan(ownership=ownership, min=count.min, desired=count.desired, max=count.highest, names=names)
+    return NodesPlan(ownership=ownership, min=count.min, desired=count.desired, max=count.maximum, names=names)

@@ -17,7 +17,7 @@ from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, Device
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.quantity import parse_quantity
-from gpu_platform.spec.claims import Claim, Demand, DeviceClass
+from gpu_platform.spec.claims import Claim, DeviceClass, DeviceRequirements
 
 _ATTRIBUTES = f"device.attributes['{names.DRA_DRIVER}']"
 _CAPACITY = f"device.capacity['{names.DRA_DRIVER}']"
@@ -61,7 +61,7 @@ def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]
 # -- what a demand means ----------------------------------------------------------------------------------
 
 
-def type_of(demand: Demand) -> Literal["gpu", "mig"]:
+def type_of(demand: DeviceRequirements) -> Literal["gpu", "mig"]:
     """Return whether a demand means whole GPUs or MIG instances."""
     if isinstance(demand, DeviceClass) and demand.type is not None:
         return demand.type
@@ -75,7 +75,9 @@ def class_of(claim: Claim) -> str:
     return names.MIG_DEVICE_CLASS if type_of(claim) == "mig" else names.GPU_DEVICE_CLASS
 
 
-def demands_of(claim: Claim, classes: Mapping[str, DeviceClass]) -> tuple[Literal["gpu", "mig"], list[Demand]]:
+def demands_of(
+    claim: Claim, classes: Mapping[str, DeviceClass]
+) -> tuple[Literal["gpu", "mig"], list[DeviceRequirements]]:
     """Return what devices a claim of a known class can get: their type, and every demand on them."""
     name = class_of(claim)
     declared = classes.get(name)
@@ -84,7 +86,7 @@ def demands_of(claim: Claim, classes: Mapping[str, DeviceClass]) -> tuple[Litera
     return "mig" if name == names.MIG_DEVICE_CLASS else "gpu", [claim]
 
 
-def meets(device: DeviceOffer, kind: str, demands: Iterable[Demand], catalog: Catalog) -> bool:
+def meets(device: DeviceOffer, kind: str, demands: Iterable[DeviceRequirements], catalog: Catalog) -> bool:
     """Return whether a kind of device meets the typed part of all demands; CEL of the file's own is not judged."""
     return device.type == kind and all(
         (demand.memory is None or device.memory_mib * _MIB >= parse_quantity(demand.memory))
@@ -99,7 +101,7 @@ def _product(spelling: str, catalog: Catalog) -> str:
     return spelling if gpu is None else gpu.product
 
 
-def selectors(demand: Demand, catalog: Catalog) -> Iterator[str]:
+def selectors(demand: DeviceRequirements, catalog: Catalog) -> Iterator[str]:
     """Yield a demand as CEL expressions, all of which must hold."""
     if demand.product is not None:
         yield f"{_ATTRIBUTES}.productName == '{_product(demand.product, catalog)}'"
@@ -137,7 +139,7 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
     )
 
 
-def selector_decisions(subject: str, demand: Demand) -> Iterator[Decision]:
+def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Decision]:
     """Yield what is probably not meant in the CEL of the stack file, as a warning that `check` prints."""
     for note in selector_notes(demand.selector) if demand.selector is not None else ():
         yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
@@ -146,7 +148,7 @@ def selector_decisions(subject: str, demand: Demand) -> Iterator[Decision]:
 # -- what is wrong with one -------------------------------------------------------------------------------
 
 
-def check_demand(demand: Demand, catalog: Catalog, here: Problems) -> None:
+def check_demand(demand: DeviceRequirements, catalog: Catalog, here: Problems) -> None:
     """Record a product that nobody knows, and CEL that cannot be right."""
     if demand.product is not None and catalog.find_gpu(demand.product) is None:
         known = [gpu.model for gpu in catalog.gpus.values()]
@@ -159,7 +161,7 @@ def check_demand(demand: Demand, catalog: Catalog, here: Problems) -> None:
 
 def check_found(
     kind: Literal["gpu", "mig"],
-    demands: Sequence[Demand],
+    demands: Sequence[DeviceRequirements],
     devices: Sequence[DeviceOffer],
     count: int,
     catalog: Catalog,
@@ -197,7 +199,7 @@ def check_found(
         )
 
 
-def _said(demands: Sequence[Demand]) -> Iterator[str]:
+def _said(demands: Sequence[DeviceRequirements]) -> Iterator[str]:
     for demand in demands:
         yield from (
             f"{name} {said}" for name in ("memory", "profile", "product") if (said := getattr(demand, name))

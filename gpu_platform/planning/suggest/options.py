@@ -18,7 +18,7 @@ from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.sharing import MAX_TIME_SLICING_REPLICAS
-from gpu_platform.spec.workloads import Demand
+from gpu_platform.spec.workloads import WorkloadDemand
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"
@@ -78,7 +78,7 @@ class Want:
         return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
 
 
-def want_of(demand: Demand, catalog: Catalog) -> Want:
+def want_of(demand: WorkloadDemand, catalog: Catalog) -> Want:
     """Return a demand in numbers; its `measured_on` is a GPU model of the catalogue."""
     measured = catalog.find_gpu(demand.measured_on) if demand.measured_on is not None else None
     return Want(

@@ -10,7 +10,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.dra.claims import meets, type_of
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.claims import Demand, DeviceClass
+from gpu_platform.spec.claims import DeviceClass, DeviceRequirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def available_resources(
 
 
 def max_at_once(
-    kind: Literal["gpu", "mig"], demands: Sequence[Demand], pools: Sequence[PoolPlan], catalog: Catalog
+    kind: Literal["gpu", "mig"], demands: Sequence[DeviceRequirements], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> int:
     """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
 

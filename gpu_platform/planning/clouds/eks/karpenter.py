@@ -213,8 +213,8 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
     """Return what all nodes together may have: of a node that runs, Karpenter counts the shares it advertises."""
     shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
     most = {
-        "nodes": str(pool.count.highest),
-        names.GPU_RESOURCE: str(pool.count.highest * machine.gpu_count * shares),
+        "nodes": str(pool.count.maximum),
+        names.GPU_RESOURCE: str(pool.count.maximum * machine.gpu_count * shares),
     }
     return {**most, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
 
@@ -239,7 +239,7 @@ def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> 
         Decision(
             subject=subject,
             what="nodes",
-            chosen=f"0 to {pool.count.highest}",
+            chosen=f"0 to {pool.count.maximum}",
             why="made for pods that wait; broken ones are replaced by hand, since Karpenter's repair is alpha",
         ),
     )

@@ -47,9 +47,9 @@ def _check_count(pool: Pool, here: Problems) -> None:
         here.at("desired").add(
             str(count.desired),
             "0: with Karpenter nodes come with the pods that need them, and go with them",
-            f"write desired: 0, max: {count.highest}",
+            f"write desired: 0, max: {count.maximum}",
         )
-    if count.highest == 0:
+    if count.maximum == 0:
         here.at("max").add(
             "0", "at least 1: the most nodes that Karpenter may make", "write how many there may be"
         )

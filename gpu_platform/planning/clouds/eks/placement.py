@@ -48,7 +48,7 @@ def placed_by_default(pool: Pool, machine: MachineType) -> bool:
     """
     return (
         pool.workload == "training"
-        and pool.count.highest > 1
+        and pool.count.maximum > 1
         and wants_efa(pool, machine)
         and isinstance(pool.capacity, OnDemand)
     )
@@ -138,10 +138,10 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
         here.add(
             found,
             "exactly one zone: a cluster placement group lies in one"
-            + ("" if pool.placement else f" (a training pool of {pool.count.highest} nodes with EFA gets one)"),
+            + ("" if pool.placement else f" (a training pool of {pool.count.maximum} nodes with EFA gets one)"),
             f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
         )
-    elif wants_efa(pool, machine) and pool.count.highest > 1:
+    elif wants_efa(pool, machine) and pool.count.maximum > 1:
         here.add(
             found,
             "exactly one zone: EFA traffic does not cross zones",

@@ -57,7 +57,7 @@ def _check_node_group(pool: Pool, problems: Problems) -> None:
             "karpenter only with provisioner karpenter: a node group has a size of its own",
             "write provisioner: karpenter, or remove karpenter",
         )
-    if pool.count.highest == 0:
+    if pool.count.maximum == 0:
         problems.at("count").at("max").add(
             "0", "1 or more: a node group of EKS has room for one node at least", "write max: 1, or drop the pool"
         )
@@ -128,7 +128,7 @@ def plan_eks_pool(
         taints=eks_taints(requirements.taints),
         min_size=pool.count.min,
         desired_size=pool.count.desired,
-        max_size=pool.count.highest,
+        max_size=pool.count.maximum,
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),

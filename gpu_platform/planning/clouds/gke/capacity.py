@@ -55,13 +55,13 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
     """Return how many nodes a pool without problems has; a count that says only `desired` is kept as it is."""
     count = pool.count
     if isinstance(pool.capacity, FlexStart):
-        return Sizes(autoscaled=True, per_location=None, min=0, max=count.highest)
+        return Sizes(autoscaled=True, per_location=None, min=0, max=count.maximum)
     said = bool({"min", "max"} & count.model_fields_set)
     return Sizes(
-        autoscaled=said and count.min < count.highest,
+        autoscaled=said and count.min < count.maximum,
         per_location=count.desired // max(len(locations(pool, cluster)), 1),
         min=count.min,
-        max=count.highest,
+        max=count.maximum,
     )
 
 
@@ -142,9 +142,9 @@ def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> No
         count.at("desired").add(
             f"{pool.count.desired} with flex-start",
             "0: nodes come when pods ask for them and there is capacity, so no number can be kept",
-            f"write count: {{desired: 0, max: {pool.count.highest}}}",
+            f"write count: {{desired: 0, max: {pool.count.maximum}}}",
         )
-    elif pool.count.highest == 0:
+    elif pool.count.maximum == 0:
         count.at("max").add(
             "no node at most with flex-start", "max of 1 or more: how far it may grow", "write max: 8"
         )

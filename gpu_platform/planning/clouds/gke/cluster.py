@@ -46,7 +46,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     if cluster.create is not None:
         here = problems.at("create")
         ranges = gpu_network_ranges(known, catalog)
-        check_create(cluster.create, ranges, sum(pool.count.highest for pool in pools), here)
+        check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 
 def _check_name(cluster: GkeCluster, problems: Problems) -> None:

@@ -54,7 +54,7 @@ def _compact(pool: Pool, group: str | None) -> CompactPlacement:
 def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpFamily) -> str | None:
     """Return why a pool that says nothing has no compact placement; None: it has."""
     zones = locations(pool, cluster)
-    if pool.workload != "training" or pool.count.highest < 2:
+    if pool.workload != "training" or pool.count.maximum < 2:
         return "only training on several nodes needs them close together"
     if machine.rdma_interfaces == 0 or pool.network.rdma is False:
         return "without GPU NICs the distance between nodes counts for little"
