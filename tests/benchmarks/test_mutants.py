@@ -81,8 +81,8 @@ def test_a_mutant_tells_its_place_and_both_lines() -> None:
 
 
 def test_every_mutant_of_a_real_module_is_another_program() -> None:
-    source = (ROOT / "gpu_platform" / "planning" / "clouds" / "eks" / "efa.py").read_bytes()
-    mutants = mutants_of("efa.py", source)
+    source = (ROOT / "gpu_platform" / "planning" / "cost" / "cost.py").read_bytes()
+    mutants = mutants_of("cost.py", source)
     assert len(mutants) > 20
     assert len({mutant.id for mutant in mutants}) == len(mutants)
     original = ast.dump(ast.parse(source))

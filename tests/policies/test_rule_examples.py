@@ -32,7 +32,7 @@ def test_a_rule_is_violated_by_its_wrong_example(rule: str):
 def test_a_rule_is_satisfied_by_its_right_example_and_can_judge_it(rule: str):
     found = report_of(rule, *records(f"{rule}.right"))
     assert not found.violations, [str(violation) for violation in found.violations]
-    assert not found.undecided, found.undecided
+    assert not found.not_checked, found.not_checked
 
 
 def test_every_example_belongs_to_a_rule():
