@@ -24,7 +24,7 @@ import pulumi
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime import Settings, configure, run_in_stack, set_all_config
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
-from pulumi.runtime.proto import callback_pb2, resource_pb2
+from pulumi.runtime.proto import alias_pb2, callback_pb2, resource_pb2
 
 from gpu_platform.engine.properties import UNKNOWN, holds_secret, plain_properties, redact_leaves
 from gpu_platform.errors import GpuPlatformError
@@ -69,6 +69,7 @@ class ResourceRecord:
     ignore_changes: tuple[str, ...] = ()
     replace_on_changes: tuple[str, ...] = ()
     delete_before_replace: bool = False
+    aliases: tuple[str, ...] = ()  # URNs that the resource may have in the state of an earlier deployment
     retain_on_delete: bool = False  # a destroy keeps the resource
     revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # only for inputs with secrets
 
@@ -334,6 +335,7 @@ class _Recorder(MockMonitor):
             replace_on_changes=tuple(request.replaceOnChanges),
             delete_before_replace=request.deleteBeforeReplace,
             retain_on_delete=request.retainOnDelete,
+            aliases=tuple(self._alias(request, alias) for alias in request.aliases),
         )
         self._records[record.urn] = record
         unknown = record.custom and not record.id
@@ -431,6 +433,14 @@ class _Recorder(MockMonitor):
             if parent_type != STACK_TYPE:
                 qualified = f"{parent_type}${type_}"
         return f"urn:pulumi:{self._stack}::{self._project}::{qualified}::{name}"
+
+    def _alias(self, request: _Registration, alias: alias_pb2.Alias) -> str:
+        """Return the URN that an alias stands for; what it leaves out is the resource's own."""
+        if alias.urn:
+            return alias.urn
+        spec = alias.spec
+        parent = "" if spec.noParent else spec.parentUrn or request.parent
+        return self._urn(parent, spec.type or request.type, spec.name or request.name)
 
     def _identity(self, record: ResourceRecord, import_id: str) -> str:
         """Return the id that the provider would assign, or an empty text if it is unknown."""
