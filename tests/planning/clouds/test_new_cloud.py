@@ -1,0 +1,164 @@
+"""A provider that no package knows is planned through the protocol alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease, load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
+from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
+from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CreatedCluster
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.nodes.software import NodeSoftware
+from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+from gpu_platform.planning.prerequisites import gpu_quotas
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.spec import parse_platform
+from gpu_platform.spec.cluster import ExistingCluster, Operator
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.stack import Environment
+from tests.planning.conftest import environment, pool, team
+
+SPOT_TAINT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
+
+
+@dataclass(frozen=True)
+class AzurePool:
+    labels: Mapping[str, str]
+    kind: str = "azure"
+    protect: bool = True
+    placement_type: str = "proximity"
+    replaced_delete_first: bool = False
+    rolled_delete_first: bool = False
+    created_on_demand: str | None = None
+    relabels_in_place: bool = True
+    efa_interfaces: int = 0
+
+    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
+        return {"rdma/hca": "8"} if gpus == gpus_per_node else {}
+
+    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
+        return {"vm_size": machine_type, "cluster": cluster.name}
+
+
+@dataclass(frozen=True)
+class AzureCluster:
+    name: str
+    kind: str = "azure"
+    region: str = "westeurope"
+    kubernetes: str | None = "1.35"
+    protect: bool = True
+    retained: tuple[str, ...] = ()
+    create: CreatedCluster | None = None
+    platforms: tuple[str, ...] = ("azure",)
+
+    def prerequisites(self, resource_types: object) -> CloudPrerequisites:
+        return CloudPrerequisites(
+            cloud="Azure",
+            command="kubelogin",
+            install="install kubelogin",
+            credentials="azure",
+            owner="subscription",
+            login="run az login",
+            quota_console="Quotas",
+            all_regions_quota=None,
+            permissions="Contributor",
+            permissions_fix="see az role assignment list",
+            apis=None,
+        )
+
+
+class Azure(Cloud):
+    access = "outputs"
+    creates_nodes = True
+    no_gpu_cluster = "eks, existing or sandbox"
+
+    def __init__(self, cluster: ExistingCluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> ExistingCluster:
+        return self._cluster
+
+    @property
+    def kubernetes(self) -> str | None:
+        return "1.35"
+
+    def node_names(self, pool: Pool) -> None:
+        return None
+
+    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
+        return nodes_plan(pool, "cloud")
+
+    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
+        return NodeSoftware(driver="image", toolkit="operator", device_plugin="operator")
+
+    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
+        return (SPOT_TAINT,)
+
+    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+        if pool.name == "windows":
+            problems.at("name").add("'windows'", "any other name", "rename it")
+
+    def plan_pool(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
+    ) -> Decided[AzurePool]:
+        why = "nodes close together"
+        decision = Decision(subject=f"pool {pool.name}", what="placement", chosen="proximity", why=why)
+        return Decided(AzurePool(labels=requirements.labels), (decision,))
+
+    def plan_cluster(
+        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
+    ) -> Decided[AzureCluster]:
+        return Decided(AzureCluster(name=self._cluster.name))
+
+    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
+        return OperatorSettings(toolkit_dir="/opt/nvidia")
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, name: str = "train") -> EnvironmentPlan:
+    monkeypatch.setattr(planner, "cloud_of", Azure)
+    workload = {"name": "job", "pool": name, "replicas": 1, "gpus": 8}
+    file = environment(
+        pool(name, "p4de.24xlarge"), cluster={"provider": "existing"}, teams=[team(workloads=[workload])]
+    )
+    file["teams"][0]["quota"] = {"gpus": 8}
+    spec = parse_platform(file, "test")
+    assert isinstance(spec, Environment)
+    return plan_environment(spec, "test", load_catalog())
+
+
+def test_pools_operator_and_teams_of_a_new_cloud_are_planned_by_its_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = planned(monkeypatch)
+    [train] = plan.pools
+    assert (train.nodes.ownership, train.placement, train.added_taints) == ("cloud", "proximity", (SPOT_TAINT,))
+    assert plan.operator.helm_values["toolkit"]["installDir"] == "/opt/nvidia"
+    assert plan.operator.install == "helm"
+    [job] = plan.tenants[0].workloads
+    assert job.requests["rdma/hca"] == "8"
+    assert SPOT_TAINT in job.tolerations
+    assert (plan.cluster.access, plan.cluster.kubernetes) == ("outputs", "1.35")
+    assert ("placement", "proximity") in [(one.what, one.chosen) for one in plan.decisions]
+
+
+def test_changes_and_quotas_of_a_new_cloud_come_from_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(monkeypatch)
+    assert platform_of(plan.pools[0]) == "azure"
+    assert pool_facts(plan)["train"]["properties"] == {"vm_size": "p4de.24xlarge", "cluster": "existing"}
+    assert protected(plan) == ("cluster existing", "pool train")
+    assert [quota.region for quota in gpu_quotas(plan, load_catalog())] == ["westeurope"]
+
+
+def test_a_new_cloud_refuses_its_pools_by_its_own_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match=r"pools\[0\].name: found 'windows'"):
+        planned(monkeypatch, "windows")
