@@ -71,12 +71,9 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
     """Compare every `nvidia.com/*` resource, also unexpected ones; a missing resource counts as 0."""
-    status = node.get("status", {})
-    found = {
-        name: int(parse_quantity(value))
-        for name, value in (status.get("allocatable") or {}).items()
-        if name.startswith(_VENDOR)
-    }
+    status: Mapping[str, Any] = node.get("status", {})
+    allocatable: Mapping[str, Any] = status.get("allocatable") or {}
+    found = {name: int(parse_quantity(value)) for name, value in allocatable.items() if name.startswith(_VENDOR)}
     capacity: Mapping[str, Any] = status.get("capacity") or {}
     results: list[CheckResult] = []
     for name in sorted({*expectation.allocatable, *(name for name, count in found.items() if count)}):

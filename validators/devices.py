@@ -72,7 +72,8 @@ def _current(node: str, slices: Sequence[Mapping[str, Any]]) -> list[Mapping[str
 
 
 def _attribute(device: Mapping[str, Any], name: str) -> str:
-    return str((device.get("attributes") or {}).get(name, {}).get("string", ""))
+    attributes: Mapping[str, Mapping[str, Any]] = device.get("attributes") or {}
+    return str(attributes.get(name, {}).get("string", ""))
 
 
 def _result(check: str, verdict: Verdict, expected: str, observed: str, source: str, remedy: str) -> CheckResult:

@@ -147,12 +147,12 @@ def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[st
     """Return the agents' reports by node from their ConfigMaps; `{}` for a report that is not valid JSON."""
     reports: dict[str, Mapping[str, Any]] = {}
     for config_map in config_maps:
-        labels = config_map["metadata"].get("labels") or {}
-        if names.VALIDATION_REPORT_LABEL not in labels:
+        if names.VALIDATION_REPORT_LABEL not in _labels(config_map):
             continue
         node = config_map["metadata"]["name"].removeprefix("node-validation-")
         try:
-            report: Any = json.loads((config_map.get("data") or {}).get(REPORT_KEY, ""))
+            data: Mapping[str, str] = config_map.get("data") or {}
+            report: Any = json.loads(data.get(REPORT_KEY, ""))
         except ValueError:
             report = {}
         reports[node] = report if isinstance(report, dict) else {}
@@ -166,12 +166,16 @@ def pod_uids_of(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         for pod in pods
         if pod["spec"].get("nodeName")
         and not pod["metadata"].get("deletionTimestamp")
-        and (pod["metadata"].get("labels") or {}).get(names.NAME_LABEL) == names.VALIDATION_APP
+        and _labels(pod).get(names.NAME_LABEL) == names.VALIDATION_APP
     }
 
 
+def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
+    return document["metadata"].get("labels") or {}
+
+
 def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
-    labels = node["metadata"].get("labels") or {}
+    labels = _labels(node)
     return all(labels.get(key) == value for key, value in selector.items())
 
 

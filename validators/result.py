@@ -57,8 +57,9 @@ class CheckResult:
             result = cls(**{name: entry[name] for name in cls.__slots__})
         except (KeyError, TypeError) as error:
             raise MalformedReport(f"check without {error}") from None
-        texts = (result.id, result.expected, result.observed, result.source, result.remediation)
-        if not all(isinstance(text, str) for text in (*texts, result.device or "")):
+        texts: list[Any] = [result.id, result.device or "", result.expected, result.observed]
+        texts += [result.source, result.remediation]
+        if not all(isinstance(text, str) for text in texts):
             raise MalformedReport(f"check {result.id!r} with a field that is not text")
         if result.verdict not in get_args(Verdict) or result.severity not in get_args(Severity):
             raise MalformedReport(

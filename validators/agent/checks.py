@@ -273,7 +273,9 @@ def _mig_instances(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     return compared(_layout(found) == expected, expected, _layout(found), remedy)
 
 
-def _of_gpu(value: Any, gpu: GpuSnapshot, snapshot: Snapshot) -> Mapping[str, int] | None:  # noqa: ANN401
+def _of_gpu(
+    value: dict[str, dict[str, int]] | list[dict[str, int]], gpu: GpuSnapshot, snapshot: Snapshot
+) -> Mapping[str, int] | None:
     """Return the expected layout of a GPU; None if layouts differ and a missing GPU has shifted the indices."""
     if isinstance(value, dict):
         return value["all"]

@@ -9,9 +9,12 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from validators.agent.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from typing import TypeGuard  # from Python 3.10 on
 
 VERSION = 1
 
@@ -32,7 +35,7 @@ class Expectations:
     pool: str = ""
     machine_type: str = ""
     hash: str = ""
-    expect: Mapping[str, Expectation] = field(default_factory=dict)
+    expect: Mapping[str, Expectation] = field(default_factory=dict[str, Expectation])
 
 
 class Mistake(NamedTuple):
@@ -75,10 +78,10 @@ def parse_expectations(text: str, source: str) -> Expectations:
     Raises BadExpectations with every mistake.
     """
     try:
-        data = json.loads(text)
+        data: Any = json.loads(text)
     except ValueError as error:
         raise BadExpectations(source, [Mistake("(all)", f"text that is not JSON ({error})", "JSON")]) from None
-    if not isinstance(data, dict):
+    if not _is_object(data):
         raise BadExpectations(source, [Mistake("(all)", _kind(data), "an object")])
     problems: list[Mistake] = []
     if data.get("version") != VERSION:
@@ -87,10 +90,11 @@ def parse_expectations(text: str, source: str) -> Expectations:
         if not isinstance(data.get(key, ""), str):
             problems.append(Mistake(key, _kind(data[key]), "text"))
     entries = data.get("expect")
-    if not isinstance(entries, dict):
+    expect: dict[str, Expectation] = {}
+    if _is_object(entries):
+        expect = {check: _entry(check, entry, problems) for check, entry in entries.items()}
+    else:
         problems.append(Mistake("expect", _kind(entries), "an object of check ids"))
-        entries = {}
-    expect = {check: _entry(check, entry, problems) for check, entry in entries.items()}
     if problems:
         raise BadExpectations(source, problems)
     return Expectations(data.get("pool", ""), data.get("machine_type", ""), data.get("hash", ""), expect)
@@ -103,7 +107,7 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
         hint = f"did you mean {close[0]!r}?" if close else ""
         problems.append(Mistake(path, "an unknown check", ", ".join(_VALUES), hint))
         return Expectation(None, "")
-    if not isinstance(entry, dict) or "value" not in entry:
+    if not _is_object(entry) or "value" not in entry:
         problems.append(Mistake(path, _kind(entry), "an object with value and source"))
         return Expectation(None, "")
     allowed, fits = _VALUES[check]
@@ -120,36 +124,50 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
     return Expectation(value, source, tolerance)
 
 
-def _kind(value: Any) -> str:  # noqa: ANN401 - JSON
-    names = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "nothing"}
+def _kind(value: object) -> str:
+    names: Mapping[object, str] = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "a truth value",
+        type(None): "nothing",
+    }
     return names.get(type(value), "a number")
 
 
-def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:  # noqa: ANN401 - JSON
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_layout(value: Any) -> bool:  # noqa: ANN401 - JSON
-    return isinstance(value, dict) and all(_is_count(count) for count in value.values())
+def _is_layout(value: object) -> bool:
+    return _is_object(value) and all(_is_count(count) for count in value.values())
 
 
-def _is_layouts(value: Any) -> bool:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
+def _is_layouts(value: object) -> bool:
+    if _is_object(value):
         return set(value) == {"all"} and _is_layout(value["all"])
-    return isinstance(value, list) and all(_is_layout(each) for each in value)
+    return _is_list(value) and all(_is_layout(each) for each in value)
 
 
-def _is_version(value: Any) -> bool:  # noqa: ANN401 - JSON
+def _is_version(value: object) -> bool:
     return isinstance(value, str) and all(part.isdecimal() for part in value.split("."))
 
 
 _COUNT = ("a whole number, 0 or more", _is_count)
-_TRUTH = ("true or false", lambda value: isinstance(value, bool))
-_TRUE = ("true", lambda value: value is True)
+_TRUTH: tuple[str, Callable[[Any], bool]] = ("true or false", lambda value: isinstance(value, bool))
+_TRUE: tuple[str, Callable[[Any], bool]] = ("true", lambda value: value is True)
 _VERSION = ('a driver version such as "580.65.06" or "450"', _is_version)
 _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "gpu-count": _COUNT,
@@ -166,7 +184,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "pcie-generation": _COUNT,
     "numa-nodes": (
         "a list of one NUMA node per GPU",
-        lambda value: isinstance(value, list) and all(_is_count(node) for node in value),
+        lambda value: _is_list(value) and all(_is_count(node) for node in value),
     ),
     "throttle-reasons": _TRUE,
     "temperature": _TRUE,

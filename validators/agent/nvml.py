@@ -54,7 +54,7 @@ def read_nvml(announce: Announce) -> Snapshot:
     except pynvml.NVMLError as error:
         return Snapshot(
             failure=f"NVML cannot be opened: {error}",
-            remediation=_INIT_REMEDIES.get(_code(error), _OTHER_INIT_REMEDY),
+            remediation=_INIT_REMEDIES.get(error.value, _OTHER_INIT_REMEDY),
         )
     snapshot = _node(announce)
     announce("nvmlShutdown")
@@ -126,11 +126,7 @@ def _reader(announce: Announce, suffix: str) -> Read:
     return read
 
 
-def _code(error: Any) -> int:  # noqa: ANN401 - pynvml makes its error classes at run time
-    return error.value
-
-
-def _kind(error: BaseException) -> str:
+def _kind(error: pynvml.NVMLError) -> str:
     """Return the kind of an NVML error, such as `not-supported` or `gpu-lost`."""
     kinds = {
         pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
@@ -140,7 +136,7 @@ def _kind(error: BaseException) -> str:
         pynvml.NVML_ERROR_INVALID_ARGUMENT: "invalid-argument",
         pynvml.NVML_ERROR_NOT_FOUND: "not-found",
     }
-    return kinds.get(_code(error)) or str(error).strip(" .").lower().replace(" ", "-")
+    return kinds.get(error.value) or str(error).strip(" .").lower().replace(" ", "-")
 
 
 def _mapped(reading: Reading[T], change: Callable[[T], U]) -> Reading[U]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import FrameType
 from typing import Any
 
 from validators.agent.outcome import NOT_APPLICABLE, PASS
@@ -108,7 +109,7 @@ def serve(
     server = _Server(port, readiness)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # PID 1 of a container has no default handlers
+        signal.signal(number, _stop)  # PID 1 of a container has no default handlers
     while True:
         report = check()
         unpublished = publisher.offer(report) if publisher else ""
@@ -116,6 +117,10 @@ def serve(
         reason = readiness.why_not()
         print(f"{report['time']} {reason or 'pass'}", file=sys.stderr, flush=True)
         time.sleep(interval_seconds)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
 class _Server(ThreadingHTTPServer):
