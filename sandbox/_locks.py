@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+def file_lock(path: Path, *, on_wait: Callable[[], None] | None = None) -> Generator[None]:
     """Hold the exclusive lock on `path` while the body runs; `on_wait` is called before waiting for it."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)

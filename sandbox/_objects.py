@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -46,7 +46,8 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
             try:
                 _apply(api.patch_custom_resource_definition, definition)
             except ApiException as error:
-                reason = json.loads(error.body or "{}").get("message", error.reason)
+                answer = cast("Any", error)
+                reason = json.loads(answer.body or "{}").get("message", answer.reason)
                 refused.append(
                     Problem(
                         _name(definition), str(reason), "a CustomResourceDefinition that the API server accepts"
@@ -83,7 +84,7 @@ def forget_leases(layout: Layout, settings: Settings) -> None:
 
 
 @contextmanager
-def _client(layout: Layout, settings: Settings) -> Iterator[ApiClient]:
+def _client(layout: Layout, settings: Settings) -> Generator[ApiClient]:
     configuration = Configuration(
         host=settings.server,
         api_key={"authorization": layout.token(ADMIN)},
@@ -105,7 +106,7 @@ def _definitions(api: ApiextensionsV1Api) -> list[Document]:
 
 
 def _is_established(definition: Document) -> bool:
-    conditions = definition["status"].get("conditions") or []  # null in a new one
+    conditions: Sequence[Document] = definition["status"].get("conditions") or []  # null in a new one
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 

@@ -11,7 +11,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 # Importing a module of handlers registers its symbols.
-from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401
+from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from sandbox.nvml._hardware import SimulatedNode
 from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call
 

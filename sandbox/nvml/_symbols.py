@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sandbox.nvml._hardware import MigInstance, SimulatedGpu, SimulatedNode
 
@@ -119,9 +119,13 @@ def call(node: SimulatedNode, wanted: Symbol, arguments: Sequence[Any]) -> int:
 
 def value_of(argument: Any) -> Any:  # noqa: ANN401 - a C argument
     """Return an input argument as a Python value; a device handle as its number."""
-    if isinstance(argument, ctypes._Pointer):  # pyright: ignore[reportPrivateUsage] - the only way to know
+    if _is_pointer(argument):
         return ctypes.cast(argument, ctypes.c_void_p).value or 0
     return getattr(argument, "value", argument)
+
+
+def _is_pointer(argument: object) -> bool:
+    return isinstance(argument, ctypes._Pointer)  # pyright: ignore[reportPrivateUsage] - the only way to know
 
 
 def _subject(
@@ -156,7 +160,7 @@ def _split(arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _fill(outputs: Sequence[Any], results: object) -> None:
-    values = results if isinstance(results, tuple) else (results,)
+    values: tuple[Any, ...] = cast("Any", results) if isinstance(results, tuple) else (results,)
     for target, value in zip(outputs, values, strict=False):
         fill(target, value)
 
@@ -166,7 +170,7 @@ def fill(target: Any, value: Any) -> None:  # noqa: ANN401 - a C object and what
 
     Raises Status INSUFFICIENT_SIZE for a text that its buffer cannot hold.
     """
-    if isinstance(target, ctypes._Pointer):  # pyright: ignore[reportPrivateUsage] - the only way to know
+    if _is_pointer(target):
         ctypes.c_void_p.from_buffer(target).value = value
     elif isinstance(value, str):
         text = value.encode()
@@ -174,7 +178,7 @@ def fill(target: Any, value: Any) -> None:  # noqa: ANN401 - a C object and what
             raise Status(INSUFFICIENT_SIZE)
         target.value = text
     elif isinstance(value, Mapping):
-        for name, item in value.items():
+        for name, item in cast("Mapping[str, Any]", value).items():
             setattr(target, name, item)
     elif isinstance(target, ctypes.Array):
         for place, item in enumerate(value):
