@@ -11,6 +11,7 @@ import ast
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Eq: (ast.NotEq,),
@@ -94,7 +95,8 @@ def _mutable(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         if name in {"annotation", "returns", "decorator_list", "type_params", "format_spec"}:
             continue
-        for child in value if isinstance(value, list) else [value]:
+        children: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for child in children:
             # Python 3.11 gives wrong places for what is inside an f-string.
             if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr) and not _is_for_types(child):
                 yield from _mutable(child)

@@ -111,7 +111,7 @@ class Copy:
 
     folder: Path
     workers: int
-    unchanged: dict[Stage, Unchanged] = field(default_factory=dict)
+    unchanged: dict[Stage, Unchanged] = field(default_factory=dict[Stage, Unchanged])
 
     def judge(self, mutant: Mutant, selections: Sequence[Selection]) -> Result:
         """Run a mutant's tests until one fails."""

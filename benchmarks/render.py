@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -72,7 +73,7 @@ pulumi.runtime.test(program)()
 """
 
 
-def stack_of(size: int) -> dict:
+def stack_of(size: int) -> dict[str, Any]:
     """Return the platform of stack `local` with its pools and teams `size` times."""
     local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = local["config"]["gpu-platform:platform"]
@@ -99,7 +100,7 @@ def seconds(command: list[str]) -> float:
 
 def main() -> None:
     """Measure each size and print one table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()

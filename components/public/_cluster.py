@@ -228,5 +228,5 @@ def create_plugins(
                 GkePodNetworks(f"{name}-gpu", args, opts)
             if cloud.installers:
                 GkeInstallers(name, cloud.installers, opts)
-        case None:
+        case _:
             pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from gpu_platform.cli.schema import stack_file_schema
 from tools.docs.markdown import GENERATED, code, table
@@ -48,14 +48,18 @@ def _walk(name: str, path: str, definitions: Mapping[str, Node], places: dict[st
             _walk(reference, below + suffix, definitions, places)
 
 
+def _is_node(value: object) -> TypeGuard[Node]:
+    return isinstance(value, Mapping)
+
+
 def _references(node: Node) -> list[tuple[str, str]]:
     """Return the definitions that a field's type names, each with what the path gains: `[]` or `.<name>`."""
     if "$ref" in node:
         return [(node["$ref"].removeprefix(_REFERENCE), "")]
     found = [pair for key in ("anyOf", "oneOf") for option in node.get(key, ()) for pair in _references(option)]
-    if isinstance(items := node.get("items"), Mapping):
+    if _is_node(items := node.get("items")):
         found += [(name, "[]" + suffix) for name, suffix in _references(items)]
-    if isinstance(values := node.get("additionalProperties"), Mapping):
+    if _is_node(values := node.get("additionalProperties")):
         found += [(name, ".<name>" + suffix) for name, suffix in _references(values)]
     return found
 
@@ -96,7 +100,7 @@ def _type(node: Node) -> str:
             return f"list of {_type(node.get('items', {}))}"
         case "object":
             values = node.get("additionalProperties")
-            return f"map to {_type(values)}" if isinstance(values, Mapping) else "map"
+            return f"map to {_type(values)}" if _is_node(values) else "map"
         case None:
             return "any"
         case kind:
@@ -137,7 +141,7 @@ def _allowed(node: Node) -> str:
     for key in ("anyOf", "oneOf"):
         parts += [_allowed(option) for option in node.get(key, ()) if "$ref" not in option]
     for key in ("items", "additionalProperties"):
-        if isinstance(inner := node.get(key), Mapping) and "$ref" not in inner:
+        if _is_node(inner := node.get(key)) and "$ref" not in inner:
             parts.append(_allowed(inner))
     if examples := node.get("examples"):
         parts.append("such as " + ", ".join(code(example) for example in examples))
