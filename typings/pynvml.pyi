@@ -22,6 +22,7 @@ class _PciInfo:
     busId: str
 
 class _Attributes:
+    multiprocessorCount: int
     gpuInstanceSliceCount: int
     memorySizeMB: int
 

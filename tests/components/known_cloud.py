@@ -25,8 +25,9 @@ def deploy_on(cloud: Mocks, program: Callable[[], Any]) -> Any:
 
     async def run() -> None:
         set_mocks(cloud, preview=False)
-        SETTINGS.rpc_manager.clear()
-        SETTINGS.outputs.clear()
+        settings: Any = SETTINGS  # it has these attributes only at run time
+        settings.rpc_manager.clear()
+        settings.outputs.clear()
         await run_pulumi_func(remember)
 
     contextvars.copy_context().run(_run_to_the_end, run)

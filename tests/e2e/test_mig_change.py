@@ -239,6 +239,7 @@ def test_a_change_from_seven_1g_to_three_2g_and_one_1g_rolls_node_by_node_and_ki
     assert not lab.is_cordoned("lab-0")
     assert not lab.is_cordoned("lab-1")
     after = eventually(lambda: lab.running("web") if len(lab.running("web")) == 2 else None)
+    assert after is not None
     assert {pod["metadata"]["uid"] for pod in after}.isdisjoint(pod["metadata"]["uid"] for pod in before)
     again = lab.platform.up(lab.stack())
     assert (again.json["mig_changes"], again.json["changes"]["changes"]) == ([], [])
@@ -425,6 +426,7 @@ def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_bef
         return {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in pods if _is_ready(pod)}
 
     before = eventually(lambda: managers() if len(managers()) == 2 else None)
+    assert before is not None
     lab.fault("lab-1", '{"kind": "mig-change-failed"}')
     time.sleep(1.1)  # the API's times are whole seconds
     assert _results(lab.platform.up(lab.stack())) == {"lab-0": "changed", "lab-1": "failed"}

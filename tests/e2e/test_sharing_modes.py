@@ -62,7 +62,7 @@ def fill(platform: Platform, prefix: str, resource: str, count: int, **spec: Any
         runs(platform, f"{prefix}-{index}")
 
 
-def on(pool_name: str) -> dict[str, dict[str, str]]:
+def on(pool_name: str) -> dict[str, Any]:
     return {"nodeSelector": {names.POOL_LABEL: pool_name}}
 
 

@@ -157,8 +157,12 @@ def limited(stack: Stack, sandbox: Status, tmp_path: Path) -> Callable[[], Kuber
     def make() -> KubernetesClient:
         stack.up([*rights, config_map("one", "default"), config_map("two", "default")])
         api = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(sandbox.kubeconfig)))
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": None}}
-        answer = api.create_namespaced_service_account_token("engine-limited", "default", request)
+        request: Any = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": None},
+        }
+        answer: Any = api.create_namespaced_service_account_token("engine-limited", "default", request)
         token = {"token": answer.status.token}
         return KubernetesClient(rewritten(sandbox, tmp_path / "limited", user=token))
 

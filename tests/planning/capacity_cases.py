@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
 from hypothesis import strategies as st
@@ -42,14 +43,14 @@ def assert_placed_within(
         assert sum(one.pods * one.need.memory_mib for one in here) <= node.memory_mib
 
 
-class _Key(tuple[object, ...]):
-    count: int
+@dataclass(frozen=True)
+class _Key:
+    of: tuple[object, ...]
+    count: int = field(compare=False)
 
 
 def _key(group: PodGroup) -> _Key:
-    key = _Key((group.owner, group.name, group.resource, group.units))
-    key.count = group.count
-    return key
+    return _Key((group.owner, group.name, group.resource, group.units), group.count)
 
 
 def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:

@@ -88,7 +88,7 @@ def gke(cluster: GkeClusterPlan = GKE, **fields: Any) -> EnvironmentPlan:
     return on_cloud(environment({"train": 4}), cluster, train=dataclasses.replace(NODE_POOL, **fields))
 
 
-def accelerator(**fields: Any) -> Mapping[str, Any]:
+def accelerator(**fields: Any) -> dict[str, Any]:
     return {"accelerator": dataclasses.replace(NODE_POOL.accelerator, **fields)}
 
 
@@ -152,7 +152,7 @@ def test_a_new_kubernetes_version_rolls_the_nodes_of_eks_but_those_of_an_own_ima
     newer = dataclasses.replace(EKS, kubernetes="1.36")
     older = dataclasses.replace(EKS, kubernetes="1.35")
     assert what(eks(older), eks(newer)) == ("rolled", ["cluster.kubernetes"])
-    own = {"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}
+    own: dict[str, Any] = {"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}
     assert changes(eks(older, **own), eks(newer, **own)) == ()
 
 
@@ -227,7 +227,7 @@ def test_gke_8_the_preview_must_warn_and_names_the_issue_as_its_source() -> None
 
 
 def test_more_zones_cost_no_node() -> None:
-    more = {"node_locations": ("us-central1-a", "us-central1-c")}
+    more: dict[str, Any] = {"node_locations": ("us-central1-a", "us-central1-c")}
     assert changes(gke(), gke(**more)) == ()
     assert changes(gke(), gke(node_locations=())) == ()
     assert what(gke(node_locations=()), gke()) == ("rolled", ["pools[0].capacity.zone or zones"])

@@ -16,8 +16,9 @@ MIG_GPUS = [gpu for gpu in CATALOG.gpus.values() if gpu.mig is not None]
 
 def brute_force(mig: Mig, layout: dict[str, int]) -> bool:
     """Try every combination of starts, with no cleverness at all."""
-    profiles = [mig.profile(name) for name, count in layout.items() for _ in range(count)]
-    assert all(profiles)
+    named = [mig.profile(name) for name, count in layout.items() for _ in range(count)]
+    profiles = [profile for profile in named if profile is not None]
+    assert len(profiles) == len(named)
     if sum(p.compute_slices for p in profiles) > mig.compute_slices or sum(p.media_engines for p in profiles) > 1:
         return False
     if mig.decoders is not None and sum(p.decoders for p in profiles) > mig.decoders:

@@ -13,6 +13,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from tests.planning.conftest import PlanMaker, pool
 from tests.planning.test_software import BOTTLEROCKET, EKS, GKE, UBUNTU, aws, gcp
+from tests.support.plans import device_plugin_config
 
 OPERANDS = "nvidia.com/gpu.deploy.operands"
 PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
@@ -65,7 +66,7 @@ def test_eks_10_beside_al2023_the_operators_device_plugin_stays_off_bottlerocket
     assert enabled(plan)["devicePlugin"] is True
     assert [one.labels.get(OPERANDS) for one in plan.pools] == [None, "false"]
     assert [one.labels.get(PLUGIN_CONFIG) for one in plan.pools] == ["a", None]
-    assert set(plan.operator.device_plugin_config.data) == {"default", "a"}
+    assert set(device_plugin_config(plan).data) == {"default", "a"}
     groups = [one.cloud for one in plan.pools if isinstance(one.cloud, EksPoolPlan)]
     assert [group.labels.get(OPERANDS) for group in groups] == [None, "false"]
 
@@ -198,7 +199,7 @@ def test_gke_9_with_gkes_built_in_sharing_the_resource_is_nvidia_com_gpu_and_no_
     plan = make_plan(of_gke, cluster=GKE)
     planned = plan.pools[0]
     assert offered(planned) == {"nvidia.com/gpu": gpus}
-    assert set(plan.operator.device_plugin_config.data) == {"default"}
+    assert set(device_plugin_config(plan).data) == {"default"}
     assert plan.operator.mig_config is None
     assert PLUGIN_CONFIG not in planned.labels
     expected = {"cloud.google.com/gke-accelerator": "nvidia-a100-80gb", **labels}
@@ -250,4 +251,4 @@ def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMak
     assert set(plan.operator.cluster_policy) >= {"driver", "toolkit", "devicePlugin"}
     assert "hostPaths" not in plan.operator.cluster_policy
     assert plan.operator.cluster_policy["toolkit"] == {"enabled": True}
-    assert yaml.safe_load(plan.operator.device_plugin_config.data["default"])["flags"] == {"migStrategy": "none"}
+    assert yaml.safe_load(device_plugin_config(plan).data["default"])["flags"] == {"migStrategy": "none"}

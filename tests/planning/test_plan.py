@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning import plan_to_json
+from gpu_platform.planning import EnvironmentPlan, plan_to_json
 from gpu_platform.planning.cost.cost import held_shares
 from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
@@ -116,7 +116,8 @@ def test_a_driver_branch_that_dropped_the_gpu_is_refused(make_plan: PlanMaker) -
 
 def test_helm_values_and_cluster_policy_say_the_same() -> None:
     local, dev = load_stack("local").plan, load_stack("dev").plan
-    assert local.kind == dev.kind == "environment"
+    assert isinstance(local, EnvironmentPlan)
+    assert isinstance(dev, EnvironmentPlan)
     only_here = {"operator", "mig", "node-feature-discovery"}
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
     assert policy == {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
@@ -132,5 +133,6 @@ def test_no_cluster_wide_mig_strategy_overrides_what_each_pool_says(make_plan: P
     )
     assert plan.operator.cluster_policy["mig"] == {}
     assert plan.operator.helm_values["mig"] == {"strategy": ""}
-    strategies = [p.sharing.device_plugin_config["flags"]["migStrategy"] for p in plan.pools]
+    configs = [p.sharing.device_plugin_config or {} for p in plan.pools]
+    strategies = [config["flags"]["migStrategy"] for config in configs]
     assert strategies == ["single", "mixed", "none"]

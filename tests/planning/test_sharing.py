@@ -8,6 +8,7 @@ import yaml
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.rollout.layouts import retry_name
 from tests.planning.conftest import PlanMaker, pool
+from tests.support.plans import device_plugin_config
 
 MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
 
@@ -43,7 +44,7 @@ def test_renaming_and_the_request_limit_stand_under_the_sharing_block_not_under_
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(pool(workload="inference", sharing={"mode": "time-slicing", "replicas": 4}))
-    config = yaml.safe_load(plan.operator.device_plugin_config.data["train"])
+    config = yaml.safe_load(device_plugin_config(plan).data["train"])
     assert config["sharing"]["timeSlicing"] == {
         "renameByDefault": True,
         "failRequestsGreaterThanOne": True,
@@ -54,7 +55,7 @@ def test_renaming_and_the_request_limit_stand_under_the_sharing_block_not_under_
 
 def test_every_pool_has_its_own_device_plugin_key_and_nodes_of_no_pool_the_default(make_plan: PlanMaker) -> None:
     plan = make_plan(pool("a"), pool("b"))
-    assert set(plan.operator.device_plugin_config.data) == {"default", "a", "b"}
+    assert set(device_plugin_config(plan).data) == {"default", "a", "b"}
     assert [p.labels["nvidia.com/device-plugin.config"] for p in plan.pools] == ["a", "b"]
     assert plan.operator.cluster_policy["devicePlugin"]["config"]["default"] == "default"
 
@@ -62,7 +63,7 @@ def test_every_pool_has_its_own_device_plugin_key_and_nodes_of_no_pool_the_defau
 def test_a_change_of_replicas_gives_the_config_map_another_name(make_plan: PlanMaker) -> None:
     def config(replicas: int) -> str:
         sharing = {"mode": "time-slicing", "replicas": replicas}
-        return make_plan(pool(workload="inference", sharing=sharing)).operator.device_plugin_config.name
+        return device_plugin_config(make_plan(pool(workload="inference", sharing=sharing))).name
 
     assert config(4) != config(2)
     assert config(4) == config(4)

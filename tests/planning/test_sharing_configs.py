@@ -16,6 +16,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from sandbox.nvml import mig_table
 from sandbox.simulator.mig_manager import parse_mig_configs, reconfigure
 from tests.planning.conftest import PlanMaker, pool, team
+from tests.support.plans import device_plugin_config
 
 A100, T4, H200 = "p4de.24xlarge", "g4dn.xlarge", "p5en.48xlarge"
 BY_MODEL = {"mode": "time-slicing", "replicas": {"T4": 4, "NVIDIA A100-SXM4-80GB": 10}}
@@ -34,7 +35,7 @@ def offered(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
 
 
 def plugin(plan: EnvironmentPlan) -> dict[str, Any]:
-    return {key: yaml.safe_load(text) for key, text in plan.operator.device_plugin_config.data.items()}
+    return {key: yaml.safe_load(text) for key, text in device_plugin_config(plan).data.items()}
 
 
 def mig_parted(plan: EnvironmentPlan) -> dict[str, Any]:

@@ -57,24 +57,24 @@ def assert_planner_places(found: Suggestion, workloads: list[dict[str, Any]]) ->
         deployments = []
         quota: dict[str, Any] = {"gpus": 0, "shared": 0, "mig": Counter()}
         for one in found.pools:
-            for index, held in enumerate(one.pods):
-                want = by_name[held.workload]
+            for index, placed in enumerate(one.pods):
+                want = by_name[placed.workload]
                 if want["trust_domain"] != domain:
                     continue
                 deployment = {
-                    "name": f"{held.workload}-{one.pool['name']}-{index}"[:63],
+                    "name": f"{placed.workload}-{one.pool['name']}-{index}"[:63],
                     "pool": one.pool["name"],
-                    "replicas": held.pods,
+                    "replicas": placed.pods,
                     "gpus": want.get("gpus", 1),
                     "gpu_memory": want["gpu_memory"],
                     "cpu": want["cpu"],
                     "memory": want["memory"],
                 }
-                if held.slot not in ("gpu", "share"):
-                    deployment["profile"] = held.slot
-                    quota["mig"][held.slot] += held.pods
+                if placed.slot not in ("gpu", "share"):
+                    deployment["profile"] = placed.slot
+                    quota["mig"][placed.slot] += placed.pods
                 else:
-                    quota["gpus" if held.slot == "gpu" else "shared"] += held.pods * want.get("gpus", 1)
+                    quota["gpus" if placed.slot == "gpu" else "shared"] += placed.pods * want.get("gpus", 1)
                 deployments.append(deployment)
         granted = {**quota, "mig": dict(quota["mig"])}
         teams.append(team(domain, quota=granted, workloads=deployments))
@@ -258,6 +258,14 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
     assert found.optimal
 
 
+def _named(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the drawn workloads with names; one of several GPUs needs whole ones."""
+    return [
+        {**want, "name": f"w{index}", **({"compute": 1.0} if want["gpus"] > 1 else {})}
+        for index, want in enumerate(drawn)
+    ]
+
+
 _WANTS = st.lists(
     st.fixed_dictionaries(
         {
@@ -274,12 +282,7 @@ _WANTS = st.lists(
     ),
     min_size=1,
     max_size=4,
-).map(
-    lambda drawn: [
-        {**want, "name": f"w{index}", **({"compute": 1.0} if want["gpus"] > 1 else {})}
-        for index, want in enumerate(drawn)
-    ]
-)
+).map(_named)
 
 
 @settings(max_examples=15)

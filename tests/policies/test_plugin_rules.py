@@ -98,7 +98,7 @@ def test_karpenters_bottlerocket_nodes_have_a_device_plugin_of_their_own(spec: d
 
 
 def test_karpenters_al2023_nodes_have_none():
-    spec = {"amiSelectorTerms": [{"alias": "al2023@v20260709"}]}
+    spec: dict[str, Any] = {"amiSelectorTerms": [{"alias": "al2023@v20260709"}]}
     of_another_pool = node_class("serve", amiFamily="Bottlerocket")
     assert violations(RULE, karpenter_node_pool(), of_another_pool, node_class(**spec), OPERATOR) == []
 

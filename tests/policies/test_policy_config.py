@@ -148,7 +148,7 @@ def test_a_mistake_in_the_configuration_is_named_with_its_place_and_fix(config: 
     with pytest.raises(BadInput) as raised:
         analyze(CROWDED, config, TODAY)
     assert raised.value.exit_code is ExitCode.BAD_INPUT
-    problem = only(list(raised.value.problems))
+    (problem,) = raised.value.problems
     assert problem.path == path
     assert fix in problem.fix
 
@@ -164,11 +164,12 @@ def test_the_lowest_limit_of_replicas_is_one():
 
 def test_settings_and_exemptions_cannot_be_changed_after_they_were_checked():
     settings = next(entry.settings for entry in configure(exempt()) if entry.rule.id == RULE)
+    (exemption,) = settings.exempt
+    assert isinstance(exemption, Exemption)
     with pytest.raises(ValidationError, match="frozen"):
         settings.exempt = ()
     with pytest.raises(ValidationError, match="frozen"):
-        settings.exempt[0].reason = "another"
-    assert isinstance(settings.exempt[0], Exemption)
+        exemption.reason = "another"
 
 
 def test_two_mistakes_give_two_problems():

@@ -46,13 +46,13 @@ class Pack:
     """A running policy pack."""
 
     def __init__(self, port: int) -> None:
-        self._stub = analyzer_pb2_grpc.AnalyzerStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
+        self._stub: Any = analyzer_pb2_grpc.AnalyzerStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
 
     def info(self) -> Any:
         return self._stub.GetAnalyzerInfo(struct_pb2.Struct())
 
     def configure(self, level: int, **settings: dict[str, Any]) -> None:
-        request = proto.ConfigureAnalyzerRequest()
+        request: Any = proto.ConfigureAnalyzerRequest()
         for rule in rules():
             request.policyConfig[rule.id].enforcementLevel = level
             request.policyConfig[rule.id].properties.update(settings.get(rule.id.replace("-", "_"), {}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from policy_records import (
     UNKNOWN,
@@ -78,7 +80,7 @@ def test_a_quota_of_another_namespace_does_not_count():
         },
     ],
 )
-def test_a_quota_with_scopes_covers_only_some_pods_and_does_not_count(scope: dict[str, object]):
+def test_a_quota_with_scopes_covers_only_some_pods_and_does_not_count(scope: dict[str, Any]):
     found = only(violations(RULE, *PLATFORM, namespace(), quota(EVERY, **scope)))
     assert "only within a quota's scopes" in found.problem.found
 

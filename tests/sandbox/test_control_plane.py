@@ -47,7 +47,7 @@ class Cluster:
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client
-        self.core = CoreV1Api(client)
+        self.core: Any = CoreV1Api(client)  # its types allow no dict as a body and no field to be present
         self.namespace = namespace
         self.nodes: list[str] = []
 
@@ -160,7 +160,7 @@ def test_a_kwok_node_becomes_ready_and_loses_its_not_ready_taint(cluster: Cluste
 
 
 def test_a_node_without_the_annotation_is_left_alone(cluster: Cluster) -> None:
-    bare = cluster.node(**{"example.com/made-by": "a-test"})
+    bare = cluster.node(None, **{"example.com/made-by": "a-test"})
     managed = cluster.node()
     eventually(lambda: cluster.core.read_node(managed).status.addresses)
     assert cluster.core.read_node(bare).status.addresses is None
@@ -197,7 +197,7 @@ def test_a_pod_that_asks_for_more_gpus_than_are_left_stays_pending_and_says_why(
 
 def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(cluster: Cluster) -> None:
     cluster.node()
-    scheduling = SchedulingV1Api(cluster.client)
+    scheduling: Any = SchedulingV1Api(cluster.client)
     classes = {f"{cluster.namespace}-low": 1, f"{cluster.namespace}-high": 2}
     for name, value in classes.items():
         scheduling.create_priority_class({"metadata": {"name": name}, "value": value})
@@ -224,7 +224,7 @@ def test_init_containers_and_host_network_do_not_keep_a_pod_from_running(cluster
 
 def test_the_pod_of_a_job_completes(cluster: Cluster) -> None:
     cluster.node()
-    batch = BatchV1Api(cluster.client)
+    batch: Any = BatchV1Api(cluster.client)
     template = {"spec": cluster.spec(restartPolicy="Never")}
     batch.create_namespaced_job(cluster.namespace, {"metadata": {"name": "job"}, "spec": {"template": template}})
     eventually(lambda: batch.read_namespaced_job("job", cluster.namespace).status.succeeded == 1)
@@ -233,7 +233,7 @@ def test_the_pod_of_a_job_completes(cluster: Cluster) -> None:
 def test_a_daemon_set_runs_on_every_node_and_its_pods_go_with_it(cluster: Cluster) -> None:
     cluster.node()
     cluster.node()
-    apps = AppsV1Api(cluster.client)
+    apps: Any = AppsV1Api(cluster.client)
     labels = {"app": "agent"}
     template = {"metadata": {"labels": labels}, "spec": cluster.spec()}
     spec = {"selector": {"matchLabels": labels}, "template": template}
@@ -289,19 +289,20 @@ def test_a_service_accounts_token_is_valid_and_may_do_only_what_a_role_says(clus
     with bearer_of(token.status.token, cluster.client) as bearer:
         attributes = {"namespace": cluster.namespace, "verb": "list", "resource": "pods"}
         review = {"spec": {"resourceAttributes": attributes}}
-        assert not AuthorizationV1Api(bearer).create_self_subject_access_review(review).status.allowed
+        authorization: Any = AuthorizationV1Api(bearer)
+        assert not authorization.create_self_subject_access_review(review).status.allowed
         with pytest.raises(ApiException, match="serviceaccount:control-plane-") as refusal:
             CoreV1Api(bearer).list_namespaced_pod(cluster.namespace)
     assert refusal.value.status == 403
 
 
 def test_dynamic_resource_allocation_is_served(client: ApiClient) -> None:
-    slices = CustomObjectsApi(client).list_cluster_custom_object("resource.k8s.io", "v1", "resourceslices")
+    slices: Any = CustomObjectsApi(client).list_cluster_custom_object("resource.k8s.io", "v1", "resourceslices")
     assert slices["kind"] == "ResourceSliceList"
 
 
 def test_the_kinds_of_the_gpu_operator_and_of_prometheus_take_any_content(cluster: Cluster) -> None:
-    custom = CustomObjectsApi(cluster.client)
+    custom: Any = CustomObjectsApi(cluster.client)
     policy = {"metadata": {"name": cluster.namespace}, "spec": {"mig": {"strategy": "mixed"}}}
     body = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", **policy}
     custom.create_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", body)
@@ -316,4 +317,5 @@ def test_the_kinds_of_the_gpu_operator_and_of_prometheus_take_any_content(cluste
 
 
 def test_the_sandboxs_own_namespace_is_there(client: ApiClient) -> None:
-    assert CoreV1Api(client).read_namespace(SANDBOX_NAMESPACE).status.phase == "Active"
+    core: Any = CoreV1Api(client)
+    assert core.read_namespace(SANDBOX_NAMESPACE).status.phase == "Active"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -50,7 +50,8 @@ def absent() -> None:
     control_plane.down(NAME)
 
 
-def core(status: Status) -> CoreV1Api:
+def core(status: Status) -> Any:
+    """The API without its types, which allow no dict as a body and no field to be present."""
     return CoreV1Api(config.new_client_from_config(str(status.kubeconfig)))
 
 
@@ -245,7 +246,7 @@ def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_sta
     create("any", {"anything": 1})
 
     permissive = ApiextensionsV1Api(client).read_custom_resource_definition("clusterpolicies.nvidia.com")
-    strict: dict[str, Any] = client.sanitize_for_serialization(permissive)
+    strict = cast("dict[str, Any]", client.sanitize_for_serialization(permissive))
     mig = {"type": "object", "properties": {"strategy": {"type": "string"}}}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"mig": mig}}}}
     strict["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}

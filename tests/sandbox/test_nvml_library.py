@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import pynvml
 import pytest
@@ -261,7 +262,7 @@ def test_a_call_before_init_finds_nvml_uninitialized():
 
 
 def test_a_node_without_nvml_has_no_library_to_load():
-    faults = ({"kind": "nvml-missing"},)
+    faults: Any = ({"kind": "nvml-missing"},)
     with install(NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults)):
         assert status_of(pynvml.nvmlInit) == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
 

@@ -127,7 +127,7 @@ def test_a_layout_that_no_gpu_can_hold_fails_and_a_good_one_heals_it(cluster: Cl
 def test_gpus_that_a_pod_holds_are_not_cut_and_the_pod_goes_on(cluster: Cluster) -> None:
     node = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})
     eventually(lambda: cluster.gpus(node), {"mig-1g.10gb": "56"})
-    pod = cluster.pod(node, **{"mig-1g_10gb": 1})
+    pod = cluster.pod(node, resources={"nvidia.com/mig-1g.10gb": "1"})
     eventually(lambda: cluster.phase(pod), "Running")
     cluster.label(node, **{names.MIG_CONFIG_LABEL: "all-disabled"})
     eventually(lambda: cluster.labels(node).get(names.MIG_STATE_LABEL), "failed")

@@ -62,6 +62,7 @@ def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ran:
 def _global_state() -> dict[str, object]:
     """Return what the calls that follow in this process would be changed by."""
     root = logging.getLogger()
+    pulumi: Any = SETTINGS  # it has these attributes only at run time
     return {
         "environment": dict(os.environ),
         "folder": os.getcwd(),
@@ -71,7 +72,7 @@ def _global_state() -> dict[str, object]:
         "logging": (root.level, list(root.handlers), logging.root.manager.disable),
         "signal handlers": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
         "standard streams": (sys.stdin, sys.__stdout__, sys.__stderr__),
-        "Pulumi": (SETTINGS.monitor, SETTINGS.project, SETTINGS.stack, SETTINGS.dry_run, dict(CONFIG.get())),
+        "Pulumi": (pulumi.monitor, pulumi.project, pulumi.stack, pulumi.dry_run, dict(CONFIG.get())),
     }
 
 

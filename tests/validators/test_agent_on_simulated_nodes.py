@@ -27,7 +27,9 @@ def test_every_machine_type_passes_what_is_expected_of_it(machine_type):
 def test_a_machine_in_mig_mode_passes_its_layout(machine_type):
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]
-    smallest = min(catalog.gpu_of(machine).mig.profiles, key=lambda profile: profile.memory_mib).name
+    mig = catalog.gpu_of(machine).mig
+    assert mig is not None
+    smallest = min(mig.profiles, key=lambda profile: profile.memory_mib).name
     layouts = ({smallest: 7},) * machine.gpu_count
     held = of_machine(machine_type, driver_version=DRIVER, mig_layouts=layouts, mig_source="stack")
     assert findings(simulated(machine_type, mig_layout=layouts), held) == []

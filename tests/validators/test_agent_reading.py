@@ -46,10 +46,12 @@ def test_a_node_is_read_through_the_zipapps_own_bindings(simulated_reader):
 
 def test_a_call_that_hangs_is_named_and_its_process_is_gone(simulated_reader):
     reader = simulated_reader({"kind": "nvml-hang", "call": "nvmlDeviceGetTemperature"})
+    snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
         snapshot = reader.read(seconds)
         if "nvmlDeviceGetTemperature" in snapshot.failure:
             break
+    assert snapshot is not None
     assert snapshot.failure == f"nvmlDeviceGetTemperature on GPU 0 did not return within {seconds:g} s"
     assert "dmesg" in snapshot.remediation
     assert reader._stuck is None
@@ -117,6 +119,7 @@ def test_a_hanging_call_does_not_outlive_an_agent_that_is_killed():
     )
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
     pid = int(parent.stdout.readline().split()[1])
     parent.kill()
     parent.wait()

@@ -136,7 +136,9 @@ def wait_for(port, path, wanted):
             return None
         return found if wanted(found) else None
 
-    return eventually(answer)
+    found = eventually(answer)
+    assert found is not None
+    return found
 
 
 def test_a_service_on_a_node_that_passes_publishes_it_and_is_ready(service, api, token):

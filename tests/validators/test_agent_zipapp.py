@@ -93,7 +93,7 @@ def test_its_sources_are_python_3_9_and_import_nothing_but_the_standard_library_
             if isinstance(statement, ast.Import):
                 modules = [alias.name for alias in statement.names]
             elif isinstance(statement, ast.ImportFrom):
-                modules = [statement.module]
+                modules = [statement.module or "a relative import"]
             for module in modules:
                 inside = module == "validators.agent" or module.startswith("validators.agent.")
                 top = module.partition(".")[0]
@@ -127,11 +127,13 @@ def test_a_node_with_seven_of_eight_gpus_fails_and_says_why(agent, expectations,
 
 def test_a_hanging_driver_could_not_tell_and_is_named(agent, expectations, tmp_path):
     faults = ({"kind": "nvml-hang", "call": "nvmlDeviceGetEccMode"},)
+    done, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
         arguments = ("check", "--expect", expectations, "--deadline", f"{seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
         if "nvmlDeviceGetEccMode" in done.stdout:
             break
+    assert done is not None
     assert done.returncode == 3
     assert f"nvmlDeviceGetEccMode on GPU 0 did not return within {seconds:g} s" in done.stdout
     assert "pass" not in done.stdout

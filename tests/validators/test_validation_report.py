@@ -38,9 +38,9 @@ def attention(report):
 
 
 def text_of(report, width=160):
-    console = Console(file=io.StringIO(), width=width)
-    print_report(report, console)
-    return console.file.getvalue()
+    text = io.StringIO()
+    print_report(report, Console(file=text, width=width))
+    return text.getvalue()
 
 
 def test_nodes_that_pass_make_a_report_that_passes():
@@ -283,6 +283,7 @@ def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told
     assert found["numa-nodes"] == found["mig-mode"] == ["skipped"]
     assert found["node-ready"] == []
     failure = suites["serve-2"].find("testcase/failure")
+    assert failure is not None
     assert failure.get("message") == "fail: expected 4, observed 3"
     assert failure.text == "machine type g5.12xlarge\ndrain the node"
 
@@ -290,4 +291,6 @@ def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told
 def test_junit_survives_characters_that_xml_cannot_hold():
     odd = agent_report("serve-0", entry("gpu-product", "fail", "Tesla\x00\x1b[31m <T4> & co"))
     root = ElementTree.fromstring(as_junit(report_of(odd, nodes=THREE[:1], desired=1)))
-    assert "<T4> & co" in root.find("testsuite/testcase/failure").get("message")
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert "<T4> & co" in failure.get("message", "")

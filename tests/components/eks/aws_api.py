@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import botocore.session
-from botocore.model import ServiceModel, Shape
+from botocore.model import ServiceModel
 
 from gpu_platform.engine.properties import UNKNOWN
 
@@ -49,6 +49,7 @@ class ProvidersOwn:
     why: str
 
 
+Shape = Any  # of botocore.model: which of members, member, key and value it has depends on its kind
 Table = Mapping[tuple[str, str], Spelt | ProvidersOwn]
 """By shape of the API and input key."""
 

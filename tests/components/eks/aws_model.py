@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from botocore.model import Shape
 from botocore.validate import ParamValidator
 
-from tests.components.eks.aws_api import Call, service_model
+from tests.components.eks.aws_api import Call, Shape, service_model
 
 
 def problems(call: Call) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from google.protobuf import struct_pb2
@@ -38,7 +39,7 @@ def deploy(loaded: LoadedStack, cloud: MotoCloud) -> Recorded:
         def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> resource_pb2.ResourceInvokeResponse:
             known = struct_pb2.Struct()
             known.update(answer(cloud, request.tok, plain_properties(request.args, reveal=True)))
-            return resource_pb2.ResourceInvokeResponse(**{"return": known})
+            return resource_pb2.ResourceInvokeResponse(**cast("Any", {"return": known}))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recording, "_Recorder", Deployer)

@@ -50,7 +50,7 @@ def test_the_requests_of_every_form_of_pool_pass_the_parameter_validation_of_the
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_the_requests_of_a_stack_with_karpenter_pass_it_too(cluster: str) -> None:
-    pool = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
+    pool: dict[str, Any] = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
     pool["count"] = {"desired": 0, "max": 1}
     records = of_aws(record_eks(pool, cluster=CLUSTERS[cluster]))
     assert {"Queue", "EventRule", "PodIdentityAssociation"} <= {r.type.rsplit(":", 1)[-1] for r in records}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import email
-from typing import Any
+from email.message import Message
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -58,9 +59,9 @@ def node_config(form: dict[str, Any]) -> dict[str, Any]:
     """The NodeConfig in the user data."""
     message = email.message_from_bytes(base64.b64decode(template(form)["userData"]))
     assert message.get_content_type() == "multipart/mixed"
-    (part,) = message.get_payload()
+    (part,) = cast("list[Message]", message.get_payload())
     assert part.get_content_type() == "application/node.eks.aws"
-    config = yaml.safe_load(part.get_payload())
+    config = yaml.safe_load(cast("str", part.get_payload()))
     assert config["kind"] == "NodeConfig"
     return config
 

@@ -6,7 +6,8 @@ import base64
 import email
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from email.message import Message
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -135,9 +136,9 @@ def test_eks_4_one_zone_only_that_of_the_offering(up: Deployed, pool: str) -> No
 
 def test_nodes_of_an_own_image_are_told_of_the_cluster_that_is_there(up: Deployed) -> None:
     message = email.message_from_bytes(base64.b64decode(up.launch_template("own-image")["UserData"]))
-    (part,) = message.get_payload()
+    (part,) = cast("list[Message]", message.get_payload())
     cluster = up.cluster()
-    assert yaml.safe_load(part.get_payload())["spec"]["cluster"] == {
+    assert yaml.safe_load(cast("str", part.get_payload()))["spec"]["cluster"] == {
         "name": cluster["name"],
         "apiServerEndpoint": cluster["endpoint"],
         "certificateAuthority": cluster["certificateAuthority"]["data"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from google.cloud import container_v1
 from google.protobuf import json_format
@@ -95,7 +95,8 @@ def _spell(descriptor: Descriptor, inputs: Mapping[str, Any], table: Table, path
         if isinstance(entry, ProvidersOwn) or value is None:
             continue
         *above, last = entry.api.split(".")
-        holder, within = descriptor, spelt
+        holder: Descriptor | None = descriptor
+        within = spelt
         for name in above:
             holder = _field(holder, name, f"{path}.{key}").message_type
             within = within.setdefault(name, {})
@@ -115,7 +116,9 @@ def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
     return {field.camelcase_name: field for field in descriptor.fields}
 
 
-def _field(descriptor: Descriptor, name: str, path: str) -> FieldDescriptor:
+def _field(descriptor: Descriptor | None, name: str, path: str) -> FieldDescriptor:
+    if descriptor is None:
+        raise NotInTheApi(f"{path}: {name!r} is asked of what is no message")
     fields = _fields(descriptor)
     field = fields.get(name)
     if field is None:
@@ -127,7 +130,7 @@ def _field(descriptor: Descriptor, name: str, path: str) -> FieldDescriptor:
 def _value(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
     if _is_map(field):
         return LEFT_OUT if value == UNKNOWN else dict(value)
-    if field.label == FieldDescriptor.LABEL_REPEATED:
+    if _is_repeated(field):
         if value == UNKNOWN:
             return LEFT_OUT
         if not isinstance(value, list):
@@ -141,9 +144,9 @@ def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
     text = field.type == FieldDescriptor.TYPE_STRING
     if value == UNKNOWN:
         return value if text else LEFT_OUT
-    if field.type == FieldDescriptor.TYPE_MESSAGE and not _is_plain(field):
+    if field.message_type is not None and not _is_plain(field):
         return _spell(field.message_type, value, table, path)
-    if field.type == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         names = [each.name for each in field.enum_type.values]
         # The zero of an enum says nothing; the provider would send it, and GKE would take its own default.
         if value not in names or re.search(r"(^|_)UNSPECIFIED$", str(value)):
@@ -153,12 +156,16 @@ def _one(field: FieldDescriptor, value: Any, table: Table, path: str) -> Any:
     return value
 
 
+def _is_repeated(field: FieldDescriptor) -> bool:
+    return cast("Any", field).label == FieldDescriptor.LABEL_REPEATED  # the stubs of some versions lack it
+
+
 def _is_map(field: FieldDescriptor) -> bool:
-    return field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def _is_plain(field: FieldDescriptor) -> bool:
-    return field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.full_name.startswith(PLAIN_MESSAGES)
+    return field.message_type is not None and field.message_type.full_name.startswith(PLAIN_MESSAGES)
 
 
 def unspelt(table: Table, *messages: Any) -> Iterator[str]:

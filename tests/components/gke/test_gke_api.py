@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import cast
+
 import pytest
 from gke_api import NODE_POOL, NotInTheApi, node_pool, unspelt
 from google.cloud import container_v1
@@ -46,7 +49,7 @@ def test_inputs_as_the_provider_spells_them_become_the_apis_node_pool():
     assert pool.placement_policy.type_ == container_v1.NodePool.PlacementPolicy.Type.COMPACT
     (accelerator,) = pool.config.accelerators
     assert (accelerator.accelerator_type, accelerator.accelerator_count) == ("nvidia-h100-mega-80gb", 8)
-    assert pool.config.max_run_duration.days == 7
+    assert cast("timedelta", pool.config.max_run_duration).days == 7
     assert pool.config.kubelet_config.cpu_cfs_quota is True
 
 

@@ -224,7 +224,8 @@ def test_a_new_cluster_whose_channel_is_too_old_for_its_pools_stops_the_program_
     with pytest.raises(pulumi.RunError, match=r"1\.34\.1-gke\.1829001 or newer") as stopped:
         deploy(ultra, version="1.33.9-gke.1000")
     assert "write kubernetes: '1.34'" in str(stopped.value)
-    assert deploy(ultra, version="1.34.1-gke.1829001")
+    google, _ = deploy(ultra, version="1.34.1-gke.1829001")
+    assert "gcp:container/nodePool:NodePool" in {kind for kind, _ in google.made}
 
 
 # -- a cluster that is there ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A component with a Namespace and a ConfigMap that depends on it, a Secret, an explicit provider, outputs."""
 
 import json
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -34,17 +35,18 @@ Secret(
         provider=cluster, depends_on=[team], custom_timeouts=pulumi.CustomTimeouts(create="3m")
     ),
 )
+spec: Any = {  # under the API's names, not those of the SDK's types
+    "replicas": 3,
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    },
+}
 k8s.apps.v1.Deployment(
     "web",
     metadata={"name": "web", "namespace": "default"},
-    spec={
-        "replicas": 3,
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-        },
-    },
+    spec=spec,
     opts=pulumi.ResourceOptions(provider=cluster),
 )
 pulumi.export("team", platform["team"])

@@ -15,8 +15,8 @@ from gpu_platform.planning.clouds.provider_sharing import BOTTLEROCKET_MIG_MODEL
 from gpu_platform.quantity import parse_quantity
 from tests.planning.clouds.eks.eks_pools import AMI, eks, node_group, planned, user_data_text
 
-BOTTLEROCKET = {"image": {"family": "bottlerocket"}}
-STATIC = {"topology": {"policy": "restricted", "memory": "static"}}
+BOTTLEROCKET: dict[str, Any] = {"image": {"family": "bottlerocket"}}
+STATIC: dict[str, Any] = {"topology": {"policy": "restricted", "memory": "static"}}
 ACCESS = ClusterAccess(
     name="ml", endpoint="https://abc.eks.amazonaws.com", certificate_authority="Y2E=", service_cidr="172.20.0.0/16"
 )

@@ -7,7 +7,8 @@ import email
 import json
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from email.message import Message
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -65,9 +66,9 @@ def settings(form: Mapping[str, Any]) -> dict[str, Any]:
     text = plan(form).node_class["userData"]
     if plan(form).node_class["amiFamily"] == "Bottlerocket":
         return tomllib.loads(text)["settings"]
-    (part,) = email.message_from_string(text).get_payload()
+    (part,) = cast("list[Message]", email.message_from_string(text).get_payload())
     assert part.get_content_type() == "application/node.eks.aws"
-    return yaml.safe_load(part.get_payload())["spec"]
+    return yaml.safe_load(cast("str", part.get_payload()))["spec"]
 
 
 # -- what a pool gets ---------------------------------------------------------------------------------------
