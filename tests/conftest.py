@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.support.protobuf  # noqa: F401 - before either SDK
 from gpu_platform.progress import Progress
 from sandbox import build, control_plane
 from sandbox.control_plane import Status

@@ -53,7 +53,7 @@ class _Prepared:
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
     """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `with_policies` a broken mandatory rule is raised as a Finding.
+    With `with_policies` a violation of a mandatory rule is raised as a Finding.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
@@ -62,7 +62,7 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
     if verdict(report) is not ExitCode.GOOD:
         if not quiet:
             show_policies(console(), report)
-        raise Finding(f"stack {loaded.stack}: mandatory policies are broken; nothing was changed")
+        raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
     if loaded.plan.cluster.access == "sandbox":
         control_plane.up(loaded.plan.cluster.name, progress=progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)

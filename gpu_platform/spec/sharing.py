@@ -15,7 +15,6 @@ from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfi
 from gpu_platform.spec.declared import Shows
 
 MAX_TIME_SLICING_REPLICAS = 48
-MAX_MPS_CLIENTS = 48
 
 
 def _kind(value: object) -> str:

@@ -23,7 +23,6 @@ LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NV
 # Clock event reasons, as in nvml.h.
 REASON_IDLE: Final = 0x1
 REASON_HARDWARE_SLOWDOWN: Final = 0x8
-REASON_SOFTWARE_THERMAL: Final = 0x20
 REASON_HARDWARE_THERMAL: Final = 0x40
 REASON_POWER_BRAKE: Final = 0x80
 

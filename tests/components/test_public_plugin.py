@@ -111,7 +111,7 @@ def test_the_schema_and_the_components_agree_on_what_may_be_an_output(schema: An
 
 def test_a_component_is_constructed_from_numbers_as_the_engine_sends_them(plugin: Plugin) -> None:
     program, outputs = plugin.construct("GpuNodePool", "train", {"cluster": SANDBOX, **POOL})
-    assert [node.name for node in program.of("Node")] == ["train-0", "train-1"]
+    assert sorted(node.name for node in program.of("Node")) == ["train-0", "train-1"]
     assert outputs["nodeNames"] == ["train-0", "train-1"]
     assert outputs["resources"]["nvidia.com/gpu"] == 8
     assert outputs["taints"][0]["key"] == "nvidia.com/gpu"

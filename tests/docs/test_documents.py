@@ -42,6 +42,8 @@ def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
     while hasattr(found, "commands"):
         if rest and rest[0] in found.commands:
             found = found.commands[rest.pop(0)]
+        elif rest and rest[0].startswith("--"):
+            break
         elif "show" in found.commands:
             found = found.commands["show"]
         else:

@@ -226,6 +226,7 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
 def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, base: dict[str, Any]) -> None:
     base["pools"][0]["sharing"] = {"mode": "time-slicing", "replicas": 2}
     base["teams"] = []
+    base["policy"] = {"rules": {"sharing-for-training": {"enforcementLevel": "mandatory"}}}
     ran = deployed.up(base)
     assert ran.code == 1
     assert "mandatory policies" in ran.err

@@ -41,7 +41,8 @@ def test_a_pool_without_a_price_is_named_beside_the_cost_of_the_others(make_plan
     assert cost["usd_per_hour"] == pytest.approx(27.4471, abs=1e-3)
     assert cost_lines(cost) == (
         "cost        27.45 USD/h and the unknown price of pools a, b",
-        "waste       27.45 USD/h (100%) not used by any pod; 27.45 USD/h not allocated to any team; without pools a, b",
+        "waste       27.45 USD/h (100%) not used by any pod; 27.45 USD/h not allocated to any team; "
+        "without pools a, b",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from simulated_cluster import Cluster, eventually
+from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MigProfile, load_catalog
@@ -36,6 +36,7 @@ from sandbox.simulator.cluster_policy import read_cluster_policy
 from sandbox.simulator.kubelet import node_status
 from sandbox.simulator.node import ConfigMaps, desired_node, mig_request
 from sandbox.simulator.nodes import MIG_MEMORY_ANNOTATION, SimulatedMachine, simulated_machine
+from tests.support.eventually import eventually
 from validators.cluster import check_node
 
 A100 = "a100-80gb"

@@ -201,7 +201,7 @@ def test_the_data_can_live_elsewhere_and_are_found_by_name(absent: None, tmp_pat
     assert status.data_dir == elsewhere
     assert sandbox_kubeconfig(NAME).samefile(elsewhere / "kubeconfig")
     assert up().pids == status.pids
-    with pytest.raises(BadInput, match="--data-dir"):
+    with pytest.raises(BadInput, match="its folder"):
         up(data_dir=tmp_path / "another")
     control_plane.down(NAME)
     assert not elsewhere.exists()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pulumi
 import pulumi_aws
 import pytest
 
@@ -460,5 +461,7 @@ def deployed(*pools: dict[str, Any]) -> KnownAws:
     """What a deploy makes of the cluster alone, where every output is known."""
     plan = plan_eks(*pools, cluster=CREATED).cluster.cloud
     assert isinstance(plan, EksClusterPlan)
-    known, _ = deploy(lambda: EksCluster("ml", plan, pulumi_aws.Provider("ml")).outputs.name)
+    known, _ = deploy(
+        lambda: EksCluster("ml", plan, pulumi.ResourceOptions(providers=[pulumi_aws.Provider("ml")])).outputs.name
+    )
     return known

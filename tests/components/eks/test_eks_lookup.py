@@ -57,7 +57,9 @@ def plan(*pools: dict[str, Any], **cluster: Any) -> EksClusterPlan:
 
 def look_up(needed: EksClusterPlan, known: Mapping[str, Answer]) -> tuple[KnownAws, dict[str, Any]]:
     def program() -> pulumi.Output[Any]:
-        found = EksCluster("ml", needed, aws.Provider("ml", region="us-east-2"))
+        found = EksCluster(
+            "ml", needed, pulumi.ResourceOptions(providers=[aws.Provider("ml", region="us-east-2")])
+        )
         return pulumi.Output.all(
             name=found.outputs.name,
             subnets=found.outputs.subnet_ids,
@@ -129,7 +131,9 @@ def test_nothing_gets_the_clusters_name_before_the_check_has_passed() -> None:
     needed = plan()
 
     def program() -> pulumi.Output[str]:
-        found = EksCluster("ml", needed, aws.Provider("ml", region="us-east-2"))
+        found = EksCluster(
+            "ml", needed, pulumi.ResourceOptions(providers=[aws.Provider("ml", region="us-east-2")])
+        )
         found.outputs.name.apply(passed.append)
         found.outputs.subnet_ids[ZONE].apply(passed.append)
         found.outputs.vpc_id.apply(passed.append)
