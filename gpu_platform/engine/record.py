@@ -245,6 +245,11 @@ def _event_loop() -> Generator[asyncio.AbstractEventLoop]:
         asyncio.set_event_loop(None)
 
 
+def _aliases(request: resource_pb2.RegisterResourceRequest) -> Iterable[alias_pb2.Alias]:
+    """Return the aliases of a request; the SDK's stub of the request lacks the import of their type."""
+    return cast("Iterable[alias_pb2.Alias]", request.aliases)  # pyright: ignore[reportUnknownMemberType]
+
+
 class _NoMocks(Mocks):
     """Mocks for MockMonitor's constructor; never called, because the recorder answers all requests."""
 
@@ -335,7 +340,7 @@ class _Recorder(MockMonitor):
             replace_on_changes=tuple(request.replaceOnChanges),
             delete_before_replace=request.deleteBeforeReplace,
             retain_on_delete=request.retainOnDelete,
-            aliases=tuple(self._alias(request, alias) for alias in request.aliases),
+            aliases=tuple(self._alias(request, alias) for alias in _aliases(request)),
         )
         self._records[record.urn] = record
         unknown = record.custom and not record.id
