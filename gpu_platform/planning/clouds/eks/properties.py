@@ -1,6 +1,6 @@
 """Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
 
-What a change of each does is in catalog/facts/pool_changes.yaml.
+Their effects are in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def karpenter_properties(
 ) -> Mapping[str, str]:
     """Return the properties of a Karpenter NodePool and its EC2NodeClass.
 
-    Budgets and consolidation replace no node, so only the template of the NodePool is looked at.
+    Budgets and consolidation replace no node, so only the template of the NodePool is compared.
     """
     return {**_cluster(cluster), **_karpenter(pool, machine_type, capacity_type)}
 
@@ -91,5 +91,5 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
 
 
 def _spec(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spec of an object of Kubernetes, whether or not it stands under that key."""
+    """Return the spec of a Kubernetes object, or the object itself if it has no key `spec`."""
     return resource.get("spec", resource)
