@@ -102,7 +102,7 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
         (
             f"provider: on-prem\nworkloads: [{_ONE}}}]",
-            "usd_per_hour: found no machine type that may be chosen has",
+            "usd_per_hour: found no allowed machine type has",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE.replace('4GB', '20GB')}}}]",
