@@ -29,9 +29,9 @@ def child_of_stack(
     providers: Sequence[pulumi.ProviderResource] | None = None,
     depends_on: Sequence[pulumi.Resource] | None = None,
 ) -> pulumi.ResourceOptions:
-    """Return the options of a child that was the stack's own before `component` existed.
+    """Return the options of a child that had no parent before `component` existed.
 
-    Its alias keeps it, and all below it, from being replaced in stacks that were deployed without the component.
+    The alias prevents a replacement in stacks that were deployed without the component.
     """
     return pulumi.ResourceOptions(
         parent=component,

@@ -33,12 +33,12 @@ class _HashedConfigMap(pulumi.ComponentResource):
 
 
 class GpuSharing(_HashedConfigMap):
-    """The device plugin's configs: a key per pool; a node chooses by label `nvidia.com/device-plugin.config`."""
+    """ConfigMap of the device plugin: one key per pool, chosen by node label `nvidia.com/device-plugin.config`."""
 
     resource_type = "gpu-platform:index:GpuSharing"
 
 
 class MigLayout(_HashedConfigMap):
-    """mig-parted's layouts: one by pool; a node chooses by its label `nvidia.com/mig.config`."""
+    """ConfigMap of mig-parted: one layout per pool, selected by the node label `nvidia.com/mig.config`."""
 
     resource_type = "gpu-platform:index:MigLayout"

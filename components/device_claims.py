@@ -73,7 +73,7 @@ def of_team(plan: ClaimPlan) -> k8s.resource.v1.ExactDeviceRequestArgs:
 
 
 def every_gpu() -> k8s.resource.v1.ExactDeviceRequestArgs:
-    """Return a request for all GPUs of a node that takes none of them from anybody."""
+    """Return a request with admin access to all GPUs of a node, which allocates none of them."""
     return k8s.resource.v1.ExactDeviceRequestArgs(
         device_class_name=names.GPU_DEVICE_CLASS, allocation_mode="All", admin_access=True
     )

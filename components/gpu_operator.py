@@ -1,4 +1,4 @@
-"""`GpuOperator`: the NVIDIA GPU Operator with every config that it names."""
+"""`GpuOperator`: the NVIDIA GPU Operator, its namespace and its ConfigMaps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPl
 
 CHART = "gpu-operator"
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
+# Helm waits for the operator alone, but its images are large and the first node may still be starting.
+_HELM_TIMEOUT_SECONDS = 900
+# Drivers and device plugins need the host.
+_POD_SECURITY = "privileged"
 
 
 class GpuOperator(pulumi.ComponentResource):
     """The operator's namespace, its content-hashed ConfigMaps, and the operator itself.
 
-    On a real cluster a Helm release, which makes the ClusterPolicy, or with DRA the GPUCluster; in the sandbox
-    that object, from the same values, for the simulated operator to read.
+    On a real cluster a Helm release, whose chart creates the ClusterPolicy, or with DRA the GPUCluster; in the
+    sandbox that object itself, from the same values, for the simulated operator.
 
     Outputs: `release` (the operator's version), `namespace`.
     """
@@ -57,8 +61,7 @@ class GpuOperator(pulumi.ComponentResource):
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name=args.namespace,
-                # Drivers and device plugins need the host.
-                labels={"pod-security.kubernetes.io/enforce": "privileged"},
+                labels={"pod-security.kubernetes.io/enforce": _POD_SECURITY},
             ),
             opts=opts,
         )
@@ -111,7 +114,7 @@ class GpuOperator(pulumi.ComponentResource):
                 repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=CHART_REPOSITORY),
                 values=dict(args.helm_values),
                 atomic=True,
-                timeout=900,
+                timeout=_HELM_TIMEOUT_SECONDS,
             ),
             opts=opts,
         )

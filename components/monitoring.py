@@ -1,4 +1,4 @@
-"""`Monitoring`: scraping of dcgm-exporter and a first set of alerts."""
+"""`Monitoring`: the component that scrapes dcgm-exporter and creates the GPU alerts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pulumi_kubernetes as k8s
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.monitoring.section import MonitoringPlan
+
+# Name of the port in the service of dcgm-exporter, given by the operator.
+_METRICS_PORT = "gpu-metrics"
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -38,8 +41,8 @@ class Monitoring(pulumi.ComponentResource):
             spec={
                 "selector": {"matchLabels": {"app": args.exporter}},
                 "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
-                # The exporter's own pod and namespace labels name the workload that holds the GPU: keep them.
-                "endpoints": [{"port": "gpu-metrics", "interval": args.interval, "honorLabels": True}],
+                # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
+                "endpoints": [{"port": _METRICS_PORT, "interval": args.interval, "honorLabels": True}],
             },
             opts=self._child,
         )

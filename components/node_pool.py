@@ -24,7 +24,7 @@ class NodePool(pulumi.ComponentResource):
     node_names: pulumi.Output[list[str]]
 
     def __init__(self, name: str, args: PoolPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        # Policies judge pools whose nodes are not in the program by what the component says of them.
+        # Policies read these inputs of pools whose nodes are not resources of the program.
         facts = {
             "ownership": args.nodes.ownership,
             "machineType": args.machine_type,

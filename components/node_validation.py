@@ -26,11 +26,28 @@ _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _PORT = 8080
 _CLAIM = "every-gpu"
+# The agent publishes its report by server-side apply. It cannot change the program or the expectations of other
+# nodes: these are immutable, and their names have the hash of their content.
+_AGENT_VERBS = ["create", "patch"]
+# A change of expectations must reach every node at once, also those that fail.
+_MAX_UNAVAILABLE = "100%"
+# A node that passes is found within seconds: deployments wait for it.
+_READY_PERIOD_SECONDS = 5
+# The start of Python and the first run of all checks must not count as failures.
+_LIVE_DELAY_SECONDS = 60
+_LIVE_PERIOD_SECONDS = 30
+_PROBE_TIMEOUT_SECONDS = 3
+# The agent is one Python process that calls NVML. No CPU limit: throttled probes would time out.
+_REQUESTS = {"cpu": "50m", "memory": "64Mi"}
+_LIMITS = {"memory": "256Mi"}
+# NVML of the driver, without CUDA and graphics libraries; every GPU, without a device of the scheduler.
+_DRIVER_CAPABILITIES = "utility"
+_VISIBLE_DEVICES = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeValidationArgs:
-    """How the gate works, and the pools whose nodes are proven."""
+    """The plan of the gate, and the pools whose nodes are validated."""
 
     validation: ValidationPlan
     pools: Sequence[PoolPlan]
@@ -40,10 +57,10 @@ class NodeValidation(pulumi.ComponentResource):
     """A DaemonSet per pool runs the node agent against what the Plan expects of that pool's nodes.
 
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
-    digest: there is no image to build. With `gate` an update waits until every pod is Ready, and so for proof.
-    A pool that has no nodes yet has no pods to wait for: its nodes are proven as they come, `validate` says so.
+    digest: there is no image to build. With `gate` an update waits until every pod is Ready.
+    A pool without nodes has no pods to wait for: its nodes are validated when they are created.
 
-    Outputs: `namespace`, where the reports are. `proof` is the resource to wait for: it comes after all gates.
+    Outputs: `namespace`, where the reports are. `proof`: a resource that depends on all gates.
     """
 
     namespace: pulumi.Output[str]
@@ -91,11 +108,7 @@ class NodeValidation(pulumi.ComponentResource):
         role = k8s.rbac.v1.Role(
             _ACCOUNT,
             metadata=self._meta(_ACCOUNT),
-            rules=[
-                # The agent publishes its report by server-side apply. What other nodes run is out of its reach:
-                # the agent and the expectations are immutable, under names that carry their content's hash.
-                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])
-            ],
+            rules=[k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=_AGENT_VERBS)],
             opts=self._child,
         )
         binding = k8s.rbac.v1.RoleBinding(
@@ -114,7 +127,7 @@ class NodeValidation(pulumi.ComponentResource):
     ) -> tuple[str, k8s.core.v1.ConfigMap]:
         """Return the name and the resource of an immutable ConfigMap, named after its content."""
         name = f"{prefix}-{content_hash(text or binary)}"
-        made = k8s.core.v1.ConfigMap(
+        config_map = k8s.core.v1.ConfigMap(
             name,
             metadata=self._meta(name),
             data=text,
@@ -122,7 +135,7 @@ class NodeValidation(pulumi.ComponentResource):
             immutable=True,
             opts=self._child,
         )
-        return name, made
+        return name, config_map
 
     def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> pulumi.Resource:
         name = f"validate-{pool.name}"
@@ -141,10 +154,9 @@ class NodeValidation(pulumi.ComponentResource):
             ),
             spec=k8s.apps.v1.DaemonSetSpecArgs(
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
-                # A change of expectations must reach every node at once, those that fail too.
                 update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
                     type="RollingUpdate",
-                    rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable="100%"),
+                    rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable=_MAX_UNAVAILABLE),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
                     metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
@@ -159,7 +171,7 @@ class NodeValidation(pulumi.ComponentResource):
         )
 
     def _create_proof(self, args: NodeValidationArgs, gates: list[pulumi.Resource]) -> pulumi.Resource:
-        """Write down what has been proven, once it has: whoever needs proven nodes waits for this one object."""
+        """Create a ConfigMap after all gates; resources that need validated nodes depend on it."""
         return k8s.core.v1.ConfigMap(
             "proven-pools",
             metadata=self._meta("proven-pools"),
@@ -180,7 +192,7 @@ class NodeValidation(pulumi.ComponentResource):
             ]
             or None,
             node_selector=pool.node_selector,
-            # A node that is not well is the one to look at.
+            # Nodes with any taint: a broken node is the one to check.
             tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
             volumes=[
                 k8s.core.v1.VolumeArgs(name="agent", config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=agent)),
@@ -204,9 +216,8 @@ class NodeValidation(pulumi.ComponentResource):
                         str(_PORT),
                     ],
                     env=[
-                        # The driver's library and every GPU, without taking one from the scheduler.
-                        k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value="all"),
-                        k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value="utility"),
+                        k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value=_VISIBLE_DEVICES),
+                        k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value=_DRIVER_CAPABILITIES),
                         *driver_env,
                         _from_field("NODE_NAME", "spec.nodeName"),
                         _from_field("POD_NAME", "metadata.name"),
@@ -215,19 +226,19 @@ class NodeValidation(pulumi.ComponentResource):
                     ],
                     readiness_probe=k8s.core.v1.ProbeArgs(
                         http_get=k8s.core.v1.HTTPGetActionArgs(path="/ready", port=_PORT),
-                        period_seconds=5,
-                        timeout_seconds=3,
+                        period_seconds=_READY_PERIOD_SECONDS,
+                        timeout_seconds=_PROBE_TIMEOUT_SECONDS,
                     ),
-                    # After a driver change only a new container has the new driver's library.
+                    # A changed driver fails this probe: only a new container has the library of the new driver.
                     liveness_probe=k8s.core.v1.ProbeArgs(
                         http_get=k8s.core.v1.HTTPGetActionArgs(path="/live", port=_PORT),
-                        initial_delay_seconds=60,
-                        period_seconds=30,
-                        timeout_seconds=3,
+                        initial_delay_seconds=_LIVE_DELAY_SECONDS,
+                        period_seconds=_LIVE_PERIOD_SECONDS,
+                        timeout_seconds=_PROBE_TIMEOUT_SECONDS,
                     ),
                     resources=k8s.core.v1.ResourceRequirementsArgs(
-                        requests={"cpu": "50m", "memory": "64Mi"},
-                        limits={"memory": "256Mi"},
+                        requests=_REQUESTS,
+                        limits=_LIMITS,
                         claims=[k8s.core.v1.ResourceClaimArgs(name=claim) for claim in claims] or None,
                     ),
                     security_context=_security(privileged=access.privileged),
@@ -257,7 +268,7 @@ def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:
 def _driver_of_host(
     directory: str | None,
 ) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
-    """Return what brings the driver's library from a directory of the host; nothing where a runtime does."""
+    """Return volumes, mounts and environment for the host's driver library; empty where a runtime adds it."""
     if directory is None:
         return [], [], []
     source = k8s.core.v1.HostPathVolumeSourceArgs(path=directory, type="Directory")

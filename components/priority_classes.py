@@ -1,4 +1,4 @@
-"""`PriorityClasses`: who is placed first, and who makes room."""
+"""`PriorityClasses`: the scheduling priorities of GPU workloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform.planning.teams.section import PriorityClassPlan
+
+# Pods of a higher class evict pods of lower ones when no GPU is free.
+_PREEMPTION = "PreemptLowerPriority"
+# A default would raise or lower every pod of the cluster that names no class.
+_GLOBAL_DEFAULT = False
 
 
 class PriorityClasses(pulumi.ComponentResource):
@@ -28,8 +33,8 @@ class PriorityClasses(pulumi.ComponentResource):
                 priority.name,
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=priority.name),
                 value=priority.value,
-                global_default=False,
-                preemption_policy="PreemptLowerPriority",
+                global_default=_GLOBAL_DEFAULT,
+                preemption_policy=_PREEMPTION,
                 description=priority.description,
                 opts=child_options(self, opts),
             )

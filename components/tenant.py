@@ -1,4 +1,4 @@
-"""`Tenant`: one team's namespace and everything in it."""
+"""`Tenant`: the namespace of a team, with quotas, access, network policies and workloads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,38 @@ import pulumi_kubernetes as k8s
 from components._options import child_options
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
-from gpu_platform.planning.teams.section import Subject, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
 
-_NODE_LOCAL_DNS = "169.254.20.10/32"  # NodeLocal DNSCache listens there, on the host's network
+# NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
+_NODE_LOCAL_DNS = "169.254.20.10/32"
+_DNS_NAMESPACE = "kube-system"
+# DNS over TCP carries answers that are too large for UDP.
+_DNS_PORTS = ((53, "UDP"), (53, "TCP"))
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
+# API groups, resources and verbs of a team's members: everything that runs workloads, by namespaced objects alone.
+# Not quotas, limits, network policies, Roles and RoleBindings: by these a member could leave the team's share.
+_MEMBER_RULES = (
+    ([""], ["pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "serviceaccounts"], _WRITE),
+    ([""], ["pods/log", "events", "resourcequotas", "limitranges"], _READ),
+    ([""], ["pods/exec", "pods/attach", "pods/portforward"], ["create", "get"]),
+    (["apps"], ["deployments", "statefulsets", "replicasets"], _WRITE),
+    (["apps"], ["deployments/scale", "statefulsets/scale"], ["get", "update", "patch"]),
+    (["policy"], ["poddisruptionbudgets"], _WRITE),
+    (["autoscaling"], ["horizontalpodautoscalers"], _WRITE),
+    (["batch"], ["jobs", "cronjobs"], _WRITE),
+    (["resource.k8s.io"], ["resourceclaims", "resourceclaimtemplates"], _WRITE),
+)
+# Both directions are denied by default: teams share nodes, and pods reach only their namespace and DNS.
+_DENIED = ["Ingress", "Egress"]
+# No pods at all of a priority class that the team may not use.
+_FORBIDDEN_PODS = {"pods": "0"}
+# An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
+_MAX_SURGE = 0
+_MAX_UNAVAILABLE = 1
+# The pod security level `restricted`, without a user: images choose their own.
+_DROPPED_CAPABILITIES = ["ALL"]
+_SECCOMP = "RuntimeDefault"
 
 
 class Tenant(pulumi.ComponentResource):
@@ -75,9 +102,9 @@ class Tenant(pulumi.ComponentResource):
             self._logical("priority"),
             metadata=self._meta("priority-above-own"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(
-                hard={"pods": "0"},
+                hard=_FORBIDDEN_PODS,
                 scope_selector=k8s.core.v1.ScopeSelectorArgs(
-                    # Every class of the cluster but the allowed ones; a pod without a class has none to lose.
+                    # Every priority class but the allowed ones; pods without a class are allowed.
                     match_expressions=others
                 ),
             ),
@@ -102,27 +129,12 @@ class Tenant(pulumi.ComponentResource):
         )
 
     def _create_access(self) -> None:
-        rules = [
-            (
-                [""],
-                ["pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "serviceaccounts"],
-                _WRITE,
-            ),
-            ([""], ["pods/log", "events", "resourcequotas", "limitranges"], _READ),
-            ([""], ["pods/exec", "pods/attach", "pods/portforward"], ["create", "get"]),
-            (["apps"], ["deployments", "statefulsets", "replicasets"], _WRITE),
-            (["apps"], ["deployments/scale", "statefulsets/scale"], ["get", "update", "patch"]),
-            (["policy"], ["poddisruptionbudgets"], _WRITE),
-            (["autoscaling"], ["horizontalpodautoscalers"], _WRITE),
-            (["batch"], ["jobs", "cronjobs"], _WRITE),
-            (["resource.k8s.io"], ["resourceclaims", "resourceclaimtemplates"], _WRITE),
-        ]
         role = k8s.rbac.v1.Role(
             self._logical("member"),
             metadata=self._meta("team-member"),
             rules=[
                 k8s.rbac.v1.PolicyRuleArgs(api_groups=groups, resources=resources, verbs=verbs)
-                for groups, resources, verbs in rules
+                for groups, resources, verbs in _MEMBER_RULES
             ],
             opts=self._child,
         )
@@ -132,7 +144,7 @@ class Tenant(pulumi.ComponentResource):
             role_ref=k8s.rbac.v1.RoleRefArgs(
                 api_group="rbac.authorization.k8s.io", kind="Role", name="team-member"
             ),
-            subjects=[_subject(member) for member in self._args.members],
+            subjects=[_rbac_subject(member) for member in self._args.members],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
 
@@ -141,9 +153,7 @@ class Tenant(pulumi.ComponentResource):
         k8s.networking.v1.NetworkPolicy(
             self._logical("default-deny"),
             metadata=self._meta("default-deny"),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=everything, policy_types=["Ingress", "Egress"]
-            ),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(pod_selector=everything, policy_types=_DENIED),
             opts=self._child,
         )
         peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
@@ -152,7 +162,7 @@ class Tenant(pulumi.ComponentResource):
             metadata=self._meta("allow-own-namespace"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
-                policy_types=["Ingress", "Egress"],
+                policy_types=_DENIED,
                 ingress=[k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=peers)],
                 egress=[k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=peers)],
             ),
@@ -169,7 +179,7 @@ class Tenant(pulumi.ComponentResource):
                         to=[
                             k8s.networking.v1.NetworkPolicyPeerArgs(
                                 namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                                    match_labels={"kubernetes.io/metadata.name": "kube-system"}
+                                    match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}
                                 )
                             ),
                             k8s.networking.v1.NetworkPolicyPeerArgs(
@@ -177,8 +187,8 @@ class Tenant(pulumi.ComponentResource):
                             ),
                         ],
                         ports=[
-                            k8s.networking.v1.NetworkPolicyPortArgs(port=53, protocol="UDP"),
-                            k8s.networking.v1.NetworkPolicyPortArgs(port=53, protocol="TCP"),
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
+                            for port, protocol in _DNS_PORTS
                         ],
                     )
                 ],
@@ -192,7 +202,7 @@ class Tenant(pulumi.ComponentResource):
             name=workload.name,
             image=workload.image,
             command=list(workload.command) or None,
-            # Requests equal limits: extended resources demand it, and the pod is Guaranteed.
+            # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
             resources=k8s.core.v1.ResourceRequirementsArgs(
                 requests=workload.requests,
                 limits=workload.requests,
@@ -200,8 +210,8 @@ class Tenant(pulumi.ComponentResource):
             ),
             security_context=k8s.core.v1.SecurityContextArgs(
                 allow_privilege_escalation=False,
-                capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-                seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+                capabilities=k8s.core.v1.CapabilitiesArgs(drop=_DROPPED_CAPABILITIES),
+                seccomp_profile=k8s.core.v1.SeccompProfileArgs(type=_SECCOMP),
             ),
         )
         k8s.apps.v1.Deployment(
@@ -210,10 +220,11 @@ class Tenant(pulumi.ComponentResource):
             spec=k8s.apps.v1.DeploymentSpecArgs(
                 replicas=workload.replicas,
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: workload.name}),
-                # A surge would need GPUs beyond the quota.
                 strategy=k8s.apps.v1.DeploymentStrategyArgs(
                     type="RollingUpdate",
-                    rolling_update=k8s.apps.v1.RollingUpdateDeploymentArgs(max_surge=0, max_unavailable=1),
+                    rolling_update=k8s.apps.v1.RollingUpdateDeploymentArgs(
+                        max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
+                    ),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
                     metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
@@ -240,7 +251,7 @@ class Tenant(pulumi.ComponentResource):
         )
 
 
-def _subject(member: Subject) -> k8s.rbac.v1.SubjectArgs:
+def _rbac_subject(member: TeamMember) -> k8s.rbac.v1.SubjectArgs:
     if member.kind == "ServiceAccount":
         return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, namespace=member.namespace)
     return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, api_group="rbac.authorization.k8s.io")

@@ -20,9 +20,9 @@ from gpu_platform.planning.pools.section import PoolPlan
 def build(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects.
+    """Create the cluster; return it, and a function that creates its pools given options of Kubernetes objects.
 
-    `opts`: of the cluster.
+    `opts`: options of the cluster.
     """
     provider = aws.Provider(
         cluster.name,
@@ -31,31 +31,33 @@ def build(
         default_tags=aws.ProviderDefaultTagsArgs(tags=cluster.tags),
     )
     on_aws = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[provider]))
-    made = EksCluster(cluster.name, cluster, on_aws)
-    return made, partial(_make_pools, made, cluster, pools)
+    created = EksCluster(cluster.name, cluster, on_aws)
+    return created, partial(_create_pools, created, cluster, pools)
 
 
-def _make_pools(
-    made: EksCluster, cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
+def _create_pools(
+    created: EksCluster, cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Register all pools, after what makes or serves their nodes; `opts` are those of Kubernetes objects."""
+    """Create all pools, after the controllers of their nodes; `opts`: options of Kubernetes objects."""
     resources: list[pulumi.Resource] = []
     if cluster.efa_plugin is not None:
         resources.append(EfaDevicePlugin(cluster.efa_plugin.name, cluster.efa_plugin, opts))
     resources += [
-        EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=made.outputs), opts)
+        EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=created.outputs), opts)
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
     ]
-    if cluster.karpenter is not None and made.karpenter_outputs is not None:
+    if cluster.karpenter is not None and created.karpenter_outputs is not None:
         controller = KarpenterController(
             "karpenter",
-            KarpenterControllerArgs(plan=cluster.karpenter, cluster=made.karpenter_outputs),
+            KarpenterControllerArgs(plan=cluster.karpenter, cluster=created.karpenter_outputs),
             opts,
         )
         after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[controller.works]))
         resources += [
-            KarpenterNodePool(pool.name, KarpenterNodePoolArgs(pool=pool, cluster=made.karpenter_outputs), after)
+            KarpenterNodePool(
+                pool.name, KarpenterNodePoolArgs(pool=pool, cluster=created.karpenter_outputs), after
+            )
             for pool in pools
             if isinstance(pool.cloud, KarpenterPoolPlan)
         ]

@@ -1,4 +1,4 @@
-"""`EksCluster`: an EKS cluster, made or looked up, with what all its GPU pools share."""
+"""`EksCluster`: a new or existing EKS cluster, with the resources that all its GPU pools share."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from components.eks.system import EksSystem, EksSystemArgs
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
+# EFA bypasses IP: security groups admit it only by a rule for all protocols.
+_ALL_PROTOCOLS = "-1"
+# Gives nodes the Kubernetes groups of a kubelet, and nothing else.
+_NODE_ACCESS_ENTRY = "EC2_LINUX"
+
 
 class EksCluster(pulumi.ComponentResource):
-    """An EKS cluster.
+    """Component of an EKS cluster; the cluster of the stack file is `gpu_platform.spec.cluster.EksCluster`.
 
-    `outputs`: for node pools; `karpenter_outputs`: the same, with the role that Karpenter's nodes take.
-    Whatever uses `provider` comes when the cluster works: admins are let in, and pods can be placed.
+    `outputs`: for node pools; `karpenter_outputs`: the same, with the role of Karpenter's nodes.
+    `provider` waits until the cluster works: admins have access, and pods can be scheduled.
 
     Outputs: `name`, `kubeconfig` (secret; content, with credentials by `aws eks get-token`).
     """
@@ -40,7 +45,7 @@ class EksCluster(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:EksCluster", name, None, opts)
         provider = self.get_provider("aws:eks/cluster:Cluster")
         if provider is None:
-            raise ValueError(f"EksCluster {name}: give it a provider of AWS, by opts.providers")
+            raise ValueError(f"EksCluster {name}: pass an AWS provider in opts.providers")
         plan = args
         self._name = name
         self._plan = plan
@@ -52,7 +57,7 @@ class EksCluster(pulumi.ComponentResource):
             self.outputs = self._look_up(role, attached)
         else:
             self.outputs, works = self._create(plan.create, role, attached)
-        self.karpenter_outputs = self._let_karpenter_nodes_in() if plan.karpenter is not None else None
+        self.karpenter_outputs = self._create_karpenter_node_role() if plan.karpenter is not None else None
         facts = pulumi.Output.all(
             endpoint=self.outputs.endpoint, certificate_authority=self.outputs.certificate_authority
         )
@@ -100,7 +105,7 @@ class EksCluster(pulumi.ComponentResource):
     def _create(
         self, create: CreateEksPlan, role: aws.iam.Role, attached: list[pulumi.Resource]
     ) -> tuple[EksOutputs, list[pulumi.Resource]]:
-        """Return the outputs, and what must be there before Kubernetes objects are."""
+        """Return the outputs, and the resources that Kubernetes objects depend on."""
         plan = self._plan
         vpc = EksVpc(
             self._name, EksVpcArgs(plan=create.vpc, region=plan.region, protect=plan.protect), self._child
@@ -132,7 +137,7 @@ class EksCluster(pulumi.ComponentResource):
         return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
 
     def _create_efa_security_group(self, vpc_id: pulumi.Output[str]) -> pulumi.Output[str] | None:
-        """EFA traffic passes security groups only where a group lets everything from and to itself through."""
+        """Create the security group of EFA: it must admit all traffic from and to itself."""
         if not self._plan.efa:
             return None
         name = f"{self._name}-efa"
@@ -148,20 +153,20 @@ class EksCluster(pulumi.ComponentResource):
                 name,
                 security_group_id=group.id,
                 referenced_security_group_id=group.id,
-                ip_protocol="-1",
+                ip_protocol=_ALL_PROTOCOLS,
                 opts=self._child,
             )
         return group.id
 
-    def _let_karpenter_nodes_in(self) -> EksOutputs:
-        """Give Karpenter's nodes a role of their own: with a node group's, EKS takes its access entry away."""
+    def _create_karpenter_node_role(self) -> EksOutputs:
+        """Create a role for Karpenter's nodes: EKS deletes the access entry of a role that a node group used."""
         name = f"{self._plan.role_prefix}-karpenter-nodes"
         role, attached = self._create_node_role(name, self._child)
         entry = aws.eks.AccessEntry(
             f"{self._name}-karpenter-nodes",
             cluster_name=self.outputs.name,
             principal_arn=role.arn,
-            type="EC2_LINUX",
+            type=_NODE_ACCESS_ENTRY,
             opts=self._child,
         )
         return dataclasses.replace(

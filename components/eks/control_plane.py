@@ -1,4 +1,4 @@
-"""`EksControlPlane`: a new EKS cluster, with what must be there before it and who may use it."""
+"""`EksControlPlane`: the control plane of a new EKS cluster, its IAM role, key, log group and admins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 
 # A control plane takes some ten minutes; an update of its version up to an hour.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="120m", delete="60m")
+# The longest period of KMS: a key that was deleted by mistake can be restored until then.
+_KEY_DELETION_DAYS = 30
+# What EKS needs of the key that encrypts its Secrets, and no management of the key.
+_KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
+# Access entries alone: a typing error in the ConfigMap aws-auth locks everybody out, and IAM does not log it.
+_AUTHENTICATION_MODE = "API"
+# No extended support: EKS charges six times as much per hour for it.
+_SUPPORT_TYPE = "STANDARD"
+# Nodes and pods reach the API server within the VPC, also where it has a public address.
+_PRIVATE_ENDPOINT = True
+# Admins manage the whole cluster; members of teams get Roles in their namespaces.
+_ADMIN_SCOPE = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +39,9 @@ class EksControlPlaneArgs:
 
 
 class EksControlPlane(pulumi.ComponentResource):
-    """The cluster itself, its log group, the key of its secrets, its IAM role and its admins.
+    """The EKS cluster, its log group, the key of its Secrets, its IAM role and its admins.
 
-    Outputs: `name`. `access`: what lets the admins in.
+    Outputs: `name`. `access`: the access entries and policies of the admins.
     """
 
     cluster: aws.eks.Cluster
@@ -42,10 +54,12 @@ class EksControlPlane(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         key = self._create_key(plan, create, child_options(self, opts))
         logs = self._create_log_group(create)
-        role, may = self._create_role(plan, create, key)
-        self.cluster = self._create_cluster(plan, create, vpc, role, key, [*may, logs])
+        role, permissions = self._create_role(plan, create, key)
+        self.cluster = self._create_cluster(plan, create, vpc, role, key, [*permissions, logs])
         self.access = [
-            association for admin in create.admins for association in self._let_in(admin, create.admin_policy)
+            association
+            for admin in create.admins
+            for association in self._create_access(admin, create.admin_policy)
         ]
         self.register_outputs({"name": self.cluster.name})
 
@@ -58,12 +72,12 @@ class EksControlPlane(pulumi.ComponentResource):
             f"{self._name}-secrets",
             description=f"Secrets of the EKS cluster {plan.name}",
             enable_key_rotation=True,
-            deletion_window_in_days=30,
+            deletion_window_in_days=_KEY_DELETION_DAYS,
             opts=opts,
         )
 
     def _create_log_group(self, create: CreateEksPlan) -> aws.cloudwatch.LogGroup:
-        """EKS would make it by itself, and keep everything for ever."""
+        """Create the log group: one that EKS creates keeps everything for ever."""
         return aws.cloudwatch.LogGroup(
             f"{self._name}-logs",
             name=create.log_group,
@@ -96,33 +110,33 @@ class EksControlPlane(pulumi.ComponentResource):
             version=plan.kubernetes,
             role_arn=role.arn,
             access_config=aws.eks.ClusterAccessConfigArgs(
-                authentication_mode="API", bootstrap_cluster_creator_admin_permissions=False
+                authentication_mode=_AUTHENTICATION_MODE, bootstrap_cluster_creator_admin_permissions=False
             ),
-            # Add-ons that are pinned come instead of those that EKS would leave to the cluster's owner.
+            # The plan pins versions of the add-ons; EKS would install unmanaged ones.
             bootstrap_self_managed_addons=False,
             deletion_protection=plan.protect,
             enabled_cluster_log_types=list(create.logs),
             encryption_config=aws.eks.ClusterEncryptionConfigArgs(
                 provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
             ),
-            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=_SUPPORT_TYPE),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
                 subnet_ids=list(vpc.private_subnet_ids.values()),
-                endpoint_private_access=True,
+                endpoint_private_access=_PRIVATE_ENDPOINT,
                 endpoint_public_access=bool(create.api_access),
                 public_access_cidrs=list(create.api_access) or None,
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=after,
-                # A control plane keeps the zones that it was made in (aws/containers-roadmap#2258).
+                # A control plane keeps the zones that it was created in (aws/containers-roadmap#2258).
                 ignore_changes=["vpcConfig.subnetIds"],
                 protect=plan.protect,
                 custom_timeouts=_TIMEOUTS,
             ),
         )
 
-    def _let_in(self, principal: str, policy: str) -> list[pulumi.Resource]:
+    def _create_access(self, principal: str, policy: str) -> list[pulumi.Resource]:
         name = f"{self._name}-{principal.rpartition(':')[2]}"
         entry = aws.eks.AccessEntry(
             name, cluster_name=self.cluster.name, principal_arn=principal, type="STANDARD", opts=self._child
@@ -132,14 +146,13 @@ class EksControlPlane(pulumi.ComponentResource):
             cluster_name=self.cluster.name,
             principal_arn=entry.principal_arn,
             policy_arn=policy,
-            access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+            access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type=_ADMIN_SCOPE),
             opts=self._child,
         )
         return [entry, association]
 
 
 def _use_of_key(arn: str) -> str:
-    """Return the policy by which the cluster uses the key of its secrets and nothing else."""
-    actions = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
-    statement = {"Effect": "Allow", "Action": actions, "Resource": arn}
+    """Return the IAM policy that lets the cluster use the key of its Secrets."""
+    statement = {"Effect": "Allow", "Action": _KEY_ACTIONS, "Resource": arn}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

@@ -1,4 +1,4 @@
-"""IAM roles of an EKS cluster: who may take them, and AWS's own policies attached by ARN."""
+"""IAM roles of an EKS cluster: the service that may assume them, and AWS managed policies by ARN."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+_ASSUME = "sts:AssumeRole"
+# EKS Pod Identity puts tags of the pod on its session, by which a role admits one service account alone.
+_ASSUME_WITH_TAGS = [_ASSUME, "sts:TagSession"]
+
 
 def service_role(
     name: str,
@@ -18,14 +22,14 @@ def service_role(
     *,
     conditions: Mapping[str, str] | None = None,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Return a role that only `service` can take, and what gives it its policies (ARNs).
+    """Return a role that only `service` can assume, and the attachments of its policies (ARNs).
 
     `conditions`: tags that the request must carry.
     """
     statement: dict[str, Any] = {
         "Effect": "Allow",
         "Principal": {"Service": service},
-        "Action": "sts:AssumeRole" if conditions is None else ["sts:AssumeRole", "sts:TagSession"],
+        "Action": _ASSUME if conditions is None else _ASSUME_WITH_TAGS,
     }
     if conditions is not None:
         statement["Condition"] = {
@@ -48,9 +52,9 @@ def service_role(
 def pod_role(
     name: str, cluster: str, service_account: str, policies: Sequence[str], opts: pulumi.ResourceOptions
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Return the role of one service account of kube-system, by EKS Pod Identity.
+    """Return the role of one service account in kube-system, for EKS Pod Identity.
 
-    The tags are those that EKS puts on the session: no other pod and no other cluster can take the role.
+    The conditions are the tags that EKS puts on the session: no other pod or cluster can assume the role.
     """
     return service_role(
         name,

@@ -1,4 +1,4 @@
-"""`KarpenterController`: Karpenter, and what it needs of AWS."""
+"""`KarpenterController`: Karpenter's Helm charts, its IAM role and its interruption queue."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from components.eks.iam import pod_role
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
 from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan
 
+# Notice of a spot interruption comes two minutes ahead: an older message is of no use.
+_MESSAGE_RETENTION_SECONDS = 300
+# Helm waits for the pods, and system nodes may still be starting.
+_HELM_TIMEOUT_SECONDS = 600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerArgs:
-    """Karpenter's plan, and the cluster with the role that Karpenter's nodes take."""
+    """Karpenter's plan, and the cluster with the IAM role of Karpenter's nodes."""
 
     plan: KarpenterControllerPlan
     cluster: EksOutputs
 
 
 class KarpenterController(pulumi.ComponentResource):
-    """Karpenter: its role by EKS Pod Identity, the queue of interruptions, its CRDs, and the controller.
+    """Karpenter: its role for EKS Pod Identity, the queue of interruptions, its CRDs, and the controller.
 
-    `cluster`: with the role that Karpenter's nodes take. `works`: from when on there can be NodePools.
+    `works`: the controller, which NodePools depend on.
 
     Outputs: `release` (Karpenter's version), `queue_url`, `role_arn`.
     """
@@ -52,8 +57,7 @@ class KarpenterController(pulumi.ComponentResource):
         queue = aws.sqs.Queue(
             plan.queue,
             name=plan.queue,
-            # A warning that is older has come true.
-            message_retention_seconds=300,
+            message_retention_seconds=_MESSAGE_RETENTION_SECONDS,
             sqs_managed_sse_enabled=True,
             opts=first,
         )
@@ -72,8 +76,8 @@ class KarpenterController(pulumi.ComponentResource):
         self.register_outputs({"release": self.release, "queue_url": self.queue_url, "role_arn": self.role_arn})
 
     def _create_rules(self, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
-        """Send what EC2 announces to the queue, and let nobody else write to it."""
-        made: list[pulumi.Resource] = []
+        """Send the events of EC2 to the queue, and let nobody else write to it."""
+        created: list[pulumi.Resource] = []
         arns: list[pulumi.Output[str]] = []
         for event, pattern in self._plan.events.items():
             rule = aws.cloudwatch.EventRule(
@@ -82,12 +86,12 @@ class KarpenterController(pulumi.ComponentResource):
                 opts=self._aws,
             )
             arns.append(rule.arn)
-            made.append(
+            created.append(
                 aws.cloudwatch.EventTarget(
                     f"{self._name}-{event}", rule=rule.name, arn=queue.arn, target_id="karpenter", opts=self._aws
                 )
             )
-        made.append(
+        created.append(
             aws.sqs.QueuePolicy(
                 self._plan.queue,
                 queue_url=queue.url,
@@ -95,7 +99,7 @@ class KarpenterController(pulumi.ComponentResource):
                 opts=self._aws,
             )
         )
-        return made
+        return created
 
     def _create_role(self, queue: aws.sqs.Queue) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         plan = self._plan
@@ -133,10 +137,10 @@ class KarpenterController(pulumi.ComponentResource):
                 version=plan.version,
                 namespace=plan.namespace,
                 values=dict(values),
-                # Helm installs CRDs of a chart once and never upgrades them: they are a chart of their own.
+                # Helm never upgrades the CRDs of a chart: they are installed by a chart of their own.
                 skip_crds=True,
                 atomic=True,
-                timeout=600,
+                timeout=_HELM_TIMEOUT_SECONDS,
             ),
             opts=opts,
         )

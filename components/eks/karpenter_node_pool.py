@@ -1,4 +1,4 @@
-"""`KarpenterNodePool`: a pool whose nodes Karpenter makes for pods that wait."""
+"""`KarpenterNodePool`: a pool whose nodes Karpenter creates for pending pods."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# Deleting either waits until the nodes are drained and gone.
+# Deletion waits until the nodes are drained and terminated.
 _TIMEOUTS = pulumi.CustomTimeouts(delete="1h")
-# An image, subnet or reservation that is not found shows when it is deployed, not when the first pod waits.
+# A missing image, subnet or reservation then fails the deployment, not the first pending pod.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterNodePoolArgs:
-    """The pool's plan, and the cluster that its nodes join."""
+    """The pool's plan, and the cluster with the IAM role of Karpenter's nodes."""
 
     pool: PoolPlan
     cluster: EksOutputs
 
 
 class KarpenterNodePool(pulumi.ComponentResource):
-    """A Karpenter NodePool, its EC2NodeClass, and the placement group that the plan makes.
-
-    `cluster`: with the role that Karpenter's nodes take.
+    """A Karpenter NodePool, its EC2NodeClass, and the placement group where the plan creates one.
 
     Outputs: `node_pool`, the NodePool's name.
     """
@@ -44,8 +42,8 @@ class KarpenterNodePool(pulumi.ComponentResource):
         pool, cluster = args.pool, args.cluster
         plan = pool.cloud
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
-        made = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
-        group = create_placement_group(plan.placement_group, plan.node_class["tags"], made)
+        on_aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
+        group = create_placement_group(plan.placement_group, plan.node_class["tags"], on_aws)
         node_class = self._create_node_class(plan, cluster, child_options(self, opts, *cluster.ready, *group))
         self._create_node_pool(plan, node_class)
         self.node_pool = pulumi.Output.from_input(plan.name)

@@ -1,4 +1,4 @@
-"""What the launch templates of GPU pools and of system nodes have in common."""
+"""Parts of launch templates that GPU pools and system nodes share: volumes, instance metadata, tags."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.plan import BlockDevice
 
+# Everything that EC2 creates for an instance and bills or lists by itself.
 _TAGGED = ("instance", "volume", "network-interface")
+# Data on volumes is encrypted at rest; without a key of the stack by the account's default key.
+_ENCRYPTED = "true"
+# IMDSv2 alone: IMDSv1 gives the node's credentials to any request that a pod can be made to forward.
+_METADATA_TOKENS = "required"
 
 
 def block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
-    """Return an encrypted volume that goes with its node."""
+    """Return an encrypted volume that is deleted with its node."""
     return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
         device_name=device.device_name,
         ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
@@ -20,7 +25,7 @@ def block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappin
             volume_type=device.volume_type,
             iops=device.iops,
             throughput=device.throughput_mibps,
-            encrypted="true",
+            encrypted=_ENCRYPTED,
             kms_key_id=device.kms_key,
             delete_on_termination="true",
         ),
@@ -28,12 +33,12 @@ def block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappin
 
 
 def metadata_options(hop_limit: int) -> aws.ec2.LaunchTemplateMetadataOptionsArgs:
-    """Return IMDSv2 alone, within so many hops."""
+    """Return the options of instance metadata: IMDSv2 alone, with this hop limit."""
     return aws.ec2.LaunchTemplateMetadataOptionsArgs(
-        http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=hop_limit
+        http_endpoint="enabled", http_tokens=_METADATA_TOKENS, http_put_response_hop_limit=hop_limit
     )
 
 
 def tag_specifications(tags: Mapping[str, str]) -> list[aws.ec2.LaunchTemplateTagSpecificationArgs]:
-    """Return the tags of all that EC2 makes by a template: those of the AWS provider do not reach it."""
+    """Return the tags of what EC2 creates from a template: default tags of the AWS provider do not reach it."""
     return [aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED]

@@ -1,4 +1,4 @@
-"""An EKS cluster that is there: looked up, and checked as soon as its facts are known."""
+"""Look up an existing EKS cluster, and check it as soon as its facts are known."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
-    LookedUpEks,
+    ExistingEksFacts,
     check_looked_up,
-    wanted_addons,
+    required_addons,
 )
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingEks:
-    """What a cluster that is there gives to its pools. No value comes out before the check has passed."""
+    """Outputs of an existing cluster for its pools; none has a value before the check has passed."""
 
     name: pulumi.Output[str]
     endpoint: pulumi.Output[str]
@@ -36,7 +36,7 @@ class ExistingEks:
 
 
 def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.ProviderResource) -> ExistingEks:
-    """Look up the plan's cluster; in a preview too, but all is unknown where the provider is."""
+    """Look up the cluster of the plan, in a preview too; outputs are unknown where the provider is unknown."""
     opts = pulumi.InvokeOptions(parent=parent, provider=provider)
     looked_up = aws.eks.get_cluster_output(name=plan.name, opts=opts)
     vpc_id = looked_up.vpc_config.vpc_id
@@ -45,7 +45,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
         authentication_mode=looked_up.access_configs[0].authentication_mode,
         addons={
             name: pulumi.Output.from_input(_addon_version(plan.name, name, needed, opts))
-            for name, needed in wanted_addons(plan).items()
+            for name, needed in required_addons(plan).items()
         },
         subnets=_look_up_subnets(plan, vpc_id, opts),
         all_subnets=_look_up_all_subnets(plan, vpc_id, opts),
@@ -66,7 +66,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
 def _look_up_subnets(
     plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
 ) -> dict[str, pulumi.Output[list[str]]]:
-    """Return the candidates in each zone that some pool names; those of the stack are not looked up."""
+    """Return the candidates in each zone that a pool names; subnets of the stack file are not looked up."""
     return {
         zone: pulumi.Output.from_input([plan.subnets[zone]])
         if zone in plan.subnets
@@ -98,21 +98,21 @@ def _subnet_filters(zone: str | None, vpc_id: str) -> list[aws.ec2.GetSubnetsFil
 
 
 async def _addon_version(cluster: str, name: str, needed: str, opts: pulumi.InvokeOptions) -> str | None:
-    """Return the version of an add-on, or None with a warning: what is no add-on may be there all the same.
+    """Return the version of an add-on, or None with a warning: it may be installed by other means.
 
-    Not by `get_addon_output`: the SDK ends a program for every output that fails, also where nobody reads it.
+    Not by `get_addon_output`: the SDK ends the program at a failed output even where nothing reads it.
     """
-    wanted = {"clusterName": cluster, "addonName": name}
+    arguments = {"clusterName": cluster, "addonName": name}
     try:
-        addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", wanted, opts)
+        addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", arguments, opts)
     except Exception as error:  # the SDK raises no other
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")
         return None
     return addon["addonVersion"] if addon is not None else None
 
 
-def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> LookedUpEks:
-    found = LookedUpEks(
+def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> ExistingEksFacts:
+    found = ExistingEksFacts(
         kubernetes=facts["kubernetes"],
         authentication_mode=facts["authentication_mode"],
         vpc_cni=facts["addons"].get(VPC_CNI),
@@ -129,9 +129,9 @@ def _second(both: Sequence[Any]) -> Any:  # noqa: ANN401 - the SDK's result type
     return both[1]
 
 
-def _all_subnets(found: LookedUpEks) -> list[str]:
+def _all_subnets(found: ExistingEksFacts) -> list[str]:
     return list(found.all_subnets)
 
 
-def _subnet_in(zone: str, found: LookedUpEks) -> str:
+def _subnet_in(zone: str, found: ExistingEksFacts) -> str:
     return found.subnets[zone][0]

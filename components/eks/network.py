@@ -13,6 +13,8 @@ from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
+# Nodes are in private subnets; NAT gateways and load balancers in public ones have addresses of their own.
+_PUBLIC_ADDRESSES = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +27,11 @@ class EksVpcArgs:
 
 
 class EksVpc(pulumi.ComponentResource):
-    """A VPC with a private and a public subnet in each zone; nodes reach out by NAT, S3 by an endpoint of its own.
+    """A VPC with a private and a public subnet in each zone, NAT gateways, and a gateway endpoint for S3.
 
-    Its default security group lets nothing through, so that nothing gets in by being forgotten.
+    Its default security group has no rules: a resource without a security group has no access.
 
-    Outputs: `vpc_id`, `private_subnet_ids`. `routes`: what nodes need to reach anything.
+    Outputs: `vpc_id`, `private_subnet_ids`. `routes`: the routes of the nodes.
     """
 
     vpc_id: pulumi.Output[str]
@@ -60,7 +62,7 @@ class EksVpc(pulumi.ComponentResource):
         return aws.ec2.Vpc(
             self._name,
             cidr_block=plan.cidr,
-            # The private endpoint of the API server is found by DNS.
+            # Nodes resolve the private endpoint of the API server by DNS of the VPC.
             enable_dns_support=True,
             enable_dns_hostnames=True,
             tags={"Name": self._name},
@@ -88,11 +90,11 @@ class EksVpc(pulumi.ComponentResource):
                 vpc_id=self.vpc_id,
                 availability_zone=zone.zone,
                 cidr_block=zone.public_cidr,
-                map_public_ip_on_launch=False,
+                map_public_ip_on_launch=_PUBLIC_ADDRESSES,
                 tags={"Name": name, PUBLIC_SUBNET_TAG: "1"},
                 opts=self._child,
             )
-            # A route of the nodes, too, by NAT: `destroy` would else take it first, while nodes still drain.
+            # The NAT gateways need this route: without it as a dependency `destroy` deletes it while nodes drain.
             self.routes.append(
                 aws.ec2.RouteTableAssociation(
                     name, subnet_id=subnets[zone.zone].id, route_table_id=table.id, opts=self._child
@@ -103,7 +105,7 @@ class EksVpc(pulumi.ComponentResource):
     def _create_nats(
         self, plan: VpcPlan, public: dict[str, aws.ec2.Subnet], gateway: aws.ec2.InternetGateway
     ) -> dict[str, aws.ec2.NatGateway]:
-        """Return the NAT gateway of each zone; with one for all, that one."""
+        """Return the NAT gateway of each zone; with `nat: single` all zones share one."""
         zones = [zone.zone for zone in plan.zones]
         nats = {
             zone: self._create_nat(zone, public[zone], gateway)
@@ -128,9 +130,9 @@ class EksVpc(pulumi.ComponentResource):
             vpc_id=self.vpc_id,
             availability_zone=zone.zone,
             cidr_block=zone.private_cidr,
-            map_public_ip_on_launch=False,
+            map_public_ip_on_launch=_PUBLIC_ADDRESSES,
             tags={"Name": name, SUBNET_TAG: "1"},
-            # The control plane has interfaces in it, so a zone that no pool names any more cannot just go.
+            # The control plane has interfaces in it: the subnet of a zone without pools must not be deleted.
             opts=pulumi.ResourceOptions(parent=self, protect=self._keeps),
         )
         table = aws.ec2.RouteTable(
@@ -147,7 +149,7 @@ class EksVpc(pulumi.ComponentResource):
         return table
 
     def _create_s3_endpoint(self, region: str, tables: list[aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
-        """Datasets, and the layers of images, come from S3: through NAT each gigabyte would cost."""
+        """Create the endpoint of S3: datasets and image layers come from S3, and NAT costs by the gigabyte."""
         return aws.ec2.VpcEndpoint(
             f"{self._name}-s3",
             vpc_id=self.vpc_id,

@@ -17,11 +17,11 @@ from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, Ne
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-# EKS drains node by node, with 15 minutes for each; the provider would give a whole pool one hour.
+# EKS drains node by node, 15 minutes each; the default of the provider is one hour for a whole pool.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
 # Autoscalers, and EKS at the end of a capacity block, set the size.
 _LEFT_ALONE = ["scalingConfig.desiredSize"]
-# Of a pool that names no zones: one that another pool brings to the VPC is no reason to replace it.
+# A pool that names no zones: a zone that another pool adds to the VPC must not replace it.
 _LEFT_ALONE_ANYWHERE = [*_LEFT_ALONE, "subnetIds"]
 
 
@@ -34,9 +34,9 @@ class EksNodePoolArgs:
 
 
 class EksNodePool(pulumi.ComponentResource):
-    """The nodes of one pool: a launch template, a managed node group, and the placement group that the plan makes.
+    """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
-    The template says what a node is, the node group how many there are and what they carry in Kubernetes.
+    The template describes a node; the node group has the number of nodes, their labels and taints.
 
     Outputs: `node_group_name`, `launch_template_id`.
     """
@@ -69,8 +69,8 @@ class EksNodePool(pulumi.ComponentResource):
             name,
             image_id=plan.ami,
             instance_type=plan.instance_type,
-            # Groups of the template itself would exclude interfaces with their own. One without any gets the
-            # cluster's group from EKS, and no other.
+            # A template has security groups or interfaces with groups of their own, not both. Without either
+            # EKS adds the security group of the cluster alone.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
             vpc_security_group_ids=groups if cluster.security_groups and not plan.interfaces else None,
             block_device_mappings=[block_device(one) for one in plan.block_devices],
@@ -97,12 +97,12 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # Two node groups of one name cannot be: only what goes first may keep its name, Pulumi varies others.
+            # Names are unique: a group that is deleted before its successor keeps its name, others get a suffix.
             node_group_name=plan.node_group if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             ami_type=plan.ami_type,
-            # Unset, nodes would keep the version that the cluster had when they were made; an own image has one.
+            # Without it nodes keep the version of the cluster at their creation; an own image has its version.
             version=cluster.kubernetes if plan.ami is None else None,
             capacity_type=plan.capacity_type,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
@@ -134,19 +134,19 @@ class EksNodePool(pulumi.ComponentResource):
 
 
 def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:
-    """Known in a preview, but where nodes of an own image must be told of the cluster."""
-    told = plan.user_data
-    if told is None:
+    """Return the user data, unknown in a preview only where nodes of an own image need outputs of the cluster."""
+    user_data = plan.user_data
+    if user_data is None:
         return None
-    if not told.joins:
-        return _encoded(write_user_data(told))
+    if not user_data.needs_cluster_access:
+        return _encoded(write_user_data(user_data))
     access = pulumi.Output.all(
         name=cluster.name,
         endpoint=cluster.endpoint,
         certificate_authority=cluster.certificate_authority,
         service_cidr=cluster.service_cidr,
     )
-    return access.apply(lambda known: _encoded(write_user_data(told, ClusterAccess(**known))))
+    return access.apply(lambda known: _encoded(write_user_data(user_data, ClusterAccess(**known))))
 
 
 def _encoded(text: str) -> str:
@@ -156,7 +156,7 @@ def _encoded(text: str) -> str:
 def _network_interface(
     interface: NetworkInterface, security_groups: Sequence[pulumi.Input[str]]
 ) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
-    """No subnet: EKS and the Auto Scaling group choose among the node group's."""
+    """Return an interface without a subnet: the Auto Scaling group chooses one of the node group's."""
     return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
         network_card_index=interface.network_card_index,
         device_index=interface.device_index,

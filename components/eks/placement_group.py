@@ -1,4 +1,4 @@
-"""A placement group that the plan of a pool has the program make."""
+"""The EC2 placement group of a pool, where the program creates it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 
+# Close together in one zone: the least latency between the nodes of a training job.
+_STRATEGY = "cluster"
+
 
 def create_placement_group(
     group: PlacementGroup | None, tags: Mapping[str, str], opts: pulumi.ResourceOptions
 ) -> list[pulumi.Resource]:
-    """Register the group; nothing where there is none, or where it is there already."""
+    """Create the group; nothing where the plan has none or names an existing one."""
     if group is None or not group.create:
         return []
-    return [aws.ec2.PlacementGroup(group.name, name=group.name, strategy="cluster", tags=tags, opts=opts)]
+    return [aws.ec2.PlacementGroup(group.name, name=group.name, strategy=_STRATEGY, tags=tags, opts=opts)]

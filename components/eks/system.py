@@ -1,4 +1,4 @@
-"""`EksSystem`: the add-ons of a new EKS cluster, and the nodes that they and the controllers run on."""
+"""`EksSystem`: the add-ons of a new EKS cluster, and the system nodes for add-ons and controllers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from components.eks.iam import pod_role
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from gpu_platform.planning.clouds.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
 
+# The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
+_ON_CONFLICT = "OVERWRITE"
+# Controllers of the whole cluster must not lose their nodes to an interruption of spot capacity.
+_CAPACITY_TYPE = "ON_DEMAND"
+# One by one: the controllers have few replicas.
+_MAX_UNAVAILABLE = 1
+# System nodes hold no state: a broken one is replaced without loss.
+_NODE_REPAIR = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksSystemArgs:
@@ -27,10 +36,10 @@ class EksSystemArgs:
 class EksSystem(pulumi.ComponentResource):
     """Pinned add-ons and the system node group.
 
-    First what a node needs to become ready, then nodes, then what needs nodes.
+    Order: add-ons that a node needs to become ready, then nodes, then add-ons that need nodes.
 
-    Outputs: `node_group_name`. `before_nodes`: add-ons that every node waits for; `works`: from when on pods can
-    be placed, find each other and get volumes.
+    Outputs: `node_group_name`. `before_nodes`: add-ons that every node waits for; `works`: resources
+    that pods need for scheduling, DNS and volumes.
     """
 
     before_nodes: list[pulumi.Resource]
@@ -75,8 +84,8 @@ class EksSystem(pulumi.ComponentResource):
             addon_version=addon.version,
             configuration_values=json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None,
             pod_identity_associations=identities,
-            resolve_conflicts_on_create="OVERWRITE",
-            resolve_conflicts_on_update="OVERWRITE",
+            resolve_conflicts_on_create=_ON_CONFLICT,
+            resolve_conflicts_on_update=_ON_CONFLICT,
             opts=opts,
         )
 
@@ -92,27 +101,27 @@ class EksSystem(pulumi.ComponentResource):
             opts=after,
         )
         return aws.eks.NodeGroup(
-            # Without the name of the cluster, which may be too long for a node group; this one is unique in it.
+            # Not the name of the cluster, which may be too long for a node group; it is unique within the cluster.
             "system",
             cluster_name=self._cluster.name,
             node_role_arn=self._cluster.node_role_arn,
             subnet_ids=self._cluster.all_subnet_ids,
-            # Unset, nodes would keep the version that the cluster had when they were made.
+            # Without it nodes keep the version that the cluster had when they were created.
             version=plan.kubernetes,
             instance_types=list(pool.instance_types),
             ami_type=pool.ami_type,
-            capacity_type="ON_DEMAND",
+            capacity_type=_CAPACITY_TYPE,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
                 min_size=pool.min_size, desired_size=pool.desired_size, max_size=pool.max_size
             ),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
-            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=_MAX_UNAVAILABLE),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=_NODE_REPAIR),
             opts=pulumi.ResourceOptions.merge(
                 after,
-                # The zone of a new pool is no reason to replace the nodes that everything else runs on.
+                # The zone of a new pool must not replace the system nodes.
                 pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize", "subnetIds"]),
             ),
         )

@@ -16,15 +16,17 @@ from gpu_platform.planning.pools.section import PoolPlan
 def build(
     cluster: GkeClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
 ) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Register the cluster; return it with what registers its pools, given the options of Kubernetes objects.
+    """Create the cluster; return it, and a function that creates its pools given options of Kubernetes objects.
 
-    `opts`: of the cluster.
+    `opts`: options of the cluster.
     """
     google = gcp.Provider(f"{cluster.name}-google", project=cluster.project, region=cluster.region)
     on_google = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[google]))
-    made = GkeCluster(cluster.name, cluster, on_google)
+    created = GkeCluster(cluster.name, cluster, on_google)
 
-    def make_pools(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        return [GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=made.outputs), opts) for pool in pools]
+    def create_pools(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        return [
+            GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=created.outputs), opts) for pool in pools
+        ]
 
-    return made, make_pools
+    return created, create_pools

@@ -1,4 +1,4 @@
-"""`GkeCluster`: a GKE cluster, made or looked up, with what all its GPU pools share."""
+"""`GkeCluster`: a new or existing GKE cluster, with the resources that all its GPU pools share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
 from components._options import child_options
+from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
     GkeGpuNetworks,
@@ -20,7 +21,7 @@ from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.existing_cluster import (
-    FoundCluster,
+    ExistingGke,
     found_kubeconfig,
     require_fit,
     require_version,
@@ -28,14 +29,60 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what a node may do is decided by IAM
+# Dataplane v2: it enforces network policies without an add-on, and multi-networking needs it. VPC-native needs
+# addresses of pods in the VPC, which private nodes need as well.
+_DATAPATH = "ADVANCED_DATAPATH"
+_NETWORKING_MODE = "VPC_NATIVE"
+# One load balancer in the VPC reaches only nodes with its pods: needed above 250 nodes, and permanent.
+_INTERNAL_LOAD_BALANCER_SUBSETTING = True
+# Nodes have no public addresses: they reach the internet by NAT.
+_PRIVATE_NODES = True
+# The DNS endpoint admits clients by IAM from any network; access by address is only for `api_access`.
+_DNS_ENDPOINT_FROM_OUTSIDE = True
+# Other customers of Google Cloud have addresses in its public ranges.
+_GOOGLE_CLOUD_ADDRESSES = False
+# `api_access` limits clients within the VPC too.
+_LIMIT_PRIVATE_ENDPOINT = True
+# Clients authenticate with IAM: a certificate cannot be revoked, and ABAC grants more than RBAC.
+_CLIENT_CERTIFICATE = False
+_LEGACY_ABAC = False
+_SHIELDED_NODES = True
+# Costs by namespace in Cloud Billing, without a charge.
+_COST_ALLOCATION = True
+# A DNS cache on every node: training jobs resolve many names at once.
+_DNS_CACHE = True
+# Volumes of Persistent Disk, and buckets as file systems: datasets and checkpoints.
+_DISK_DRIVER = True
+_BUCKET_DRIVER = True
+# GKE creates no cluster without a pool. The pool is deleted within minutes, and must obey the same rules.
+_FIRST_POOL_NODES = 1
+# System nodes. Secure boot: Container-Optimized OS loads only signed modules, and these nodes have no GPU driver.
+_SECURE_BOOT = True
+_IMAGE_TYPE = "COS_CONTAINERD"
+# GKE's own defaults, written down so that a new default replaces no nodes.
+_DISK_TYPE = "pd-balanced"
+_DISK_GB = 100
+_LOCATION_POLICY = "BALANCED"
+_AUTO_REPAIR = True
+_AUTO_UPGRADE = True
+# One new node at a time before an old one is drained: controllers have few replicas.
+_UPGRADE_STRATEGY = "SURGE"
+_MAX_SURGE = 1
+_MAX_UNAVAILABLE = 0
+_GVNIC = True
+# Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
+_METADATA = {"disable-legacy-endpoints": "true"}
+# Exclusions of upgrades without an end last as long as Google supports the version.
+_UNTIL_END_OF_SUPPORT = "UNTIL_END_OF_SUPPORT"
 
 
 class GkeCluster(pulumi.ComponentResource):
-    """A GKE cluster, its nodes' service account, the networks between GPU NICs and the DaemonSets of GPU nodes.
+    """Component of a GKE cluster, the service account of its nodes, the networks of GPU NICs and the installers.
+
+    The cluster of the stack file is `gpu_platform.spec.cluster.GkeCluster`.
 
     Outputs: `name`, `context`, `kubeconfig` (secret; credentials come from gke-gcloud-auth-plugin).
-    `outputs` is what its pools need.
+    `outputs`: for node pools.
     """
 
     provider: k8s.Provider
@@ -47,7 +94,7 @@ class GkeCluster(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:GkeCluster", name, None, opts)
         google = self.get_provider("gcp:container/cluster:Cluster")
         if google is None:
-            raise ValueError(f"GkeCluster {name}: give it a provider of Google Cloud, by opts.providers")
+            raise ValueError(f"GkeCluster {name}: pass a Google Cloud provider in opts.providers")
         self._args = args
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
@@ -59,7 +106,7 @@ class GkeCluster(pulumi.ComponentResource):
             cluster, kubeconfig = self._create(args.create, account)
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
-        # Everything in Kubernetes waits for nodes that it can run on.
+        # Objects in Kubernetes wait for nodes that their pods can run on.
         self.provider = k8s.Provider(
             name,
             kubeconfig=self.kubeconfig,
@@ -106,7 +153,7 @@ class GkeCluster(pulumi.ComponentResource):
             self._ready.append(grant)
         return account
 
-    # -- a cluster that is there ---------------------------------------------------------------------------
+    # -- existing cluster ----------------------------------------------------------------------------------
 
     def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
@@ -119,7 +166,7 @@ class GkeCluster(pulumi.ComponentResource):
         return checked["cluster"], checked["kubeconfig"]
 
     def _checked(self, found: gcp.container.GetClusterResult) -> dict[str, str]:
-        """Return how to name and reach a cluster that fits the plan; stop the program at one that does not."""
+        """Return id and kubeconfig of a cluster that fits the plan; raises RunError for any other."""
         facts = _facts(found)
         try:
             require_fit(self._args, facts)
@@ -127,7 +174,7 @@ class GkeCluster(pulumi.ComponentResource):
             raise pulumi.RunError(str(error)) from None
         return {"cluster": found.id, "kubeconfig": found_kubeconfig(self._args.name, facts)}
 
-    # -- a new cluster -------------------------------------------------------------------------------------
+    # -- new cluster ---------------------------------------------------------------------------------------
 
     def _create(
         self, create: CreateGkePlan, account: gcp.serviceaccount.Account
@@ -138,19 +185,19 @@ class GkeCluster(pulumi.ComponentResource):
         )
         cluster = self._create_cluster(create, vpc, account)
         self._ready.append(self._create_system_pool(create, vpc, cluster, account))
-        made = pulumi.Output.all(
+        facts = pulumi.Output.all(
             endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
             version=cluster.master_version,
         )
-        return cluster.id, made.apply(self._reached_by_dns)
+        return cluster.id, facts.apply(self._kubeconfig_by_dns)
 
-    def _reached_by_dns(self, made: dict[str, str]) -> str:
-        """Return how to reach the new cluster; stop the program at one that is too old for its pools."""
+    def _kubeconfig_by_dns(self, facts: dict[str, str]) -> str:
+        """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
         try:
-            require_version(self._args, made["version"])
+            require_version(self._args, facts["version"])
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        return gke_kubeconfig(self._args.name, made["endpoint"], None)
+        return gke_kubeconfig(self._args.name, facts["endpoint"], None)
 
     def _create_cluster(
         self, create: CreateGkePlan, vpc: GkeVpc, account: gcp.serviceaccount.Account
@@ -164,28 +211,26 @@ class GkeCluster(pulumi.ComponentResource):
             location=args.location,
             resource_labels=dict(args.resource_labels),
             deletion_protection=args.protect,
-            # Version and upgrades.
             release_channel=container.ClusterReleaseChannelArgs(channel=create.release_channel),
             min_master_version=args.kubernetes,
             maintenance_policy=_maintenance(create),
-            # Network: VPC-native, dataplane v2 (which enforces network policies by itself), private nodes.
-            networking_mode="VPC_NATIVE",
+            networking_mode=_NETWORKING_MODE,
             network=vpc.network,
             subnetwork=vpc.subnetwork,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
                 cluster_secondary_range_name=PODS_RANGE, services_secondary_range_name=SERVICES_RANGE
             ),
-            datapath_provider="ADVANCED_DATAPATH",
+            datapath_provider=_DATAPATH,
             enable_multi_networking=args.multi_networking,
-            enable_l4_ilb_subsetting=True,
+            enable_l4_ilb_subsetting=_INTERNAL_LOAD_BALANCER_SUBSETTING,
             private_cluster_config=container.ClusterPrivateClusterConfigArgs(
-                enable_private_nodes=True,
+                enable_private_nodes=_PRIVATE_NODES,
                 enable_private_endpoint=not create.public_endpoint,
                 master_ipv4_cidr_block=create.control_plane_cidr,
             ),
             control_plane_endpoints_config=container.ClusterControlPlaneEndpointsConfigArgs(
                 dns_endpoint_config=container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
-                    allow_external_traffic=True  # for whom IAM admits
+                    allow_external_traffic=_DNS_ENDPOINT_FROM_OUTSIDE
                 )
             ),
             master_authorized_networks_config=container.ClusterMasterAuthorizedNetworksConfigArgs(
@@ -193,42 +238,41 @@ class GkeCluster(pulumi.ComponentResource):
                     container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(cidr_block=cidr)
                     for cidr in create.api_access
                 ],
-                gcp_public_cidrs_access_enabled=False,
-                private_endpoint_enforcement_enabled=True,
+                gcp_public_cidrs_access_enabled=_GOOGLE_CLOUD_ADDRESSES,
+                private_endpoint_enforcement_enabled=_LIMIT_PRIVATE_ENDPOINT,
             ),
-            # Identity: workloads have their own, nobody has a certificate or an old kind of permission.
             workload_identity_config=container.ClusterWorkloadIdentityConfigArgs(
                 workload_pool=f"{args.project}.svc.id.goog"
             ),
             master_auth=container.ClusterMasterAuthArgs(
                 client_certificate_config=container.ClusterMasterAuthClientCertificateConfigArgs(
-                    issue_client_certificate=False
+                    issue_client_certificate=_CLIENT_CERTIFICATE
                 )
             ),
-            enable_legacy_abac=False,
-            enable_shielded_nodes=True,
-            # What is seen of it.
+            enable_legacy_abac=_LEGACY_ABAC,
+            enable_shielded_nodes=_SHIELDED_NODES,
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(create.logs)),
             monitoring_config=container.ClusterMonitoringConfigArgs(enable_components=list(create.metrics)),
-            cost_management_config=container.ClusterCostManagementConfigArgs(enabled=True),
+            cost_management_config=container.ClusterCostManagementConfigArgs(enabled=_COST_ALLOCATION),
             addons_config=container.ClusterAddonsConfigArgs(
-                dns_cache_config=container.ClusterAddonsConfigDnsCacheConfigArgs(enabled=True),
+                dns_cache_config=container.ClusterAddonsConfigDnsCacheConfigArgs(enabled=_DNS_CACHE),
                 gce_persistent_disk_csi_driver_config=(
-                    container.ClusterAddonsConfigGcePersistentDiskCsiDriverConfigArgs(enabled=True)
+                    container.ClusterAddonsConfigGcePersistentDiskCsiDriverConfigArgs(enabled=_DISK_DRIVER)
                 ),
-                gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(enabled=True),
+                gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
+                    enabled=_BUCKET_DRIVER
+                ),
             ),
             cluster_autoscaling=container.ClusterClusterAutoscalingArgs(
                 autoscaling_profile=create.autoscaling_profile
             ),
-            # GKE makes no cluster without a pool: this one is there for minutes, and must obey the same rules.
             remove_default_node_pool=True,
-            initial_node_count=1,
+            initial_node_count=_FIRST_POOL_NODES,
             node_config=container.ClusterNodeConfigArgs(
                 service_account=account.email,
-                oauth_scopes=[_SCOPE],
+                oauth_scopes=OAUTH_SCOPES,
                 shielded_instance_config=container.ClusterNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=True, enable_integrity_monitoring=True
+                    enable_secure_boot=_SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
                 ),
             ),
             opts=pulumi.ResourceOptions.merge(
@@ -248,7 +292,7 @@ class GkeCluster(pulumi.ComponentResource):
         cluster: gcp.container.Cluster,
         account: gcp.serviceaccount.Account,
     ) -> gcp.container.NodePool:
-        """Make the nodes without GPUs, for what must run before any GPU node is there."""
+        """Create the nodes without GPUs, for pods that must run before any GPU node exists."""
         args = self._args
         container = gcp.container
         lowest, highest = create.system_nodes
@@ -258,28 +302,28 @@ class GkeCluster(pulumi.ComponentResource):
             cluster=cluster.id,
             location=args.location,
             project=args.project,
-            initial_node_count=1,
+            initial_node_count=_FIRST_POOL_NODES,
             autoscaling=container.NodePoolAutoscalingArgs(
-                total_min_node_count=lowest, total_max_node_count=highest, location_policy="BALANCED"
+                total_min_node_count=lowest, total_max_node_count=highest, location_policy=_LOCATION_POLICY
             ),
-            management=container.NodePoolManagementArgs(auto_repair=True, auto_upgrade=True),
+            management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
             upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-                strategy="SURGE", max_surge=1, max_unavailable=0
+                strategy=_UPGRADE_STRATEGY, max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
             ),
             node_config=container.NodePoolNodeConfigArgs(
                 machine_type=create.system_machine_type,
-                image_type="COS_CONTAINERD",
-                disk_type="pd-balanced",
-                disk_size_gb=100,
+                image_type=_IMAGE_TYPE,
+                disk_type=_DISK_TYPE,
+                disk_size_gb=_DISK_GB,
                 service_account=account.email,
-                oauth_scopes=[_SCOPE],
-                gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=True),
-                metadata={"disable-legacy-endpoints": "true"},
+                oauth_scopes=OAUTH_SCOPES,
+                gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
+                metadata=_METADATA,
                 workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
-                    mode="GKE_METADATA"
+                    mode=METADATA_MODE
                 ),
                 shielded_instance_config=container.NodePoolNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=True, enable_integrity_monitoring=True
+                    enable_secure_boot=_SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
                 ),
                 resource_labels=dict(args.resource_labels),
             ),
@@ -320,7 +364,7 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
                 end_time=exclusion.end,
                 exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
                     scope=exclusion.scope,
-                    end_time_behavior=None if exclusion.end else "UNTIL_END_OF_SUPPORT",
+                    end_time_behavior=None if exclusion.end else _UNTIL_END_OF_SUPPORT,
                 ),
             )
             for exclusion in create.exclusions
@@ -328,8 +372,8 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
     )
 
 
-def _facts(found: gcp.container.GetClusterResult) -> FoundCluster:
-    """Return what is looked at of GKE's answer; the provider writes each single block as a list."""
+def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
+    """Return the facts that planning checks; the provider has each single block as a list."""
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]
@@ -338,7 +382,7 @@ def _facts(found: gcp.container.GetClusterResult) -> FoundCluster:
         "services": found.services_ipv4_cidr,
         "the control plane": next((each.master_ipv4_cidr_block for each in found.private_cluster_configs), ""),
     }
-    return FoundCluster(
+    return ExistingGke(
         version=found.master_version,
         autopilot=found.enable_autopilot,
         datapath=found.datapath_provider,

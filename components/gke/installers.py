@@ -12,9 +12,12 @@ from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
+# Nodes of one job need one version: all of them are changed at once.
+_MAX_UNAVAILABLE = "100%"
+
 
 class GkeInstallers(pulumi.ComponentResource):
-    """The driver installer, and GPUDirect's plugins, on the nodes of the pools that need them.
+    """DaemonSets that install the driver and the plugins of GPUDirect on the nodes of the pools that need them.
 
     Outputs: `daemon_sets`, their names.
     """
@@ -33,10 +36,9 @@ class GkeInstallers(pulumi.ComponentResource):
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace, labels=labels),
                 spec=k8s.apps.v1.DaemonSetSpecArgs(
                     selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
-                    # What nodes of one job run must be of one version: change all of them at once.
                     update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
                         type="RollingUpdate",
-                        rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable="100%"),
+                        rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable=_MAX_UNAVAILABLE),
                     ),
                     template=k8s.core.v1.PodTemplateSpecArgs(
                         metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),

@@ -1,4 +1,4 @@
-"""`GkeGpuNetworks` and `GkePodNetworks`: the networks between GPU NICs, and how pods join them."""
+"""`GkeGpuNetworks` and `GkePodNetworks`: VPCs of GPU NICs, and the Kubernetes networks by which pods join them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from components._options import child_options
 from gpu_platform.planning.clouds.gke.plan import GpuNetwork
 
 _GROUP = "networking.gke.io"
+# All nodes with GPU NICs of one cluster are in one region.
+_ROUTING_MODE = "REGIONAL"
+# NCCL chooses its ports freely: all of TCP and UDP between the nodes, and ICMP for the discovery of the MTU.
+_PROTOCOLS = ("tcp", "udp", "icmp")
 
 JoinedNetworks = tuple[tuple[pulumi.Output[str], pulumi.Output[str]], ...]
 """Network and subnetwork of each GPU NIC, in order."""
@@ -28,7 +32,7 @@ class GkeGpuNetworksArgs:
 
 
 class GkeGpuNetworks(pulumi.ComponentResource):
-    """VPCs and subnets for GPU NICs, open between the nodes of each.
+    """VPCs and subnets for GPU NICs; the nodes of each VPC reach each other without restrictions.
 
     Outputs: `subnets`, the names of the subnets. `joined`: network and subnetwork of each GPU NIC, in order.
     """
@@ -58,7 +62,7 @@ class GkeGpuNetworks(pulumi.ComponentResource):
             name=network.vpc,
             project=self._project,
             auto_create_subnetworks=False,
-            routing_mode="REGIONAL",
+            routing_mode=_ROUTING_MODE,
             mtu=network.mtu,
             network_profile=f"projects/{self._project}/global/networkProfiles/{profile}" if profile else None,
             opts=self._child,
@@ -71,7 +75,7 @@ class GkeGpuNetworks(pulumi.ComponentResource):
                 network=vpc.id,
                 direction="INGRESS",
                 source_ranges=[network.cidr],
-                allows=[gcp.compute.FirewallAllowArgs(protocol=protocol) for protocol in ("tcp", "udp", "icmp")],
+                allows=[gcp.compute.FirewallAllowArgs(protocol=protocol) for protocol in _PROTOCOLS],
                 opts=self._child,
             )
         return vpc
@@ -99,7 +103,7 @@ class GkePodNetworksArgs:
 class GkePodNetworks(pulumi.ComponentResource):
     """A Kubernetes `Network` of type Device for each GPU network, and the GKENetworkParamSet that it points to.
 
-    Outputs: `networks`, the names that pods ask for by the annotation networking.gke.io/interfaces.
+    Outputs: `networks`, the names that pods request by the annotation networking.gke.io/interfaces.
     """
 
     networks: pulumi.Output[list[str]]

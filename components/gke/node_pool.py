@@ -9,17 +9,21 @@ import pulumi_gcp as gcp
 
 from components._cloud import GkeOutputs
 from components._options import child_options
+from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# GKE replaces nodes one after the other, an hour each where pods hold them; the provider would give it 30 minutes.
+# GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
 _TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="24h", delete="60m")
-# What GKE writes into a pool by itself. The stack's own labels are not among it: a change of them must arrive.
+# Fields that GKE writes itself. The labels of the stack are not among them: their changes must be applied.
 _DRIFTS = [
     "initialNodeCount",
     'nodeConfig.resourceLabels["goog-gke-accelerator-type"]',
     'nodeConfig.resourceLabels["goog-gke-node-pool-provisioning-model"]',
 ]
+
+# The one collocation of compact placement: nodes close together in one zone.
+_COLLOCATION = "COLLOCATED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +35,9 @@ class GkeNodePoolArgs:
 
 
 class GkeNodePool(pulumi.ComponentResource):
-    """The nodes of one pool: a GKE node pool, and the resource policy of its placement where the plan makes one.
+    """The nodes of one pool: a GKE node pool, and the resource policy of its placement where the plan creates one.
 
-    Pulumi varies the name of the node pool, so that a new one can be there before the old one goes.
+    Pulumi adds a suffix to the name, so that a new node pool can exist before the old one is deleted.
 
     Outputs: `node_pool`, the name of the node pool.
     """
@@ -55,12 +59,12 @@ class GkeNodePool(pulumi.ComponentResource):
     def _create_resource_policy(
         self, plan: GkePoolPlan, opts: pulumi.ResourceOptions
     ) -> gcp.compute.ResourcePolicy | None:
-        """Make the policy in the provider's project and region, which are the cluster's."""
+        """Create the policy in the provider's project and region, which are the cluster's."""
         if plan.placement is None or not plan.placement.create:
             return None
         return gcp.compute.ResourcePolicy(
             plan.placement.policy,
-            group_placement_policy=gcp.compute.ResourcePolicyGroupPlacementPolicyArgs(collocation="COLLOCATED"),
+            group_placement_policy=gcp.compute.ResourcePolicyGroupPlacementPolicyArgs(collocation=_COLLOCATION),
             opts=opts,
         )
 
@@ -123,12 +127,11 @@ def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePo
             values=list(plan.reservation.values) or None,
         ),
         shielded_instance_config=gcp.container.NodePoolNodeConfigShieldedInstanceConfigArgs(
-            enable_secure_boot=plan.secure_boot, enable_integrity_monitoring=True
+            enable_secure_boot=plan.secure_boot, enable_integrity_monitoring=INTEGRITY_MONITORING
         ),
-        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA"),
+        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode=METADATA_MODE),
         service_account=cluster.node_service_account,
-        # What the nodes may do is the roles of their service account.
-        oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+        oauth_scopes=OAUTH_SCOPES,
         kubelet_config=_kubelet(plan.kubelet),
         labels=plan.labels,
         taints=[
@@ -181,7 +184,7 @@ def _kubelet(kubelet: GkeKubelet | None) -> gcp.container.NodePoolNodeConfigKube
 
 
 def _autoscaling(plan: GkePoolPlan) -> gcp.container.NodePoolAutoscalingArgs | None:
-    """Limits over all locations: limits by location would multiply with their number."""
+    """Return limits over all locations: limits by location would multiply with the number of locations."""
     if not plan.autoscaled:
         return None
     return gcp.container.NodePoolAutoscalingArgs(
@@ -202,7 +205,7 @@ def _placement(
 
 
 def _network(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePoolNetworkConfigArgs | None:
-    """Only what the cluster does not say for all its pools."""
+    """Return the networks of GPU NICs; all other settings are the cluster's."""
     if plan.network == "none":
         return None
     return gcp.container.NodePoolNetworkConfigArgs(

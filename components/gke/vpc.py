@@ -1,4 +1,4 @@
-"""`GkeVpc`: the network of a new cluster."""
+"""`GkeVpc`: the VPC of a new GKE cluster, with NAT."""
 
 from __future__ import annotations
 
@@ -12,11 +12,24 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 PODS_RANGE = "pods"
 SERVICES_RANGE = "services"
+# The cluster is in one region: routes to other regions are of no use.
+_ROUTING_MODE = "REGIONAL"
+# Nodes without public addresses reach Google's APIs and registries without NAT.
+_PRIVATE_GOOGLE_ACCESS = True
+# A node that pulls many images at once needs more ports than Cloud NAT's fixed 64; 4096 allow 15 such nodes by
+# NAT address, and Cloud NAT adds addresses itself. Dynamic ports exclude endpoint-independent mapping.
+_NAT_DYNAMIC_PORTS = True
+_NAT_MIN_PORTS = 64
+_NAT_MAX_PORTS = 4096
+_NAT_ENDPOINT_INDEPENDENT_MAPPING = False
+_NAT_ADDRESSES = "AUTO_ONLY"
+# Translations are too many to log; an error shows that ports have run out.
+_NAT_LOGS = "ERRORS_ONLY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeVpcArgs:
-    """What the cluster is created with, and the project and region that the VPC is created in."""
+    """The plan of the new cluster, and the project and region of the VPC."""
 
     create: CreateGkePlan
     project: str
@@ -26,7 +39,7 @@ class GkeVpcArgs:
 class GkeVpc(pulumi.ComponentResource):
     """A VPC with one subnet: ranges for nodes, pods and services, private access to Google's APIs, and NAT.
 
-    Outputs: `network` and `subnetwork`, their ids. `nat` is what private nodes need to pull images.
+    Outputs: `network` and `subnetwork`, their ids. `nat`: private nodes pull images through it.
     """
 
     network: pulumi.Output[str]
@@ -42,7 +55,7 @@ class GkeVpc(pulumi.ComponentResource):
             name=create.network,
             project=project,
             auto_create_subnetworks=False,
-            routing_mode="REGIONAL",
+            routing_mode=_ROUTING_MODE,
             opts=child,
         )
         subnetwork = gcp.compute.Subnetwork(
@@ -52,7 +65,7 @@ class GkeVpc(pulumi.ComponentResource):
             region=region,
             network=network.id,
             ip_cidr_range=create.nodes_cidr,
-            private_ip_google_access=True,
+            private_ip_google_access=_PRIVATE_GOOGLE_ACCESS,
             secondary_ip_ranges=[
                 gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=PODS_RANGE, ip_cidr_range=create.pods_cidr),
                 gcp.compute.SubnetworkSecondaryIpRangeArgs(
@@ -75,17 +88,16 @@ class GkeVpc(pulumi.ComponentResource):
             project=project,
             region=region,
             router=router.name,
-            nat_ip_allocate_option="AUTO_ONLY",
+            nat_ip_allocate_option=_NAT_ADDRESSES,
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[
                 gcp.compute.RouterNatSubnetworkArgs(name=subnetwork.id, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
             ],
-            # Many pulls at once from one node need more ports than the fixed 64.
-            enable_dynamic_port_allocation=True,
-            min_ports_per_vm=64,
-            max_ports_per_vm=4096,
-            enable_endpoint_independent_mapping=False,
-            log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
+            enable_dynamic_port_allocation=_NAT_DYNAMIC_PORTS,
+            min_ports_per_vm=_NAT_MIN_PORTS,
+            max_ports_per_vm=_NAT_MAX_PORTS,
+            enable_endpoint_independent_mapping=_NAT_ENDPOINT_INDEPENDENT_MAPPING,
+            log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter=_NAT_LOGS),
             opts=child,
         )
         self.network = network.id

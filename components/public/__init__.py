@@ -1,1 +1,1 @@
-"""Components for programs of your own: plain arguments in the words of the stack file, planning inside."""
+"""Components for programs of your own: arguments named as in the stack file, planned by the same functions."""

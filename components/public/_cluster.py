@@ -1,4 +1,4 @@
-"""How a public component reaches its cluster: the Kubernetes provider, and what a cloud's pools need."""
+"""Connect a public component to its cluster: the Kubernetes provider, and the outputs that node pools need."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def kubernetes_options(
 
 
 def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
-    """Return what a pool needs of its cluster and the arguments lack."""
+    """Return a problem for each cluster argument that the pool needs and that is missing."""
     [pool] = plan.pools
     cloud = pool.cloud
     needed: dict[str, str] = {}
     if isinstance(cloud, EksPoolPlan | KarpenterPoolPlan):
         needed |= _EKS
-        if isinstance(cloud, EksPoolPlan) and cloud.user_data is not None and cloud.user_data.joins:
+        if isinstance(cloud, EksPoolPlan) and cloud.user_data is not None and cloud.user_data.needs_cluster_access:
             needed |= _EKS_OWN_IMAGE
         if cloud.efa:
             needed |= _EFA
@@ -76,7 +76,7 @@ def connection_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> li
 
 
 def plugin_problems(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> list[Problem]:
-    """Return what the cloud's plugins need of the cluster and the arguments lack."""
+    """Return a problem for each cluster argument that the cloud's plugins need and that is missing."""
     cloud = plan.cluster.cloud
     return _network_problems(len(cloud.networks), cluster) if isinstance(cloud, GkeClusterPlan) else []
 
@@ -154,7 +154,7 @@ def _create_eks_pool(
     efa: pulumi.Input[str] | None = cluster.get("efa_security_group_id")
     subnets = {zone: pulumi.Output.from_input(subnet) for zone, subnet in cluster["subnets"].items()}
     outputs = EksOutputs(
-        # Comes with the security group, which EKS makes: after the cluster, where the program creates it.
+        # EKS creates the security group with the cluster: the pool waits for both.
         name=group.apply(lambda _: plan.name),
         kubernetes=plan.kubernetes,
         endpoint=pulumi.Output.from_input(cluster.get("endpoint", "")),

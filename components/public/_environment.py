@@ -13,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 def passing_on(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions | None:
-    """Return the options of a component whose environment waits for all that the component waits for.
+    """Return options that make the resources of an environment wait for the dependencies of its component.
 
     Pulumi does not pass `depends_on` on. Every resource of an environment goes through a provider of its own, so
     it is enough that these wait.

@@ -1,4 +1,4 @@
-"""From the arguments of a public component to the parts of a Plan: the only module here that knows planning.
+"""Plan the arguments of a public component; the only module of this package that calls planning.
 
 Each component is planned as a small environment by the functions that plan a stack file, so that checks, decisions
 and errors are the same. Problems name the component's own arguments.
@@ -34,7 +34,7 @@ _CONNECTION: Mapping[str, tuple[str, ...]] = {
     ),
     "gke": ("id", "node_service_account", "gpu_networks", "kubeconfig", "context"),
 }
-# Every component of a cluster gets the same `cluster`; a new one is the platform's.
+# Every component of a cluster gets the same `cluster`; only GpuPlatform creates one.
 _OF_PLATFORM = ("create",)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.proof import PodsOnNode
-from gpu_platform.planning.capacity.report import CapacityReport, Honoured
+from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.planning.cost.section import PoolCost
@@ -133,17 +133,17 @@ def _quotas(report: CapacityReport) -> dict[str, Any]:
     return {
         "verdict": last.proof.verdict,
         "at": "most nodes" if report.most is not None else "desired nodes",
-        "desired": _honoured(report.desired),
-        "most": _honoured(report.most) if report.most is not None else None,
+        "desired": _quota_fit(report.desired),
+        "most": _quota_fit(report.most) if report.most is not None else None,
         "how": _HOW_QUOTAS,
     }
 
 
-def _honoured(honoured: Honoured) -> dict[str, Any]:
-    conflict = honoured.conflict
+def _quota_fit(fit: QuotaFit) -> dict[str, Any]:
+    conflict = fit.conflict
     return {
-        "verdict": honoured.proof.verdict,
-        "nodes": {room.pool: room.count for room in honoured.rooms},
+        "verdict": fit.proof.verdict,
+        "nodes": {capacity.pool: capacity.count for capacity in fit.capacities},
         "conflict": None
         if conflict is None
         else {
@@ -152,7 +152,7 @@ def _honoured(honoured: Honoured) -> dict[str, Any]:
             "minimal": conflict.minimal,
             "smallest": conflict.smallest,
         },
-        "placement": [_placed(pods) for pods in honoured.proof.pods],
+        "placement": [_placed(pods) for pods in fit.proof.pods],
     }
 
 

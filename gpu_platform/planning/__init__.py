@@ -1,4 +1,4 @@
-"""Pure decisions: spec and catalogue in, one immutable Plan out. No Pulumi, no I/O, no clock."""
+"""Decide the whole platform: a stack file and the catalogue in, an immutable Plan out; no Pulumi, I/O or clock."""
 
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamPlan

@@ -16,7 +16,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigMapPlan:
-    """A ConfigMap whose name carries the hash of its content, so that a change rolls out by itself."""
+    """A ConfigMap with the hash of its content in its name, so that a change rolls out by itself."""
 
     name: str
     namespace: str
@@ -30,9 +30,9 @@ def content_hash(content: object) -> str:
 
 
 def pinned_name(name: str, content: object) -> str:
-    """Return `name` with the content's hash: what it names never changes.
+    """Return `name` with the hash of the content.
 
-    A pool's name of at most 40 characters leaves room in a label value's 63.
+    A pool's name of at most 40 characters then fits a label value of at most 63.
     """
     return f"{name}-{content_hash(content)}"
 

@@ -1,4 +1,4 @@
-"""What every planning package decides from: the parts of the stack file, the catalogue, the cloud, the problems.
+"""Inputs of every planning package: the parts of the stack file, the catalogue, the cloud, the problems.
 
 `Context` holds the parts that parsed, so that a file with mistakes of several kinds shows all of them in one run.
 `CompleteContext` holds a whole environment without mistakes in its form.

@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One thing that was chosen, for whom, and why: printed by `check`, so that no default is silent."""
+    """One decision: its subject, the choice and the reason. `check` prints it, so that defaults are visible."""
 
     subject: str
     what: str
@@ -20,7 +20,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T_co]):
-    """A part of the Plan, and the choices behind it that a reader should know of."""
+    """A part of the Plan, with the decisions that `check` prints for it."""
 
     value: T_co
     decisions: tuple[Decision, ...] = ()

@@ -1,4 +1,4 @@
-"""Plan an environment or a team's stack: the order of the planning packages, and nothing else.
+"""Plan an environment or the stack of a team, by calling the planning packages in order.
 
 Each package imports the sections of those before it here, never of those after it.
 """
@@ -84,7 +84,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
     if found:
-        # What the teams may have cannot be checked on pools that are wrong; names and priorities can.
+        # Quotas cannot be checked with invalid pools; names and priorities can.
         problems = Problems(found=found)
         teams.check_names(spec, problems)
         raise BadInput(stack, problems.found)

@@ -1,4 +1,4 @@
-"""What an `up` of a cloud stack needs beside the stack: quotas to ask for, and examples to fill in."""
+"""List what an `up` of a cloud stack needs beside the stack: quotas, and example values to replace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# As the shipped stack files and AWS's own examples have it.
+# The reservation of the shipped stack files and of AWS's own examples.
 _EXAMPLE_RESERVATION: Final = "cr-0a1b2c3d4e5f60718"
 _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
@@ -76,7 +76,7 @@ def _need(name: str | None, unit: str, region: str, pools: list[PoolPlan], catal
 
 
 def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:
-    """Return what of a shipped stack file is not filled in yet, as far as an example can be told from the real."""
+    """Return the values of a shipped stack file that are recognisable examples."""
     return tuple(_examples(plan))
 
 

@@ -1,4 +1,4 @@
-"""Collects the mistakes that planning finds, so that one run shows all of them."""
+"""Collect the mistakes that planning finds, so that one run shows all of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Problems:
 
 
 def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
-    """Record names used twice. `found`: place in the file, name; `field`: where below the place it stands."""
+    """Record names used twice. `found`: place in the file, name; `field`: where the name is below the place."""
     first: dict[str, str] = {}
     for path, name in found:
         if name in first:

@@ -102,7 +102,7 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
         (
             f"provider: on-prem\nworkloads: [{_ONE}}}]",
-            "usd_per_hour: found no machine type that may be chosen has",
+            "usd_per_hour: found no allowed machine type has",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE.replace('4GB', '20GB')}}}]",
@@ -110,11 +110,11 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, gpus: 4, nvlink: true}}]",
-            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: at most 0 on one machine that may be chosen",
+            "workloads[0].gpus: found 4 GPUs with NVLink; allowed: at most 0 on one allowed machine",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, measured_on: H100}}]",
-            "workloads[0].measured_on: found 'h100-80gb'; allowed: a GPU of the machines that may be chosen (t4)",
+            "workloads[0].measured_on: found 'h100-80gb'; allowed: a GPU of the allowed machines (t4)",
         ),
         (
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, cpu: 500}}]",

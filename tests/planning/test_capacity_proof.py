@@ -55,7 +55,7 @@ def test_pods_of_several_gpus_that_do_not_fit_beside_each_other_are_a_conflict_t
     assert found is not None
     assert found.owners == ("five", "six")
     assert found.lacking == (
-        "GPUs on one node: there are enough in all, but pods of several GPUs do not fit beside each other",
+        "GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",
     )
 
 
@@ -63,7 +63,7 @@ def test_a_conflict_names_the_resource_of_which_there_is_too_little_in_all() -> 
     found = smallest_conflict([room(gpus=8)], [pods("a", 5), pods("b", 2), pods("c", 6)])
     assert found is not None
     assert set(found.owners) == {"a", "c"}
-    assert found.lacking == ("gpu of a: 11 asked for, 8 offered",)
+    assert found.lacking == ("gpu of a: 11 requested, 8 available",)
 
 
 def test_a_conflict_over_cpu_or_memory_says_which() -> None:

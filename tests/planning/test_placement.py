@@ -85,7 +85,7 @@ def test_pods_placed_one_by_one_overfill_no_node_and_are_turned_away_only_where_
                 not enough
                 or ledger.cpu[index] < pod.cpu_milli
                 or ledger.memory[index] < pod.memory_mib
-                or not pod.will_run_on(node.model)
+                or not pod.accepts(node.model)
             )
 
 

@@ -97,18 +97,18 @@ def test_an_own_image_has_the_driver_that_the_pool_says() -> None:
 @pytest.mark.parametrize(
     ("one", "cluster", "operator", "place", "fix"),
     [
-        (aws(), EKS, {"driver": {"owner": "operator"}}, "operator.driver.owner", "leave owner out"),
-        (aws(), EKS, {"toolkit": "operator"}, "operator.toolkit", "leave toolkit out"),
+        (aws(), EKS, {"driver": {"owner": "operator"}}, "operator.driver.owner", "remove owner"),
+        (aws(), EKS, {"toolkit": "operator"}, "operator.toolkit", "remove toolkit"),
         (
             aws(image=BOTTLEROCKET),
             EKS,
             {"driver": {"owner": "operator"}},
             "operator.driver.owner",
-            "leave owner out",
+            "remove owner",
         ),
         (gcp(), GKE, {"driver": {"owner": "operator"}}, "operator.driver.owner", "image: {family: ubuntu}"),
-        (gcp(), GKE, {"toolkit": "host"}, "operator.toolkit", "leave toolkit out"),
-        (gcp(image=UBUNTU), GKE, {"driver": {"owner": "host"}}, "operator.driver.owner", "leave owner out"),
+        (gcp(), GKE, {"toolkit": "host"}, "operator.toolkit", "remove toolkit"),
+        (gcp(image=UBUNTU), GKE, {"driver": {"owner": "host"}}, "operator.driver.owner", "remove owner"),
         (
             gcp(device_plugin="provider"),
             GKE,
@@ -116,7 +116,7 @@ def test_an_own_image_has_the_driver_that_the_pool_says() -> None:
             "operator.driver.owner",
             "device_plugin: operator",
         ),
-        (gcp(device_plugin="provider"), GKE, {"toolkit": "operator"}, "operator.toolkit", "leave toolkit out"),
+        (gcp(device_plugin="provider"), GKE, {"toolkit": "operator"}, "operator.toolkit", "remove toolkit"),
     ],
 )
 def test_two_drivers_or_none_on_one_pool_is_an_error_that_names_the_place_the_pool_and_the_fix(
@@ -146,7 +146,7 @@ def test_eks_10_bottlerocket_ships_its_own_device_plugin_so_a_second_one_is_refu
 def test_a_pool_whose_gpus_nobody_would_offer_is_refused() -> None:
     found = problems(aws(device_plugin="provider"), cluster=EKS)
     assert [problem.path for problem in found] == ["pools[0].device_plugin"]
-    assert "nobody would offer the GPUs" in found[0].allowed
+    assert "no GPUs would be advertised" in found[0].allowed
 
 
 def test_a_driver_version_that_the_image_does_not_bring_is_refused_with_both_branches() -> None:

@@ -209,7 +209,7 @@ def test_machine_types_of_unknown_price_are_left_out_and_said_to_be_and_a_price_
     None
 ):
     want = _want(kind="training", gpus=8, count=1, gpu_memory="70GB")
-    with pytest.raises(BadInput, match="no machine type that may be chosen has a known price"):
+    with pytest.raises(BadInput, match="no allowed machine type has a known price"):
         _suggest(want, provider="on-prem")
     found = _suggest(want, provider="on-prem", usd_per_hour={"dgx-a100-640gb": 12.5})
     assert _pools(found) == [("dgx-a100-640gb", 1, {"mode": "none"})]

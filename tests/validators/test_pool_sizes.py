@@ -63,8 +63,8 @@ def test_a_managed_pool_of_a_fixed_size_has_exactly_that() -> None:
 @pytest.mark.parametrize(
     ("cloud", "why"),
     [
-        (filled(KarpenterPoolPlan), "made by Karpenter for pods that wait"),
-        (filled(GkePoolPlan, flex_start=True), "made by GKE when it has the capacity"),
+        (filled(KarpenterPoolPlan), "created by Karpenter for pending pods"),
+        (filled(GkePoolPlan, flex_start=True), "created by GKE when it has the capacity"),
     ],
 )
 def test_nodes_that_come_when_they_are_needed_are_not_missed(cloud: Any, why: str) -> None:

@@ -1,9 +1,9 @@
-"""The smallest set of quotas that cannot be honoured together, and what they lack.
+"""Find the smallest set of quotas that do not fit the nodes together, and the resources that they lack.
 
-A set found by deletion conflicts while each of its proper subsets can be placed. That it is also the smallest is
-shown by hitting sets: whoever is left out of a set that can be placed is part of every conflict there is (Ignatiev
-et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). Cheaper, where it applies: if the
-largest pods of each kind, of one owner fewer, can be placed, then so can those of any so few owners.
+A set found by deletion conflicts while each of its proper subsets can be placed. Hitting sets prove that it is
+also the smallest: every conflict has an owner outside each set that can be placed (Ignatiev
+et al., "Smallest MUS Extraction with Minimal Hitting Set Dualization", CP 2015). A cheaper proof, where it
+applies: if the largest pods of each kind, of one owner fewer, can be placed, so can those of any so few owners.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gpu_platform.planning.capacity.proof import Verdict, prove
 from gpu_platform.planning.nodes.allocatable import NodeResources
 
 _ROUNDS = 60
-"""Sets that are looked at to show that a conflict is the smallest."""
+"""Most sets that are tried to prove that a conflict is the smallest."""
 _PATIENCE = 3
-"""All questions together may take so many times as long as one."""
+"""Time of all questions together, in multiples of the time of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Owners whose quotas cannot be honoured together, and what they lack.
+    """Owners whose quotas do not fit the nodes together, and the resources that they lack.
 
     `minimal`: without any one of them the others can be placed. `smallest`: no other conflict has fewer owners.
     """
@@ -36,37 +36,37 @@ class Conflict:
 
 
 def smallest_conflict(
-    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 5.0
+    capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 5.0
 ) -> Conflict | None:
-    """Return the smallest set of owners whose pods cannot all be placed; None where that cannot be shown.
+    """Return the smallest set of owners whose pods cannot all be placed; None where that cannot be proven.
 
-    `seconds` bounds each question that is asked on the way, and three times that all of them.
+    `seconds` limits each question, and three times that all of them.
     """
-    judge = _Judge(rooms, groups, seconds)
+    can_place = _PlacementTest(capacities, groups, seconds)
     everyone = frozenset(group.owner for group in groups)
-    if judge(everyone) != "impossible":
+    if can_place(everyone) != "impossible":
         return None
     resources = tuple(dict.fromkeys(group.resource for group in groups))
-    found = min((_without_the_small(everyone, judge, of) for of in (resources, *zip(resources))), key=len)
-    minimal = smallest = judge.any_can_be_placed(len(found) - 1)
+    found = min((_without_the_small(everyone, can_place, of) for of in (resources, *zip(resources))), key=len)
+    minimal = smallest = can_place.any_can_be_placed(len(found) - 1)
     if not smallest:
-        found, minimal = _deleted(found, judge)
-        found, smallest = _smallest(everyone, found, judge) if minimal else (found, False)
+        found, minimal = _deleted(found, can_place)
+        found, smallest = _smallest(everyone, found, can_place) if minimal else (found, False)
     held = [group for group in groups if group.owner in found]
     order = dict.fromkeys(group.owner for group in groups)
     return Conflict(
         owners=tuple(owner for owner in order if owner in found),
-        lacking=_lacking(rooms, held, seconds),
+        lacking=_lacking(capacities, held, seconds),
         minimal=minimal,
         smallest=smallest,
     )
 
 
-class _Judge:
-    """Answers whether some owners' pods can be placed, each set once."""
+class _PlacementTest:
+    """Test whether the pods of a set of owners can be placed, each set once."""
 
-    def __init__(self, rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> None:
-        self._rooms, self._groups, self._seconds = rooms, groups, seconds
+    def __init__(self, capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> None:
+        self._capacities, self._groups, self._seconds = capacities, groups, seconds
         self._deadline = time.monotonic() + _PATIENCE * seconds
         self._known: dict[frozenset[str], Verdict] = {}
 
@@ -77,17 +77,17 @@ class _Judge:
 
     def _ask(self, groups: Sequence[PodGroup]) -> Verdict:
         left = self._deadline - time.monotonic()
-        return prove(self._rooms, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
+        return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return whether any so few owners can be placed: True is certain, False may only be not known."""
+        """Return whether any so few owners can be placed: False: not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
         return self._ask([_largest(groups, few) for groups in by_kind.values()]) == "placed"
 
     def size(self, owner: str, resources: Sequence[str] | None = None) -> int:
-        """Return the units that an owner asks for, of some resources or of all."""
+        """Return the units that an owner requests, of some resources or of all."""
         held = (group for group in self._groups if group.owner == owner)
         return sum(one.units * one.count for one in held if resources is None or one.resource in resources)
 
@@ -107,44 +107,48 @@ def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
     return replace(groups[0], count=sum(sorted(counts.values())[-few:]) if few else 0, needs=needs)
 
 
-def _without_the_small(owners: frozenset[str], judge: _Judge, resources: Sequence[str]) -> frozenset[str]:
-    """Leave out whoever asks for the least of the resources and is not needed, by halves: questions take time."""
-    order = sorted(owners, key=lambda owner: (judge.size(owner, resources), judge.size(owner), owner))
+def _without_the_small(
+    owners: frozenset[str], can_place: _PlacementTest, resources: Sequence[str]
+) -> frozenset[str]:
+    """Remove the owners with the smallest requests that are not needed, by halves to ask few questions."""
+    order = sorted(owners, key=lambda owner: (can_place.size(owner, resources), can_place.size(owner), owner))
     spare, needed = 0, len(order)
     while needed - spare > 1:
         middle = (spare + needed) // 2
-        if judge(frozenset(order[middle:])) == "impossible":
+        if can_place(frozenset(order[middle:])) == "impossible":
             spare = middle
         else:
             needed = middle
     return frozenset(order[spare:])
 
 
-def _deleted(owners: frozenset[str], judge: _Judge) -> tuple[frozenset[str], bool]:
-    """Leave out, the small first, whoever the conflict does not need."""
+def _deleted(owners: frozenset[str], can_place: _PlacementTest) -> tuple[frozenset[str], bool]:
+    """Remove the owners that the conflict does not need, the smallest first."""
     kept, minimal = owners, True
-    for owner in sorted(owners, key=lambda owner: (judge.size(owner), owner)):
-        verdict = judge(kept - {owner})
+    for owner in sorted(owners, key=lambda owner: (can_place.size(owner), owner)):
+        verdict = can_place(kept - {owner})
         if verdict == "impossible":
             kept = kept - {owner}
         minimal = minimal and verdict != "unknown"
     return kept, minimal
 
 
-def _smallest(owners: frozenset[str], found: frozenset[str], judge: _Judge) -> tuple[frozenset[str], bool]:
-    """Return the smallest conflict, and whether that is shown; `found` is the smallest known so far."""
+def _smallest(
+    owners: frozenset[str], found: frozenset[str], can_place: _PlacementTest
+) -> tuple[frozenset[str], bool]:
+    """Return the smallest conflict, and whether that is proven; `found` is the smallest known so far."""
     left_out: list[frozenset[str]] = []
     for _ in range(_ROUNDS):
         candidate = _hitting(sorted(owners), left_out)
         if len(candidate) >= len(found):
             return found, True
-        verdict = judge(candidate)
+        verdict = can_place(candidate)
         if verdict == "impossible":
             return candidate, True
         if verdict == "unknown":
             return found, False
-        for owner in sorted(owners - candidate, key=judge.size, reverse=True):
-            if judge(candidate | {owner}) == "placed":
+        for owner in sorted(owners - candidate, key=can_place.size, reverse=True):
+            if can_place(candidate | {owner}) == "placed":
                 candidate = candidate | {owner}
         left_out.append(owners - candidate)
     return found, False
@@ -152,7 +156,7 @@ def _smallest(owners: frozenset[str], found: frozenset[str], judge: _Judge) -> t
 
 def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset[str]:
     """Return the fewest owners of which each set has one."""
-    # Costs half a second and is needed by this alone.
+    # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -166,22 +170,24 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
     return frozenset(owner for owner in owners if solver.value(chosen[owner]))
 
 
-def _lacking(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
-    """Say what there is too little of: units in all, else CPU or memory, else room on one node."""
-    told: list[str] = []
+def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float) -> tuple[str, ...]:
+    """Return the missing resources: units in all, else CPU or memory, else GPUs on one node."""
+    lacking: list[str] = []
     for name, pools in dict.fromkeys((group.resource, frozenset(group.needs)) for group in groups):
         bound = [group for group in groups if group.resource == name and pools.issuperset(group.needs)]
         asked = sum(group.units * group.count for group in bound)
-        offered = sum(room.units.get(name, 0) * room.count for room in rooms if room.pool in pools)
+        offered = sum(
+            capacity.units.get(name, 0) * capacity.count for capacity in capacities if capacity.pool in pools
+        )
         if asked > offered:
-            told.append(f"{name} of {', '.join(sorted(pools))}: {asked} asked for, {offered} offered")
-    if told:
-        return tuple(told)
+            lacking.append(f"{name} of {', '.join(sorted(pools))}: {asked} requested, {offered} available")
+    if lacking:
+        return tuple(lacking)
     for what, cpu, memory in (("CPU", True, False), ("memory", False, True), ("CPU and memory", True, True)):
         freed = [_without(group, cpu=cpu, memory=memory) for group in groups]
-        if prove(rooms, freed, seconds=seconds).verdict == "placed":
+        if prove(capacities, freed, seconds=seconds).verdict == "placed":
             return (f"{what} on the nodes that have the GPUs",)
-    return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit beside each other",)
+    return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",)
 
 
 def _without(group: PodGroup, *, cpu: bool, memory: bool) -> PodGroup:

@@ -1,4 +1,4 @@
-"""What nodes have room for, and the pods that the teams' quotas stand for."""
+"""Free capacity of nodes, and the pods that use all quotas of the teams."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, Wor
 from gpu_platform.quantity import parse_quantity
 
 QUOTA = "quota"
-"""Name of the pods that a quota leaves open beside a team's declared workloads."""
+"""Name of the pods that fill a quota beside the declared workloads of a team."""
 
 _FIXED = {"created", "labelled"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """`count` nodes that are alike. `units`: of each extended resource; `gpus_each`: GPUs a unit is cut of.
+    """`count` equal nodes. `units`: of each extended resource; `gpus_each`: GPUs of one unit.
 
-    `gpus`: with DRA the GPUs that the units of all device classes are cut of together; 0: resources are apart.
+    `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own.
     """
 
     pool: str
@@ -36,7 +36,7 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`count` pods that are alike, of one owner. `needs`: CPU and memory of one pod by pool that it may run on."""
+    """`count` equal pods of one owner. `needs`: CPU and memory of one pod by pool that it may run on."""
 
     owner: str
     name: str
@@ -47,9 +47,9 @@ class PodGroup:
 
 
 def node_capacities(pools: Sequence[PoolPlan], *, most: bool = False) -> tuple[NodeCapacity, ...]:
-    """Return the nodes of the pools at their desired size; `most`: as large as an autoscaler can make them.
+    """Return the nodes of the pools at their desired size; `most`: at the largest size of an autoscaler.
 
-    Nodes that the program creates or that are named stay as many as they are.
+    The number of nodes that the program creates or that are named is fixed.
     """
     return tuple(
         NodeCapacity(
@@ -70,19 +70,19 @@ def groups_of(plan: EnvironmentPlan) -> tuple[PodGroup, ...]:
 
     A team's declared workloads are taken as they are. What its quota leaves is taken as pods of one unit (one GPU,
     share or instance), each with an equal part, by GPU, of the team's remaining CPU and memory; without a quota of
-    those, with the default request of its LimitRange. Such a pod asks for no more than its GPU's part of the node:
+    those, with the default request of its LimitRange. Such a pod requests no more than its GPU's part of the node:
     a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
     """
-    rooms = node_capacities(plan.pools)
-    return tuple(group for tenant in plan.tenants for group in _groups(tenant, rooms))
+    capacities = node_capacities(plan.pools)
+    return tuple(group for tenant in plan.tenants for group in _groups(tenant, capacities))
 
 
-def _groups(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> Iterator[PodGroup]:
-    left = _granted(tenant, rooms)
+def _groups(tenant: TenantPlan, capacities: Sequence[NodeCapacity]) -> Iterator[PodGroup]:
+    left = _quota_units(tenant, capacities)
     spent_cpu = spent_memory = 0
     for workload in tenant.workloads:
         cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
-        resource = _offered_as(workload, rooms)
+        resource = _offered_as(workload, capacities)
         left[resource] = left.get(resource, 0) - workload.units * workload.replicas
         spent_cpu += cpu * workload.replicas
         spent_memory += memory * workload.replicas
@@ -95,7 +95,7 @@ def _groups(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> Iterator[PodGr
                 count=workload.replicas,
                 needs={workload.pool: NodeResources(cpu, memory)},
             )
-    weights = {name: _weight(name, rooms) for name, count in left.items() if count > 0}
+    weights = {name: _weight(name, capacities) for name, count in left.items() if count > 0}
     all_gpus = sum(weights[name] * left[name] for name in weights)
     for name, weight in weights.items():
         part = weight / all_gpus
@@ -108,38 +108,42 @@ def _groups(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> Iterator[PodGr
             units=1,
             count=left[name],
             needs={
-                room.pool: NodeResources(
+                capacity.pool: NodeResources(
                     min(_millicores(DEFAULT_REQUEST["cpu"]) if cpu is None else cpu, most.cpu_millicores),
                     min(_mib(DEFAULT_REQUEST["memory"]) if memory is None else memory, most.memory_mib),
                 )
-                for room in rooms
-                if room.units.get(name)
-                for most in [part_of_node(room, name)]
+                for capacity in capacities
+                if capacity.units.get(name)
+                for most in [part_of_node(capacity, name)]
             },
         )
 
 
-def part_of_node(room: NodeCapacity, resource: str) -> NodeResources:
-    """Return the part of a node's CPU and memory that goes with one unit of a resource: as much as of its GPUs."""
-    gpus = room.gpus or sum(room.gpus_each[name] * count for name, count in room.units.items() if count)
-    part = room.gpus_each[resource] / gpus
-    return NodeResources(int(room.cpu_millicores * part), int(room.memory_mib * part))
+def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:
+    """Return the CPU and memory of a node for one unit of a resource, in proportion to its GPUs."""
+    gpus = capacity.gpus or sum(
+        capacity.gpus_each[name] * count for name, count in capacity.units.items() if count
+    )
+    part = capacity.gpus_each[resource] / gpus
+    return NodeResources(int(capacity.cpu_millicores * part), int(capacity.memory_mib * part))
 
 
-def _offered_as(workload: WorkloadPlan, rooms: Sequence[NodeCapacity]) -> str:
-    """Return the resource of its pool that a workload holds; a device class of the stack's own selects of them."""
-    room = next(room for room in rooms if room.pool == workload.pool)
-    return workload.resource if workload.resource in room.units else next(iter(room.units), workload.resource)
+def _offered_as(workload: WorkloadPlan, capacities: Sequence[NodeCapacity]) -> str:
+    """Return the resource of its pool that a workload uses; a declared device class selects among them."""
+    capacity = next(capacity for capacity in capacities if capacity.pool == workload.pool)
+    return (
+        workload.resource if workload.resource in capacity.units else next(iter(capacity.units), workload.resource)
+    )
 
 
-def _granted(tenant: TenantPlan, rooms: Sequence[NodeCapacity]) -> dict[str, int]:
-    offered = dict.fromkeys(name for room in rooms for name in room.units)
+def _quota_units(tenant: TenantPlan, capacities: Sequence[NodeCapacity]) -> dict[str, int]:
+    offered = dict.fromkeys(name for capacity in capacities for name in capacity.units)
     return {name: int(tenant.quota.get(names.quota_key(name), "0")) for name in offered}
 
 
-def _weight(resource: str, rooms: Sequence[NodeCapacity]) -> float:
-    """Return the GPUs that a unit is cut of, on average over the pools that offer it."""
-    each = [room.gpus_each[resource] for room in rooms if room.units.get(resource)]
+def _weight(resource: str, capacities: Sequence[NodeCapacity]) -> float:
+    """Return the GPUs of one unit, on average over the pools that have it."""
+    each = [capacity.gpus_each[resource] for capacity in capacities if capacity.units.get(resource)]
     return sum(each) / len(each)
 
 

@@ -1,4 +1,4 @@
-"""Whether pods can all run at once on nodes, with the placement that proves it."""
+"""Decide whether all pods can run on the nodes at once, with the placement that proves it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Verdict = Literal["placed", "impossible", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsOnNode:
-    """Pods of one group on one node of a pool (its number, from 0), and what one of them asks for."""
+    """Pods of one group on one node of a pool (its number, from 0), and the requests of one of them."""
 
     group: PodGroup
     pool: str
@@ -33,36 +33,38 @@ class PodsOnNode:
 class Proof:
     """`placed`: where every pod runs. `impossible`: no placement exists. `unknown`: none was found in time.
 
-    Where not every pod has a place, `pods` are those that a plain packing placed.
+    Without `placed`, `pods` are those that a plain packing placed.
     """
 
     verdict: Verdict
     pods: tuple[PodsOnNode, ...]
 
 
-def prove(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
+def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
     """Return whether all pods fit on the nodes at once, by units, CPU and memory of each node.
 
     A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
     question gets the same answer; past `seconds` the verdict is `unknown`.
     """
-    placed, left = _fill(rooms, groups)
+    placed, left = _fill(capacities, groups)
     if not left:
         return Proof(verdict="placed", pods=placed)
-    if any(_asked(groups, name) > _offered(rooms, groups, name) for name in {group.resource for group in groups}):
+    if any(
+        _asked(groups, name) > _offered(capacities, groups, name) for name in {group.resource for group in groups}
+    ):
         return Proof(verdict="impossible", pods=placed)
-    alike = _alike(groups)
+    alike = _merged(groups)
     kinds = [replace(one[0], count=sum(group.count for group in one)) for one in alike]
-    verdict, found = _search(rooms, kinds, seconds)
+    verdict, found = _search(capacities, kinds, seconds)
     if verdict != "placed":
         return Proof(verdict=verdict, pods=placed)
     by_kind = [[place for place in found if place.group is kind] for kind in kinds]
-    pods = [place for one, places in zip(alike, by_kind, strict=True) for place in _handed_out(places, one)]
+    pods = [place for one, places in zip(alike, by_kind, strict=True) for place in _distributed(places, one)]
     return Proof(verdict=verdict, pods=tuple(pods))
 
 
-def _alike(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
-    """Return the groups whose pods ask for the same together: the search need not tell a hundred teams apart."""
+def _merged(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
+    """Return groups with equal requests as one: the search need not distinguish a hundred teams."""
     found: dict[object, list[PodGroup]] = {}
     for group in groups:
         key = (group.resource, group.units, frozenset(group.needs.items()))
@@ -70,8 +72,8 @@ def _alike(groups: Sequence[PodGroup]) -> list[list[PodGroup]]:
     return list(found.values())
 
 
-def _handed_out(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
-    """Give the places of pods that are alike to the groups that they belong to, one group after the other."""
+def _distributed(places: Sequence[PodsOnNode], groups: Sequence[PodGroup]) -> Iterator[PodsOnNode]:
+    """Distribute the places of equal pods to their groups, one group after the other."""
     rest = list(places)
     for group in groups:
         left = group.count
@@ -88,21 +90,23 @@ def _asked(groups: Sequence[PodGroup], resource: str) -> int:
     return sum(group.units * group.count for group in groups if group.resource == resource)
 
 
-def _offered(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], resource: str) -> int:
+def _offered(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], resource: str) -> int:
     allowed = {pool for group in groups if group.resource == resource for pool in group.needs}
-    return sum(room.units.get(resource, 0) * room.count for room in rooms if room.pool in allowed)
+    return sum(
+        capacity.units.get(resource, 0) * capacity.count for capacity in capacities if capacity.pool in allowed
+    )
 
 
 class _Node:
-    """One node as it fills up."""
+    """Free resources of one node while pods are placed."""
 
-    def __init__(self, room: NodeCapacity, number: int) -> None:
-        self.pool, self.number = room.pool, number
-        self.units = dict(room.units)
-        # Of a GPU, where units of several device classes are cut of the same ones.
-        self.parts = {name: Fraction(room.gpus, count) for name, count in room.units.items() if count}
-        self.gpus = Fraction(room.gpus)
-        self.cpu, self.memory = room.cpu_millicores, room.memory_mib
+    def __init__(self, capacity: NodeCapacity, number: int) -> None:
+        self.pool, self.number = capacity.pool, number
+        self.units = dict(capacity.units)
+        # Part of a GPU by unit, where units of several device classes share GPUs.
+        self.parts = {name: Fraction(capacity.gpus, count) for name, count in capacity.units.items() if count}
+        self.gpus = Fraction(capacity.gpus)
+        self.cpu, self.memory = capacity.cpu_millicores, capacity.memory_mib
 
     def fitting(self, group: PodGroup) -> int:
         """Return how many pods of a group still fit."""
@@ -124,9 +128,9 @@ class _Node:
         self.memory -= need.memory_mib * pods
 
 
-def _fill(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
-    """Place group by group, the hardest first, on the fullest nodes that have room; returns how many are left."""
-    nodes = [_Node(room, number) for room in rooms for number in range(room.count)]
+def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
+    """Place group by group, the hardest first, on the fullest nodes that fit; returns the number of pods left."""
+    nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     placed: list[PodsOnNode] = []
     unplaced = 0
     for group in sorted(groups, key=_hardness):
@@ -147,13 +151,13 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
 
 
 def _search(
-    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float
+    capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float
 ) -> tuple[Verdict, tuple[PodsOnNode, ...]]:
-    # Costs half a second and is needed by this alone.
+    # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    nodes = [_Node(room, number) for room in rooms for number in range(room.count)]
+    nodes = [_Node(capacity, number) for capacity in capacities for number in range(capacity.count)]
     on_node: list[list[tuple[PodGroup, Any]]] = [[] for _ in nodes]
     places: list[tuple[PodGroup, _Node, Any]] = []
     for group in groups:
@@ -169,7 +173,7 @@ def _search(
     for node, held in zip(nodes, on_node, strict=True):
         for resource, units in node.units.items():
             model.add(sum(pods * group.units for group, pods in held if group.resource == resource) <= units)
-        # In whole numbers, as the solver has them.
+        # In whole numbers, as the solver needs them.
         scale = lcm(*(part.denominator for part in node.parts.values())) if node.gpus else 0
         if scale:
             taken = sum(pods * group.units * int(node.parts[group.resource] * scale) for group, pods in held)

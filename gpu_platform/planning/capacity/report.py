@@ -1,4 +1,4 @@
-"""Capacity of an environment: the proof that its quotas can be honoured, and what its GPUs are used for."""
+"""Check that all team quotas fit the planned nodes, and report how the GPUs are used."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honoured:
-    """Whether all quotas can be honoured at once on `rooms`; where they cannot, the smallest set that cannot."""
+class QuotaFit:
+    """Whether all quotas fit the nodes at once; where they do not, the smallest set that does not."""
 
-    rooms: tuple[NodeCapacity, ...]
+    capacities: tuple[NodeCapacity, ...]
     proof: Proof
     conflict: Conflict | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oversubscribed:
-    """Units of a resource that are promised beyond what there is, and the GPUs that they would take."""
+    """Units of a resource that quotas exceed, and the GPUs that they would need."""
 
     resource: str
     asked: int
@@ -35,10 +35,10 @@ class Oversubscribed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReport:
-    """`most`: the same question at the most nodes; None where the desired size suffices or is all there can be."""
+    """`most`: the same at the most nodes; None where the desired size suffices or is fixed."""
 
-    desired: Honoured
-    most: Honoured | None
+    desired: QuotaFit
+    most: QuotaFit | None
     uses: tuple[PoolUse, ...]
     oversubscribed: tuple[Oversubscribed, ...]
 
@@ -48,48 +48,48 @@ def report_capacity(
 ) -> CapacityReport:
     """Return the capacity report. `measured`: utilisation by pool, 0..1; `seconds`: for one proof."""
     groups = groups_of(plan)
-    desired = _honoured(node_capacities(plan.pools), groups, seconds)
-    most_rooms = node_capacities(plan.pools, most=True)
-    ask_again = desired.proof.verdict != "placed" and most_rooms != desired.rooms
+    desired = _quota_fit(node_capacities(plan.pools), groups, seconds)
+    most_capacities = node_capacities(plan.pools, most=True)
+    ask_again = desired.proof.verdict != "placed" and most_capacities != desired.capacities
     uses = tuple(
         pool_use(
             pool,
-            room,
+            capacity,
             groups,
             [pods for pods in desired.proof.pods if pods.pool == pool.name],
             (measured or {}).get(pool.name),
             catalog,
         )
-        for pool, room in zip(plan.pools, desired.rooms, strict=True)
+        for pool, capacity in zip(plan.pools, desired.capacities, strict=True)
     )
     return CapacityReport(
         desired=desired,
-        most=_honoured(most_rooms, groups, seconds) if ask_again else None,
+        most=_quota_fit(most_capacities, groups, seconds) if ask_again else None,
         uses=uses,
-        oversubscribed=_oversubscribed(desired.rooms, groups, uses),
+        oversubscribed=_oversubscribed(desired.capacities, groups, uses),
     )
 
 
-def _honoured(rooms: tuple[NodeCapacity, ...], groups: Sequence[PodGroup], seconds: float) -> Honoured:
-    proof = prove(rooms, groups, seconds=seconds)
-    conflict = smallest_conflict(rooms, groups, seconds=seconds) if proof.verdict == "impossible" else None
-    return Honoured(rooms=rooms, proof=proof, conflict=conflict)
+def _quota_fit(capacities: tuple[NodeCapacity, ...], groups: Sequence[PodGroup], seconds: float) -> QuotaFit:
+    proof = prove(capacities, groups, seconds=seconds)
+    conflict = smallest_conflict(capacities, groups, seconds=seconds) if proof.verdict == "impossible" else None
+    return QuotaFit(capacities=capacities, proof=proof, conflict=conflict)
 
 
 def _oversubscribed(
-    rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup], uses: Sequence[PoolUse]
+    capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], uses: Sequence[PoolUse]
 ) -> tuple[Oversubscribed, ...]:
     prices = {use.pool: use.price for use in uses}
     found: list[Oversubscribed] = []
-    for name in dict.fromkeys(name for room in rooms for name in room.units):
+    for name in dict.fromkeys(name for capacity in capacities for name in capacity.units):
         asked = sum(group.units * group.count for group in groups if group.resource == name)
-        of_it = [room for room in rooms if room.units.get(name)]
-        offered = sum(room.units[name] * room.count for room in of_it)
+        of_it = [capacity for capacity in capacities if capacity.units.get(name)]
+        offered = sum(capacity.units[name] * capacity.count for capacity in of_it)
         if asked <= offered:
             continue
-        each = [room.gpus_each[name] for room in of_it]
+        each = [capacity.gpus_each[name] for capacity in of_it]
         gpus = (asked - offered) * sum(each) / len(each)
-        known = [price for room in of_it if (price := prices[room.pool]) is not None]
+        known = [price for capacity in of_it if (price := prices[capacity.pool]) is not None]
         usd = gpus * min(known) if known else None
         found.append(Oversubscribed(resource=name, asked=asked, offered=offered, gpus=gpus, usd_per_hour=usd))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""What becomes of the GPUs that are paid for: put to work, or wasted, and by what."""
+"""Split the GPUs of a pool into used and wasted ones, by cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRANDED: Final = "stranded CPU or memory"
 UNALLOCATED: Final = "granted to no team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
-"""In the order in which they are taken from what is not put to work; the last gets what the others leave."""
+"""In the order in which they are subtracted from unused GPUs; the last cause gets the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,31 +39,31 @@ class PoolUse:
 
     @property
     def effective(self) -> float | None:
-        """GPUs that are put to work."""
+        """GPUs in use."""
         return None if self.utilisation is None else self.gpus * self.utilisation
 
 
 def pool_use(
     pool: PoolPlan,
-    room: NodeCapacity,
+    capacity: NodeCapacity,
     groups: Sequence[PodGroup],
     placed: Sequence[PodsOnNode],
     measured: float | None,
     catalog: Catalog,
 ) -> PoolUse:
-    """Split the GPUs of a pool. `placed`: pods of the proof on its nodes; `measured` goes before what is declared.
+    """Split the GPUs of a pool. `placed`: pods of the proof on its nodes; `measured`: instead of the declared one.
 
-    Stranded are units that nobody holds where too little CPU or memory is left for a pod that asks for one.
-    Where more is put to work than the causes leave, pods run past their quota: the causes shrink, the last first.
+    Stranded: free units on nodes with too little CPU or memory for a pod that requests one.
+    Where more GPUs are in use than the causes leave, pods exceed their quota: causes shrink, the last first.
     """
-    gpus = pool.gpus_per_node * room.count
-    geometry = _geometry_remainder(pool, catalog) * room.count
-    each = _gpus_each(pool, room, geometry)
+    gpus = pool.gpus_per_node * capacity.count
+    geometry = _geometry_remainder(pool, catalog) * capacity.count
+    each = _gpus_each(pool, capacity, geometry)
     free = stranded = 0.0
-    for node in range(room.count):
+    for node in range(capacity.count):
         held = [pods for pods in placed if pods.node == node]
-        left = _units_left(room, held)
-        usable = _usable(room, groups, held, left)
+        left = _units_left(capacity, held)
+        usable = _usable(capacity, groups, held, left)
         free += sum(count * each[name] for name, count in left.items())
         stranded += sum((count - usable[name]) * each[name] for name, count in left.items())
     utilisation = pool.utilisation if measured is None else measured
@@ -105,13 +105,13 @@ def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
     return remainder
 
 
-def _gpus_each(pool: PoolPlan, room: NodeCapacity, geometry: float) -> Mapping[str, float]:
-    """Return the GPUs that a unit of each resource stands for, without what no instance has."""
+def _gpus_each(pool: PoolPlan, capacity: NodeCapacity, geometry: float) -> Mapping[str, float]:
+    """Return the GPUs of one unit of each resource, without the geometry remainder."""
     whole = sum(
-        room.gpus_each[name] * count for name, count in room.units.items() if _is_cut(pool, name) and count
+        capacity.gpus_each[name] * count for name, count in capacity.units.items() if _is_cut(pool, name) and count
     )
-    kept = 1 - geometry / (whole * room.count) if whole and room.count else 1.0
-    return {name: each * (kept if _is_cut(pool, name) else 1.0) for name, each in room.gpus_each.items()}
+    kept = 1 - geometry / (whole * capacity.count) if whole and capacity.count else 1.0
+    return {name: each * (kept if _is_cut(pool, name) else 1.0) for name, each in capacity.gpus_each.items()}
 
 
 def _is_cut(pool: PoolPlan, resource: str) -> bool:
@@ -120,27 +120,29 @@ def _is_cut(pool: PoolPlan, resource: str) -> bool:
     )
 
 
-def _units_left(room: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str, int]:
-    left = {name: count for name, count in room.units.items() if count}
+def _units_left(capacity: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str, int]:
+    left = {name: count for name, count in capacity.units.items() if count}
     for pods in held:
         left[pods.group.resource] -= pods.pods * pods.group.units
-    if not room.gpus or not left:
+    if not capacity.gpus or not left:
         return left
-    # What is left of GPUs that are offered whole and in instances is left once: in the smallest units.
-    taken = sum(Fraction(room.gpus, count) * (count - left[name]) for name, count in room.units.items() if count)
-    smallest = max(left, key=lambda name: room.units[name])
-    return {smallest: int((room.gpus - taken) * Fraction(room.units[smallest], room.gpus))}
+    # GPUs that are available whole and as instances are counted once: in the smallest units.
+    taken = sum(
+        Fraction(capacity.gpus, count) * (count - left[name]) for name, count in capacity.units.items() if count
+    )
+    smallest = max(left, key=lambda name: capacity.units[name])
+    return {smallest: int((capacity.gpus - taken) * Fraction(capacity.units[smallest], capacity.gpus))}
 
 
 def _usable(
-    room: NodeCapacity, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
+    capacity: NodeCapacity, groups: Sequence[PodGroup], held: Sequence[PodsOnNode], left: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Return how many of the units that are left on a node the smallest pods that want them could take."""
-    cpu = room.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
-    memory = room.memory_mib - sum(pods.pods * pods.need.memory_mib for pods in held)
+    """Return how many of the free units of a node the smallest pods that request them could use."""
+    cpu = capacity.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
+    memory = capacity.memory_mib - sum(pods.pods * pods.need.memory_mib for pods in held)
     usable: dict[str, int] = {}
     for name, count in left.items():
-        need = _smallest_need(room, groups, name)
+        need = _smallest_need(capacity, groups, name)
         usable[name] = min(
             count,
             cpu // need.cpu_millicores if need.cpu_millicores else count,
@@ -151,12 +153,12 @@ def _usable(
     return usable
 
 
-def _smallest_need(room: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
-    """Return what the smallest pod that wants a unit asks for, by unit; where none does, its part of a node."""
-    wanting = [group for group in groups if group.resource == resource and room.pool in group.needs]
-    if not wanting:
-        return part_of_node(room, resource)
+def _smallest_need(capacity: NodeCapacity, groups: Sequence[PodGroup], resource: str) -> NodeResources:
+    """Return the requests of the smallest pod with such a unit, by unit; without one, its part of a node."""
+    requesting = [group for group in groups if group.resource == resource and capacity.pool in group.needs]
+    if not requesting:
+        return part_of_node(capacity, resource)
     return NodeResources(
-        min(group.needs[room.pool].cpu_millicores // group.units for group in wanting),
-        min(group.needs[room.pool].memory_mib // group.units for group in wanting),
+        min(group.needs[capacity.pool].cpu_millicores // group.units for group in requesting),
+        min(group.needs[capacity.pool].memory_mib // group.units for group in requesting),
     )

@@ -1,1 +1,1 @@
-"""What a new plan changes about the pools of the last deployment."""
+"""Decide which pools a new plan replaces, rolls or shrinks, compared with the last deployment."""

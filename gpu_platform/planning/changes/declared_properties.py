@@ -1,4 +1,4 @@
-"""Which fields of the stack file show in a property of a node pool, as declared beside the fields."""
+"""Find the fields of the stack file that set a property of a node pool, as declared beside the fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.spec.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:
-    """Return the places of the fields that show in a property: `pools[0].image.family or image.ami`."""
+    """Return the places of the fields that set a property: `pools[0].image.family or image.ami`."""
     fields = declared_properties()[platform, name]
     of_pool = [field for field in fields if not field.startswith("cluster.")]
     return joined([f"{pool_path}.{of_pool[0]}", *of_pool[1:]] if of_pool else fields, "or")
@@ -40,7 +40,7 @@ def _declared(model: type[BaseModel], path: str) -> Iterator[tuple[str, tuple[st
             yield from _declared(inner, f"{place}.")
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - whatever a field is annotated with
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any annotation of a field
     """Yield the models that a field may hold, its only one or one of several."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation

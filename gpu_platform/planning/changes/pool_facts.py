@@ -1,7 +1,7 @@
-"""What defines each pool of an environment, as a stack output: the next preview holds its own plan against it.
+"""Facts of each pool as a stack output, which the next preview compares with its own plan.
 
-Properties are texts under the names that their platform's API has for them (`catalog/facts/pool_changes.yaml`), so
-that they come back from any engine's state as they went in.
+Properties are texts, by the API names of their platform (`catalog/facts/pool_changes.yaml`), so
+that the state of the engine returns them unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 SANDBOX = "sandbox"
 EXISTING = "existing"
-"""Platforms of pools that no cloud creates."""
+"""Platforms of pools outside clouds."""
 
 
 def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
@@ -23,7 +23,7 @@ def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 def protected(plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return what the engine refuses to delete, for a reader: the stack output `protected`."""
+    """Return what the engine refuses to delete, as text: the stack output `protected`."""
     cluster = plan.cluster.cloud
     return (
         *([f"cluster {cluster.name}"] if cluster is not None and cluster.protect else ()),
@@ -32,7 +32,7 @@ def protected(plan: EnvironmentPlan) -> tuple[str, ...]:
 
 
 def platform_of(pool: PoolPlan) -> str:
-    """Return what creates a pool's nodes: the cloud's, `sandbox`, or `existing` where its owner does."""
+    """Return the platform of a pool: that of its cloud, `sandbox` or `existing`."""
     if pool.cloud is not None:
         return pool.cloud.kind
     return SANDBOX if pool.nodes.ownership == "created" else EXISTING

@@ -1,6 +1,6 @@
-"""What a new plan takes away from the pools of the last deployment: which pools, why, and how many GPUs.
+"""Classify pool changes between two deployments (in place, rolled, replaced), with causes and lost GPUs.
 
-Pulumi's own preview shows resources; this says what they mean for whoever holds the GPUs, before anything changes.
+Pulumi's own preview shows resources; this shows the effect on users of the GPUs, before anything changes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _WORST_FIRST = ("replace", "roll", "shrink")
 Order = Literal["delete-first", "create-first"]
 
-# Properties that carry the pool's name: they differ where only that has changed.
+# Properties that contain the pool's name: they differ when only the name has changed.
 _NAMED_AFTER_THE_POOL = {"placement_group", "placement_policy", "user_data", "template", "node_class"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One field that changes, as the stack file names it, and why that takes nodes away."""
+    """One changed field of the stack file, and why its change removes nodes."""
 
     field: str
     old: str
@@ -43,9 +43,9 @@ class Cause:
 class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
-    `gpus`: how many go away of the nodes desired then; `gpus_most`: of all that an autoscaler may have made.
-    `order`: whether a pool, or a node of it, goes before its
-    successor comes; None where there is none. `protected`: the engine refuses to delete the pool.
+    `gpus`: lost GPUs of the nodes desired then; `gpus_most`: of all nodes that an autoscaler may have created.
+    `order`: whether a pool or node is deleted before its successor is created; None: no successor.
+    `protected`: the engine refuses to delete the pool.
     """
 
     pool: str
@@ -99,10 +99,10 @@ class PoolChange:
 
 
 def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> tuple[PoolChange, ...]:
-    """Return what a plan takes away from the pools of the last deployment, in the order of that one.
+    """Return the pools of the last deployment that lose nodes, in the order of that deployment.
 
-    `previous`: the output `pools` of the deployed stack; whatever else stands there is not looked at. Nodes of
-    existing clusters are somebody else's: nothing happens to them.
+    `previous`: the output `pools` of the deployed stack; other keys are ignored. Nodes of
+    existing clusters have another owner: nothing happens to them.
     """
     before = _readable(previous)
     now = pool_facts(plan)
@@ -124,7 +124,7 @@ def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> t
 
 
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the pools of an output of this form; an older release's output, or none, says nothing."""
+    """Return the pools of an output of this form; empty for the output of an older release, or none."""
     if not isinstance(previous, Mapping):
         return {}
     keys = {"platform", "nodes", "most_nodes", "gpus_per_node", "protected", "properties"}
@@ -200,7 +200,7 @@ def _changed(
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
-    """Return whether a change of a property costs nodes; more nodes and zones, or no certain zones, cost none."""
+    """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
     if name == "nodes":
         return int(new) < int(old)
     if name == "subnet_ids":

@@ -1,1 +1,1 @@
-"""How each provider checks, plans and looks up pools and clusters; one subpackage per provider."""
+"""Decide how each provider creates or looks up clusters and pools; one subpackage per provider."""

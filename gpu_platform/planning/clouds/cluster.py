@@ -1,4 +1,4 @@
-"""Plan how the cluster is reached, and the cloud's part of it."""
+"""Plan how clients reach the cluster, and the cloud's part of its plan."""
 
 from __future__ import annotations
 

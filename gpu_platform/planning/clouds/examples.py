@@ -1,4 +1,4 @@
-"""Values of the shipped stack files that a user has to fill in, on every cloud."""
+"""Find values of shipped stack files that a user must replace, on every cloud."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 from gpu_platform.planning.clouds.section import CloudCluster, Example
 
-# RFC 5737 keeps 203.0.113.0/24 for examples.
+# RFC 5737 reserves 203.0.113.0/24 for examples.
 _EXAMPLE_NETWORK: Final = "203.0.113."
 
 
 def api_access_examples(cluster: CloudCluster) -> Iterator[Example]:
-    """Yield the networks of `create.api_access` that are an example's."""
+    """Yield the networks of `create.api_access` that are examples."""
     for network in cluster.create.api_access if cluster.create is not None else ():
         if network.startswith(_EXAMPLE_NETWORK):
-            fix = "write the network that `up` and its users come from"
+            fix = "write the network of `up` and of the users"
             yield Example(field="cluster.create.api_access", value=network, fix=fix)

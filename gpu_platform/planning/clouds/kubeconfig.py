@@ -1,6 +1,6 @@
-"""Kubeconfigs as data: how a client reaches a cloud's cluster, with credentials made when they are needed.
+"""Write kubeconfigs of cloud clusters; they contain no credentials.
 
-No token is ever inside: the client runs the cloud's own command, with the credentials of whoever runs it.
+Clients run the credential command of the cloud with the credentials of their user.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ EXEC_API = "client.authentication.k8s.io/v1beta1"
 
 
 def eks_kubeconfig(name: str, region: str, endpoint: str, certificate_authority: str) -> str:
-    """Return the kubeconfig of an EKS cluster as JSON text; its context is called `name`.
+    """Return the kubeconfig of an EKS cluster as JSON text; its context has the name `name`.
 
-    `endpoint`: https://...; `certificate_authority`: base64 PEM, both as EKS describes the cluster.
+    `endpoint`: https://...; `certificate_authority`: base64 PEM, both in the form of the EKS API.
     """
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
     return _kubeconfig(
@@ -33,10 +33,10 @@ def eks_kubeconfig(name: str, region: str, endpoint: str, certificate_authority:
 
 
 def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) -> str:
-    """Return the kubeconfig of a GKE cluster as JSON text; its context is called `name`.
+    """Return the kubeconfig of a GKE cluster as JSON text; its context has the name `name`.
 
     `endpoint`: host name or address; `certificate_authority`: base64 PEM, or None for the DNS endpoint, which has
-    a certificate that every client knows.
+    a publicly trusted certificate.
     """
     server = {"server": f"https://{endpoint}"}
     if certificate_authority is not None:
@@ -55,7 +55,7 @@ def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) 
 
 
 def _kubeconfig(name: str, cluster: Mapping[str, str], credentials: Mapping[str, Any]) -> str:
-    # JSON is YAML, too: every client of Kubernetes reads it.
+    # JSON is valid YAML, which every client of Kubernetes reads.
     return json.dumps(
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Which nodes a pool has, as every provider plans it."""
+"""Plan which nodes a pool has, for every provider."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What planning asks of a provider: the one seam for clouds.
+"""Protocol of a provider: every question that planning asks of a cloud.
 
 A provider is one class in `clouds/<provider>/`, listed in `clouds/registry.py`. It is bound to the `cluster` of a
-stack file. Methods that the protocol implements have the answer of a provider whose nodes somebody else creates.
+stack file. The default methods of the protocol are for a provider that does not create nodes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class OperatorSettings:
     """What the GPU Operator's values need on a provider's nodes.
 
-    `writes_object`: the program writes the operator's custom resource itself, there is no Helm chart;
+    `writes_object`: the program creates the custom resource of the operator itself, without a Helm chart;
     `reboots_for_mig`: a virtual machine cannot reset its GPUs alone, which some changes of MIG mode need;
-    `driver_dir`: where the host has its driver, None: the operator's default; `toolkit_dir`: where the toolkit is
-    installed; `toolkit_env`: environment of the toolkit's containers; `quota_for_system_priorities`: whether
-    system-critical priority classes need a ResourceQuota outside kube-system.
+    `driver_dir`: directory of the driver on the host, None: the operator's default; `toolkit_dir`: of the toolkit;
+    `toolkit_env`: environment of the toolkit's containers; `quota_for_system_priorities`: whether system-critical
+    priority classes need a ResourceQuota outside kube-system.
     """
 
     writes_object: bool = False
@@ -50,13 +50,13 @@ class Cloud(Protocol):
 
     access: Access
     vendor: str | None = None
-    """Whose machine types its pools take, as the catalogue names them; None: any."""
+    """Vendor of the machine types of its pools, by the name in the catalogue; None: any."""
     creates_nodes: bool = False
     """Whether the program creates nodes from the cloud's images."""
     sets_kubelet: bool = True
     """Whether the program decides how kubelets are configured."""
     owner_prepares_nodes: bool = False
-    """Whether somebody else has installed driver, toolkit and runtime settings on the nodes."""
+    """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 
@@ -87,11 +87,11 @@ class Cloud(Protocol):
         ...
 
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-        """Return which nodes the pool has; `named`: those that the stack file names for this part of the pool."""
+        """Return which nodes the pool has; `named`: nodes that the stack file names for this part of the pool."""
         ...
 
     def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
-        """Return the image that the program gives the nodes; None where it gives none, or the family is wrong."""
+        """Return the image that the program gives the nodes; None: no image, or a wrong family."""
         return None
 
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
@@ -107,7 +107,7 @@ class Cloud(Protocol):
         return ()
 
     def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
-        """Return what the cloud's own device plugin labels nodes with."""
+        """Return the node labels of the cloud's own device plugin."""
         return {}
 
     # -- checks: each records problems --
@@ -121,7 +121,7 @@ class Cloud(Protocol):
         """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
 
     def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-        """Record software with two owners, or none; the machine type is the vendor's."""
+        """Record software with two owners, or none; the machine type is one of `vendor`."""
 
     def check_sharing(
         self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
@@ -129,7 +129,7 @@ class Cloud(Protocol):
         """Record sharing that the nodes' device plugin cannot do; `problems` is at the sharing."""
 
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-        """Record every combination that the cloud refuses; the machine type is the vendor's."""
+        """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems

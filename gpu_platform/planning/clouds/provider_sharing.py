@@ -1,4 +1,4 @@
-"""What the device plugins of GKE and of Bottlerocket can share, and what they cannot.
+"""Check sharing modes with the device plugins of GKE and of Bottlerocket.
 
 Sources: GKE docs on GPU sharing strategies, time-sharing and multi-instance GPUs, and the partitioner in
 container-engine-accelerators; bottlerocket.dev, kubelet-device-plugins 1.54, and nvidia-migmanager in
@@ -14,15 +14,15 @@ from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
-"""GPUs whose instances Bottlerocket documents by name."""
+"""GPUs whose MIG profiles Bottlerocket documents."""
 
 
 def check_provider_sharing(
     pool: Pool, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems
 ) -> None:
-    """Record sharing that only the operator's device plugin can do, on a pool whose plugin is another's.
+    """Record sharing that needs the operator's device plugin, on a pool with another plugin.
 
-    `here` stands where the sharing is written.
+    `here` is at the sharing.
     """
     if device_plugin in {"operator", "dra"}:
         return
@@ -35,7 +35,7 @@ def check_provider_sharing(
             whose = "GKE" if device_plugin == "provider" else "Bottlerocket"
             here.at("mode").add(
                 f"'dra' with the device plugin of {whose}",
-                "nodes without a device plugin: it would give GPUs away that the DRA driver gives away too",
+                "nodes without a device plugin: it would allocate GPUs that the DRA driver allocates too",
                 "write image: {family: al2023}" if device_plugin == "image" else "use the device plugin's modes",
             )
         case _:
@@ -60,13 +60,13 @@ def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Pr
 
 
 def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems) -> None:
-    if gpu.mig is None:  # check_sharing says so
+    if gpu.mig is None:  # check_sharing records it
         return
     whose = "GKE's" if device_plugin == "provider" else "Bottlerocket's"
     if sharing.replicas > 1:
         here.at("replicas").add(
             f"time-slicing of MIG instances with {whose} device plugin",
-            "instances that are not shared: only the operator's device plugin is set up for both at once",
+            "instances that are not shared: only the operator's device plugin supports both at once",
             "remove replicas",
         )
     if "strategy" in sharing.model_fields_set and sharing.strategy == "mixed":
@@ -78,20 +78,20 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     if "change" in sharing.model_fields_set and sharing.change == "drain":
         here.at("change").add(
             f"'drain' with {whose} device plugin",
-            "replace: the layout is a setting of the node pool, so new nodes bring a new one",
+            "replace: the layout is a setting of the node pool, so only new nodes get a new one",
             "remove change",
         )
     for field in sorted(MigRoll.model_fields.keys() & sharing.model_fields_set):
         here.at(field).add(
             f"{getattr(sharing, field)!r} with {whose} device plugin",
-            "nothing: new nodes bring a new layout, and the upgrade settings of the pool say how they come",
+            "no such field: only new nodes get a new layout, as the upgrade settings of the pool decide",
             f"remove {field}",
         )
     if device_plugin == "image" and gpu.model not in BOTTLEROCKET_MIG_MODELS:
         here.at("mode").add(
             f"'mig' on {gpu.product} ({machine.name}) with Bottlerocket",
-            "GPUs that its MIG manager knows: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
-            "write image: {family: al2023}, where the operator cuts the GPUs",
+            "GPUs that its MIG manager supports: " + ", ".join(BOTTLEROCKET_MIG_MODELS),
+            "write image: {family: al2023}, where the operator partitions the GPUs",
         )
     layout = sharing.layout or {}
     profile = gpu.mig.profile(next(iter(layout))) if len(layout) == 1 else None
@@ -99,7 +99,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
         found = f"{len(layout)} profiles" if sharing.layout else "layouts for some GPUs each"
         here.at("layout" if sharing.layout else "layouts").add(
             f"{found} with {whose} device plugin",
-            "one profile on every GPU of the node: it cuts all of them alike",
+            "one profile on every GPU of the node: it partitions all of them alike",
             "write layout with one profile, such as " + _example(gpu, device_plugin),
         )
     elif profile is not None and not _knows(profile, gpu, device_plugin):
@@ -111,7 +111,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
     elif profile is not None and layout[profile.name] != profile.max_instances:
         here.at("layout").add(
             f"{profile.name} x{layout[profile.name]} with {whose} device plugin",
-            f"x{profile.max_instances}: it cuts each GPU into as many as fit",
+            f"x{profile.max_instances}: it partitions each GPU into as many as fit",
             f"write layout: {{{profile.name}: {profile.max_instances}}}",
         )
 
@@ -120,9 +120,9 @@ def _knows(profile: MigProfile, gpu: Gpu, device_plugin: Owner) -> bool:
     if not profile.name.endswith("gb"):  # a variant, such as 1g.10gb+me
         return False
     if device_plugin == "image":
-        # Its MIG manager takes any name that it does not know for the whole GPU.
+        # Its MIG manager uses the whole GPU for an unknown name.
         return profile.compute_slices != 4
-    # Of the GPUs that GKE cuts, A100 has no instance of one compute slice with twice the memory.
+    # GKE supports no profile of one compute slice with twice the memory on A100.
     return gpu.architecture != "ampere" or (profile.compute_slices, profile.memory_slices) != (1, 2)
 
 

@@ -1,4 +1,4 @@
-"""The providers that planning knows; a new one is a class in a subpackage of its own and a line here."""
+"""Register the providers; a new one is a class in a subpackage of its own and a line here."""
 
 from __future__ import annotations
 

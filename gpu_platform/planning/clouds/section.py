@@ -1,4 +1,4 @@
-"""The plan of a cluster, and what every cloud's plan of a cluster and of a pool has in common."""
+"""Types of the plan of a cluster, and protocols of every cloud's plan of a cluster and of a pool."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ALL_ZONES = "all of the cluster's"
 """A pool property: the pool names no zones."""
 
 Access = Literal["sandbox", "kubeconfig", "outputs"]
-"""How a cluster is reached: a sandbox of this machine, a kubeconfig of the user, or the outputs of its stack."""
+"""How clients reach a cluster: a sandbox on this machine, a kubeconfig of the user, or outputs of its stack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A value of a shipped stack file that is not filled in yet."""
+    """A value of a shipped stack file that the user must replace."""
 
     field: str
     value: str
@@ -28,10 +28,10 @@ class Example:
 class CloudPrerequisites:
     """What an `up` needs from a cloud beside the stack.
 
-    `command`: what the kubeconfig gets its credentials from; `credentials`: name of their kind in
-    `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: where quotas are shown;
-    `all_regions_quota`: a quota of GPUs over all regions, where there is one; `permissions`: what the user must be
-    allowed to do; `apis`: what enables the cloud's APIs, None where they need not be.
+    `command`: credential command of the kubeconfig; `credentials`: name of their kind in
+    `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
+    `all_regions_quota`: a quota of GPUs over all regions, if any; `permissions`: of the user;
+    `apis`: command that enables the cloud's APIs, None: not needed.
     """
 
     cloud: str
@@ -49,7 +49,7 @@ class CloudPrerequisites:
 
 
 class CreatedCluster(Protocol):
-    """What the program creates a cluster with."""
+    """The settings of a new cluster that all clouds share."""
 
     @property
     def api_access(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class CloudCluster(Protocol):
 
     @property
     def retained(self) -> tuple[str, ...]:
-        """What `destroy` leaves behind, for a reader."""
+        """Resources that `destroy` does not delete, as text."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """What can create the nodes of its pools: `CloudPool.kind` of each."""
+        """Platforms that create the nodes of its pools: `CloudPool.kind` of each."""
         ...
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
@@ -120,7 +120,7 @@ class CloudPool(Protocol):
 
     @property
     def placement_type(self) -> str:
-        """How the nodes are placed: `none`, or the cloud's word for a close placement."""
+        """How the nodes are placed: `none`, or the cloud's name of close placement."""
         ...
 
     @property
@@ -159,7 +159,7 @@ class CloudPool(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
-    """How the cluster is reached. `kubernetes` is its minor version where known."""
+    """How clients reach the cluster. `kubernetes`: minor version, where known."""
 
     provider: str
     name: str

@@ -22,11 +22,11 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendor:
-    """Who sells machine types.
+    """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
 
     `name`: `provider` of a machine type in the catalogue; `family`: of a machine type's name;
-    `reserved_memory_mib`: what the kubelet reserves of a machine's memory, both in MiB; `quota_unit`: what GPU
-    quotas count; `price_region`: where the catalogue's prices are from, None where nobody publishes prices.
+    `reserved_memory_mib`: memory of a machine that the kubelet reserves, both in MiB; `quota_unit`: what GPU
+    quotas count; `price_region`: where the catalogue's prices are from, None: no published prices.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Vendor:
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
-    """Sum a share of each band of `amount`, band by band from the bottom, and `rest` of what lies above."""
+    """Sum a share of each band of `amount`, band by band from the bottom, and `rest` of the remainder."""
     reserved = 0.0
     for width, share in bands:
         part = min(amount, width)

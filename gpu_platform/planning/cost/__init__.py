@@ -1,1 +1,1 @@
-"""What the nodes cost, and the share that is not allocated to any team."""
+"""Decide what the nodes cost, and the share of it that is not allocated to any team."""

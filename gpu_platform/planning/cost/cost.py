@@ -13,7 +13,7 @@ HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 def allocated_shares(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> dict[str, float]:
     """Return by pool the share of its GPU capacity that `quota`, units by resource, covers.
 
-    A quota names no pool: units of a resource that several pools offer count for each in proportion.
+    A quota names no pool: units of a resource of several pools count for each in proportion.
     """
     totals: dict[str, int] = {}
     for pool in pools:
@@ -36,9 +36,9 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
-    """Weigh the shares of a pool's resources by the physical GPUs that they are cut of."""
+    """Weigh the shares of a pool's resources by their physical GPUs."""
     whole = pool.gpus_per_node
-    # With DRA a GPU is offered whole and in instances: together they are never more than the GPU.
+    # With DRA a GPU is available whole and as instances: together they are at most one GPU.
     return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolCost:
-    """What a pool costs at its desired size, USD/h, and how much of it is granted to no team."""
+    """What a pool costs at its desired size, USD/h, and how much of it is not allocated to any team."""
 
     pool: str
     usd_per_hour: float | None

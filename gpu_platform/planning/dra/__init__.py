@@ -1,1 +1,1 @@
-"""Dynamic Resource Allocation: device classes, claims and what the DRA driver requires."""
+"""Decide device classes and claims of Dynamic Resource Allocation, and check what the DRA driver requires."""

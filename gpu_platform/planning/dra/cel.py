@@ -1,8 +1,8 @@
-"""Check a device selector as the API server will: syntax, names and types of its CEL, without a cluster.
+"""Check the CEL of a device selector as the API server does, without a cluster: syntax, names and types.
 
 Google's CEL library parses and type-checks it with the declarations of Kubernetes (cel_environment). It and
 protobuf are imported only where a stack file has a selector. An attribute or capacity that the NVIDIA DRA driver
-is not known to publish is legal CEL, so it is a note and no mistake.
+is not known to publish is valid CEL, so it is a note and no mistake.
 Sources: Kubernetes 1.36, pkg/apis/resource/validation (validateCELSelector), read 2026-11-22; kubernetes.io,
 "Dynamic Resource Allocation"; kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, read 2026-11-21.
 """
@@ -99,19 +99,19 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is legal in an expression but probably not meant, and why."""
+    """A valid but probably unintended part of an expression, and why."""
 
     what: str
     why: str
 
 
 def check_cel(text: str) -> Mistake | None:
-    """Return why the API server would refuse a device selector, or None where it would take it."""
+    """Return why the API server would refuse a device selector, or None where it would accept it."""
     return _checked(text)[0]
 
 
 def selector_notes(text: str) -> tuple[Note, ...]:
-    """Return what is probably not meant in a device selector; nothing for one that is refused."""
+    """Return probably unintended parts of a device selector; none for one that is refused."""
     return _checked(text)[1]
 
 

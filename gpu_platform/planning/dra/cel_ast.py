@@ -1,4 +1,4 @@
-"""What a CEL expression uses, read from its syntax tree.
+"""Read from the syntax tree which variables and functions a CEL expression uses.
 
 The CEL library gives a tree only as bytes, a `cel.expr.ParsedExpr` in a `google.protobuf.Any`, and no package on
 PyPI has Python classes for it. The messages below are those of google/cel-spec, proto/cel/expr/syntax.proto (read
@@ -15,7 +15,7 @@ from typing import Any, Final
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
 
 _Path = tuple[str, ...]
-_Message = Any  # of a class that is made at run time
+_Message = Any  # of a class that is created at run time
 
 # Fields by message; of Expr and Constant exactly one is set.
 _MESSAGES: Final = {
@@ -84,7 +84,7 @@ def usage_of(serialized: bytes) -> Usage:
 
 
 def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
-    """Record what a tree uses; `scope`: the path that each variable of a macro stands for, () for other values."""
+    """Record what a tree uses; `scope`: the path of each variable of a macro, () for other values."""
     path = _path(node, scope)
     if path:
         usage.paths[path] = None
@@ -107,7 +107,7 @@ def _visit(node: _Message, scope: Mapping[str, _Path], usage: Usage) -> None:
         loop = node.comprehension_expr
         _visit(loop.iter_range, scope, usage)
         _visit(loop.accu_init, scope, usage)
-        # cel.bind(name, value, ...) is a loop over nothing whose result is what it starts with.
+        # cel.bind(name, value, ...) is a loop over nothing whose result is its initial value.
         inner = {**scope, loop.iter_var: (), loop.iter_var2: (), loop.accu_var: _path(loop.accu_init, scope)}
         for part in (loop.loop_condition, loop.loop_step, loop.result):
             _visit(part, inner, usage)

@@ -1,4 +1,4 @@
-"""What the API server declares to a CEL device selector: variables, functions, extensions.
+"""Declare the CEL environment of a device selector: variables, functions, extensions.
 
 Those of Kubernetes 1.36 with its default feature gates: k8s.io/dynamic-resource-allocation/cel/compile.go
 (`device`), k8s.io/apiserver/pkg/cel/environment/base.go (extensions) and pkg/cel/library (functions); v0.36.3,
@@ -6,7 +6,7 @@ read 2026-11-22. The functions of `authorizer` are left out: a device selector h
 
 The API server refuses more in three cases: an expression whose estimated cost is over 1,000,000; a list or map
 whose values have several types and are no constants; an expression that uses `device` as a whole
-(`cel.bind(d, device, ...)`) and a capacity in a wrong way. It takes one thing more: 250 nested levels, not 32.
+(`cel.bind(d, device, ...)`) and a capacity in a wrong way. It accepts more in one case: 250 nested levels, not 32.
 """
 
 from __future__ import annotations

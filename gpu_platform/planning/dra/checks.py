@@ -34,7 +34,7 @@ def check(context: Context, shares: Sequence[PoolShare]) -> None:
             problems.at(share.path).at("sharing").add(
                 f"{share.pool.sharing.mode!r} on pool {share.pool.name} beside dra on pool {of_dra[0].pool.name}",
                 "dra on all pools or on none: a cluster has a GPUCluster or a ClusterPolicy, never both",
-                "write mode: dra for all pools, or make an environment of its own for them",
+                "write mode: dra for all pools, or create a separate environment for them",
             )
     for share in of_dra:
         _check_partitions(share, context.kubernetes, catalog, context.at(share.sharing_path))
@@ -62,7 +62,7 @@ def _check_partitions(share: PoolShare, kubernetes: str | None, catalog: Catalog
         here.at("partitions").add(
             f"true on {gpu.product} ({machine.name})",
             "partitions on Hopper and newer: an Ampere GPU changes its MIG mode only with a reset, which the DRA "
-            "driver does not do, and with GPUCluster there is no MIG manager",
+            "driver does not do, and GPUCluster has no MIG manager",
             "use mode: mig on all pools, or whole GPUs",
         )
     if kubernetes is not None and _minor(kubernetes) < _minor(PARTITIONS_KUBERNETES):
@@ -109,14 +109,14 @@ def _check_toolkit(cloud: Cloud, operator: Operator, here: Problems) -> None:
     if operator.toolkit == "operator":
         here.add(
             "'operator' with mode dra",
-            "host: GPUCluster brings no container toolkit; the nodes' runtime must be set up for CDI",
+            "host: GPUCluster installs no container toolkit; the nodes' runtime must be set up for CDI",
             "write toolkit: host, on nodes whose image has it",
         )
     elif cloud.owner_prepares_nodes and operator.toolkit is None:
         here.add(
             "nothing",
-            "host, said: with mode dra the nodes' container runtime must be set up for CDI; nobody installs it",
-            "write toolkit: host, once that is so",
+            "an explicit host: with mode dra the nodes' container runtime must be set up for CDI already",
+            "write toolkit: host, after you have set it up",
         )
 
 

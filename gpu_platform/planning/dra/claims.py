@@ -1,4 +1,4 @@
-"""Devices by demand: what the DRA driver publishes, which of it a demand means, and the CEL that says so.
+"""Plan device classes and claims: devices of the DRA driver, those that meet a demand, and CEL selectors.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu, resourceslice-attributes, cmd/gpu-kubelet-plugin; read 2026-11-21.
 """
@@ -24,7 +24,7 @@ _CAPACITY = f"device.capacity['{names.DRA_DRIVER}']"
 _MIB = 1024 * 1024
 
 
-# -- what there is ----------------------------------------------------------------------------------------
+# -- published devices -----------------------------------------------------------------------------------
 
 
 def offered_devices(machine: MachineType, gpu: Gpu, *, partitions: bool) -> tuple[DeviceOffer, ...]:
@@ -49,7 +49,7 @@ def offered_devices(machine: MachineType, gpu: Gpu, *, partitions: bool) -> tupl
 
 
 def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]:
-    """Return the devices of one node by the driver's own classes; instances are cut of the same GPUs."""
+    """Return the devices of one node by the driver's own classes; instances share the same GPUs."""
     gpus = sum(device.per_node for device in devices if device.type == "gpu")
     instances = max((device.per_node for device in devices if device.type == "mig"), default=0)
     whole = ResourceOffer(name=names.GPU_DEVICE_CLASS, per_node=gpus, gpus=gpus)
@@ -58,11 +58,11 @@ def class_resources(devices: Sequence[DeviceOffer]) -> tuple[ResourceOffer, ...]
     return (whole, ResourceOffer(name=names.MIG_DEVICE_CLASS, per_node=instances, gpus=gpus))
 
 
-# -- what a demand means ----------------------------------------------------------------------------------
+# -- demands ---------------------------------------------------------------------------------------------
 
 
 def type_of(demand: DeviceRequirements) -> Literal["gpu", "mig"]:
-    """Return whether a demand means whole GPUs or MIG instances."""
+    """Return whether a demand is for whole GPUs or MIG instances."""
     if isinstance(demand, DeviceClass) and demand.type is not None:
         return demand.type
     return "mig" if demand.profile is not None else "gpu"
@@ -87,7 +87,7 @@ def demands_of(
 
 
 def meets(device: DeviceOffer, kind: str, demands: Iterable[DeviceRequirements], catalog: Catalog) -> bool:
-    """Return whether a kind of device meets the typed part of all demands; CEL of the file's own is not judged."""
+    """Return whether a kind of device meets the typed part of all demands; declared CEL is not evaluated."""
     return device.type == kind and all(
         (demand.memory is None or device.memory_mib * _MIB >= parse_quantity(demand.memory))
         and (demand.product is None or device.product == _product(demand.product, catalog))
@@ -108,7 +108,7 @@ def selectors(demand: DeviceRequirements, catalog: Catalog) -> Iterator[str]:
     if demand.profile is not None:
         yield f"{_ATTRIBUTES}.profile == '{demand.profile}'"
     if demand.memory is not None:
-        # A GPU whose memory the driver does not know has no such capacity, and asking for it would be an error.
+        # A GPU of unknown memory has no such capacity, and reading it would be an error.
         known = f"'memory' in {_CAPACITY}"
         yield f"{known} && {_CAPACITY}.memory.compareTo(quantity('{demand.memory}')) >= 0"
     if demand.selector is not None:
@@ -140,16 +140,16 @@ def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:
 
 
 def selector_decisions(subject: str, demand: DeviceRequirements) -> Iterator[Decision]:
-    """Yield what is probably not meant in the CEL of the stack file, as a warning that `check` prints."""
+    """Yield warnings about probably unintended CEL of the stack file, as `check` prints them."""
     for note in selector_notes(demand.selector) if demand.selector is not None else ():
         yield Decision(subject=subject, what="warning: selector", chosen=note.what, why=note.why)
 
 
-# -- what is wrong with one -------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------------
 
 
 def check_demand(demand: DeviceRequirements, catalog: Catalog, here: Problems) -> None:
-    """Record a product that nobody knows, and CEL that cannot be right."""
+    """Record an unknown product, and invalid CEL."""
     if demand.product is not None and catalog.find_gpu(demand.product) is None:
         known = [gpu.model for gpu in catalog.gpus.values()]
         fix = did_you_mean(demand.product, known) or "write it as NVML, feature discovery or common use spell it"
@@ -169,13 +169,13 @@ def check_found(
 ) -> None:
     """Record demands that no kind of device meets, or more devices than a node has; `here`: the last demand."""
     if any(demand.product is not None and catalog.find_gpu(demand.product) is None for demand in demands):
-        return  # that nobody knows it is said already
+        return  # an unknown product is recorded already
     of_kind = [device for device in devices if device.type == kind]
     if not of_kind:
         here.add(
             "MIG instances" if kind == "mig" else "whole GPUs",
-            "what some pool offers by DRA: " + ("whole GPUs" if devices else "nothing"),
-            "say sharing: {mode: dra, partitions: true} for a pool"
+            "devices that a pool publishes with DRA: " + ("whole GPUs" if devices else "nothing"),
+            "write sharing: {mode: dra, partitions: true} in a pool"
             if kind == "mig"
             else "add a pool with mode: dra",
         )
@@ -185,7 +185,7 @@ def check_found(
         field = next((name for name in ("memory", "profile", "product") if getattr(demands[-1], name)), None)
         place = here if field is None else here.at(field)
         place.add(
-            " and ".join(_said(demands)),
+            " and ".join(_demand_text(demands)),
             "a device of some pool: " + ", ".join(dict.fromkeys(_device_text(device) for device in of_kind)),
             "lower the demand, or add a pool that has such devices",
         )
@@ -199,10 +199,10 @@ def check_found(
         )
 
 
-def _said(demands: Sequence[DeviceRequirements]) -> Iterator[str]:
+def _demand_text(demands: Sequence[DeviceRequirements]) -> Iterator[str]:
     for demand in demands:
         yield from (
-            f"{name} {said}" for name in ("memory", "profile", "product") if (said := getattr(demand, name))
+            f"{name} {value}" for name in ("memory", "profile", "product") if (value := getattr(demand, name))
         )
 
 

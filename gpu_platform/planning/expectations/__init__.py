@@ -1,1 +1,1 @@
-"""What every node must turn out to be, and the validation gate."""
+"""Decide the expected hardware and labels of every node, and the validation gate."""

@@ -1,4 +1,4 @@
-"""What a node of a machine type should be for NVML, as far as the catalogue knows it."""
+"""Expected NVML facts of a node, as far as the catalogue knows its machine type."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def expectations_for_machine(
     mig_layouts: Sequence[MigLayout] | None = None,
     mig_source: str = "",
 ) -> Expectations:
-    """Return what a node of a machine type should be, as far as the catalogue knows it.
+    """Return the expected facts of a node, as far as the catalogue knows its machine type.
 
     `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
-    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. What the catalogue does
-    not know is not expected.
+    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. Facts that the
+    catalogue does not have are not expected.
     """
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"

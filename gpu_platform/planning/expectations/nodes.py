@@ -1,4 +1,4 @@
-"""What every node of a pool must turn out to be: for NVML on the node, and for Kubernetes from outside."""
+"""Plan the expected facts of every node of a pool: NVML on the node, and its Node object in Kubernetes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
 
 
 def node_expectation(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
-    """Return what a pool's `v1/Node` objects should have once their GPUs are offered."""
+    """Return the expected `v1/Node` objects of a pool once their GPUs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     devices = requirements.devices
     of_machine = f"machine type {machine.name} ({machine.source})"
@@ -63,7 +63,7 @@ def node_expectation(requirements: NodeRequirements, cloud: Cloud) -> NodeExpect
         sources[names.MIG_STATE_LABEL] = of_sharing
     return NodeExpectation(
         pool=requirements.pool.name,
-        # With DRA a node has no extended resources: those of a device plugin would be the same GPUs again.
+        # With DRA a node has no extended resources: a device plugin would advertise the same GPUs again.
         allocatable={} if devices else {offer.name: offer.per_node for offer in requirements.resources},
         gpu_devices=machine.gpu_count if devices else None,
         mig_profiles=tuple(device.profile for device in devices if device.profile is not None),

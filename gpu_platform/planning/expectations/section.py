@@ -1,4 +1,4 @@
-"""What nodes are compared with, and the validation gate.
+"""Types of expected facts of nodes, and of the validation gate.
 
 The node agent reads the JSON form of `Expectations` with its own parser, for it has only the standard library
 (`validators/agent/expectations.py`).
@@ -45,7 +45,7 @@ class Expectations:
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits that change with anything said here; a report with another hash is stale."""
+        """Twelve hex digits of the content; a report with another hash is stale."""
         return expectations_hash(self._content())
 
     def to_json(self) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class Expectations:
 class NodeExpectation:
     """What a pool's `v1/Node` objects should have.
 
-    `allocatable` holds every `nvidia.com/*` resource and its count (any other one is unexpected); `taints`
-    are in the form of the API. `sources` says where an expectation comes from, by resource name, label key
+    `allocatable` holds every `nvidia.com/*` resource and its count (others are unexpected); `taints`
+    are in the form of the API. `sources`: origin of each expectation, by resource name, label key
     or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
     `mig_profiles` beside them; None: it publishes nothing for the node.
     """

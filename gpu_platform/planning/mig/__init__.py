@@ -1,1 +1,1 @@
-"""MIG geometry: which layouts a GPU can hold, and the fewest GPUs for a demand."""
+"""Decide which MIG layouts a GPU can hold, and the fewest GPUs for a demand of instances."""

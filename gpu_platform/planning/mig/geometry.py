@@ -1,6 +1,6 @@
-"""MIG geometry: which multisets of profiles a GPU can hold, and where each instance starts.
+"""Decide which multisets of MIG profiles a GPU can hold, and where each instance starts.
 
-Legality follows real placements, not sums of slices: an instance takes a run of memory slices that begins at
+A layout is legal by its placements, not by sums of slices: an instance takes a run of memory slices that begins at
 one of its profile's starts. So 3g+3g+1g is illegal on an A100 (the two 3g take all eight memory slices) and
 4g+3g is legal. Source: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles" and NVML's
 nvmlDeviceGetGpuInstancePossiblePlacements; the starts are facts of the catalogue.
@@ -25,13 +25,13 @@ class GpuInstance:
 
     @property
     def slices(self) -> range:
-        """The memory slices that it takes."""
+        """Its memory slices."""
         return range(self.start, self.start + self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class IllegalLayout:
-    """Why a layout cannot be made on a GPU model: what was found, what is allowed, the likely fix."""
+    """Why a layout is illegal on a GPU model: what was found, what is allowed, the likely fix."""
 
     found: str
     allowed: str
@@ -82,7 +82,7 @@ def _search(
 
 
 def layout_text(layout: Mapping[str, int]) -> str:
-    """Return a layout as people write it: `3g.40gb x1 + 1g.10gb x4`."""
+    """Return a layout as text: `3g.40gb x1 + 1g.10gb x4`."""
     return " + ".join(f"{name} x{count}" for name, count in layout.items())
 
 

@@ -1,4 +1,4 @@
-"""All layouts that one GPU can hold: placements of instances, and what they come to as multisets of profiles."""
+"""Find all layouts that one GPU can hold: placements of instances, and their multisets of profiles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Multiset = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An instance that finds no room: each start of its profile, and what holds slices there."""
+    """An instance that does not fit: each start of its profile, and the instances with slices there."""
 
     profile: str
     by_start: tuple[tuple[int, tuple[GpuInstance, ...]], ...]
     why: str
-    """A limit other than memory slices, or nothing."""
+    """A limit other than memory slices, or empty."""
 
 
 def maximal_placements(
@@ -100,7 +100,7 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
     elif compute + profile.compute_slices > mig.compute_slices:
         why = f"{compute} of {mig.compute_slices} compute slices are taken and it needs {profile.compute_slices}"
     elif profile.media_engines and any(by_name[instance.profile].media_engines for instance in placed):
-        why = "the media engines are given away already"
+        why = "the media engines are in use already"
     elif mig.decoders is not None:
         taken = sum(by_name[instance.profile].decoders for instance in placed)
         if taken + profile.decoders > mig.decoders:
@@ -119,7 +119,7 @@ def _blocked(mig: Mig, profile: MigProfile, placed: tuple[GpuInstance, ...]) -> 
 
 
 def blocked_by(mig: Mig, layout: Mapping[str, int]) -> tuple[tuple[GpuInstance, ...], Blocked] | None:
-    """Return the instances of an illegal layout that do fit, placed, and the next one with what is in its way.
+    """Return the placed instances of an illegal layout, and the first that does not fit with its obstacles.
 
     None for a legal layout. Profiles are taken largest first, as an operator would place them.
     """

@@ -1,4 +1,4 @@
-"""The fewest GPUs that hold a demand of MIG instances, with a bound that proves it."""
+"""Find the fewest GPUs for a demand of MIG instances, with a bound that proves it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
     """Return how many GPUs get each layout, and the proven least number of GPUs."""
-    # Costs half a second and is needed by this alone.
+    # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()

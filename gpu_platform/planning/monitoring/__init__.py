@@ -1,1 +1,1 @@
-"""DCGM metrics, scraping and alerts."""
+"""Decide the DCGM metrics, their scraping and the alerts."""

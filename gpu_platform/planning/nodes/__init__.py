@@ -1,1 +1,1 @@
-"""What a node offers to pods: CPU and memory after the kubelet's reservations."""
+"""Decide the CPU and memory that a node has for pods, and who installs its GPU software."""

@@ -24,14 +24,14 @@ operator's GPUCluster installs."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuAccess:
-    """How a pod gets at every GPU of a node without taking one from the scheduler."""
+    """How a pod accesses all GPUs of a node without a device of the scheduler."""
 
     runtime_class: str | None
     privileged: bool
     driver_dir: str | None
     """Directory of the host with the driver's files, where no runtime brings them into the container."""
     claim: bool = False
-    """By a resource claim with admin access, which takes no device from anybody."""
+    """By a resource claim with admin access, which allocates no device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ class NodeSoftware:
         return GpuAccess(runtime_class="nvidia", privileged=self.device_plugin == "image", driver_dir=None)
 
     def node_labels(self) -> Mapping[str, str]:
-        """Return the labels that keep off the nodes what the operator runs elsewhere in the cluster."""
+        """Return the labels that exclude the nodes from DaemonSets of the operator."""
         return {} if self.operands else {names.DEPLOY_OPERANDS_LABEL: "false"}
 
 
 def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return who installs what on the nodes of a pool; contradictions are for `Cloud.check_software`."""
+    """Return who installs what on the nodes of a pool; `Cloud.check_software` finds contradictions."""
     found = cloud.software(pool, operator, catalog) if cloud is not None else declared_software(operator)
     if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
         return found

@@ -1,1 +1,1 @@
-"""The GPU Operator: release, driver and every value that it gets."""
+"""Decide the release, the driver and every value of the GPU Operator."""

@@ -1,4 +1,4 @@
-"""What allocates GPUs to pods in a whole cluster: the device plugin, or the DRA driver of a GPUCluster.
+"""Decide what allocates GPUs to pods in a cluster: the device plugin, or the DRA driver of a GPUCluster.
 
 Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
 kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; read 2026-11-21.
@@ -21,21 +21,21 @@ DEVICE_PLUGIN = "device-plugin"
 
 
 def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield what follows from DRA for the whole cluster."""
+    """Yield the decisions of DRA for the whole cluster."""
     if not any(pool.devices for pool in pools):
         return
     yield Decision(
         subject="operator",
         what="allocation",
         chosen="GPUCluster with the DRA driver; no device plugin, feature discovery or MIG manager",
-        why="the pools say mode: dra; there is no way back to a ClusterPolicy but a new cluster",
+        why="the pools have mode: dra; only a new cluster can have a ClusterPolicy again",
     )
     if context.kubernetes == MINIMUM_KUBERNETES:
         yield Decision(
             subject="cluster",
             what="Kubernetes patch",
-            chosen=f"{MINIMUM_PATCH} or newer, to be seen to",
-            why="the DRA driver needs it, and a stack file names the minor version alone",
+            chosen=f"{MINIMUM_PATCH} or newer, to be verified by you",
+            why="the DRA driver needs it, and a stack file has the minor version alone",
         )
     for pool in pools:
         if pool.sharing.partitions:
@@ -43,12 +43,12 @@ def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[D
                 subject=f"pool {pool.name}",
                 what="partitions",
                 chosen=f"feature gate {FEATURE_GATE}, which is alpha",
-                why="instances are cut when a claim asks for one; what others cut before is destroyed",
+                why="instances are created when a claim requests one; earlier instances are destroyed",
             )
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return who gives GPUs to pods: the stack output `allocation`, the same for as long as a cluster stands."""
+    """Return who gives GPUs to pods: the stack output `allocation`, constant over the life of a cluster."""
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 
 
@@ -63,11 +63,11 @@ def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], prob
     if before != now:
         problems.at("pools").add(
             f"{now} on a cluster that this stack has deployed with {before}",
-            f"{before}: the operator has no way from one to the other on a cluster that stands",
-            "take a new cluster; or run `gpu-platform destroy` first, where nothing runs any more",
+            f"{before}: the operator cannot migrate an existing cluster",
+            "take a new cluster; or run `gpu-platform destroy` first, when nothing runs there any more",
         )
 
 
 def compute_domains(pools: Sequence[PoolPlan]) -> bool:
-    """Return whether compute domains are of use: GPUs with NVLink between nodes."""
+    """Return whether compute domains are useful: GPUs with NVLink between nodes."""
     return any(pool.gpu_model in MULTI_NODE_NVLINK for pool in pools)

@@ -61,7 +61,7 @@ def _check_driver_version(
         here.add(
             f"{version!r}",
             f"a driver of {release.version}: " + ", ".join(release.drivers),
-            did_you_mean(version, release.drivers) or "leave it out to take the release's default",
+            did_you_mean(version, release.drivers) or "remove it to use the default of the release",
         )
     if owners == {"provider"} and cloud is not None:
         here.add(

@@ -1,4 +1,4 @@
-"""The ConfigMaps that the operator's values name: the device plugin's configs, and mig-parted's."""
+"""Plan the ConfigMaps of the operator: configs of the device plugin and of mig-parted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_platform.spec.sharing import Dra, Mig, Sharing
 def device_plugin_data(
     named: Mapping[str, Sharing], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Mapping[str, str]:
-    """Return the device plugin's configs by key: one a name, one a pool without a name, and the default."""
+    """Return the device plugin's configs by key: one by name, one by pool without a name, and the default."""
     configs: dict[str, Mapping[str, Any]] = {DEFAULT_KEY: WHOLE_GPU_CONFIG}
     for name, declared in named.items():
         configs |= _named_configs(name, declared, pools, catalog)
@@ -37,7 +37,7 @@ def device_plugin_data(
 def _named_configs(
     name: str, declared: Sharing, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the configs of a named sharing by key, for the GPU models that there are and it speaks of."""
+    """Return the configs of a named sharing by key, for the GPU models of the pools that it covers."""
     found: dict[str, Sharing] = {}
     profiles: dict[str, set[str]] = {}
     for model in dict.fromkeys(pool.gpu_model for pool in pools):
@@ -56,7 +56,7 @@ def _named_configs(
 def mig_parted_data(
     named: Mapping[str, Sharing], pools: Sequence[PoolPlan], shares: Sequence[PoolShare], catalog: Catalog
 ) -> Mapping[str, str]:
-    """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to cut."""
+    """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to partition."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
     if not managed:
         return {}

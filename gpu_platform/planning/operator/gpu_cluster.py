@@ -1,7 +1,7 @@
 """The operator's GPUCluster mode: the DRA driver in place of device plugin, feature discovery and MIG manager.
 
 A cluster has a GPUCluster or a ClusterPolicy, never both. Sources: NVIDIA/gpu-operator v26.7.0, the chart's values
-and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA Driver for NVIDIA GPUs"; read
+and templates/gpucluster.yaml, and the GPUCluster CRD; GPU Operator docs, "DRA DriverValues for NVIDIA GPUs"; read
 2026-11-21.
 """
 
@@ -17,7 +17,7 @@ from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan
 from gpu_platform.planning.operator.allocation import FEATURE_GATE, compute_domains
 from gpu_platform.planning.operator.section import OperatorPlan
-from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, Driver, Toggle, camel_case
+from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, DriverValues, Toggle, camel_case
 from gpu_platform.planning.pools.section import PoolPlan
 
 
@@ -30,7 +30,7 @@ class DraDriver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuClusterValues:
-    """What the chart's values and the GPUCluster's spec share."""
+    """Values that the chart and the spec of the GPUCluster share."""
 
     dra_driver: DraDriver
     dcgm: Toggle
@@ -42,7 +42,7 @@ class GpuClusterValues:
 class SharedValues:
     """Values that do not depend on what allocates GPUs. `discovery`: Node Feature Discovery's."""
 
-    driver: Driver
+    driver: DriverValues
     daemonsets: Daemonsets
     exporter: DcgmExporter
     discovery: Mapping[str, Any]
@@ -74,7 +74,7 @@ def plan_gpu_cluster(
         helm_values={
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
-            # A GPUCluster manages no driver: its container is an NVIDIADriver's, which the chart makes.
+            # A GPUCluster manages no driver: its container belongs to an NVIDIADriver, which the chart creates.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,
             **common.discovery,

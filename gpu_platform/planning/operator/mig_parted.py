@@ -28,15 +28,15 @@ class Fleet(NamedTuple):
 def config_entries(declared: Mig, fleets: Sequence[Fleet], catalog: Catalog) -> list[Entry]:
     """Return the entries of one named config, for every GPU model that can hold it.
 
-    Every GPU of a node is named once. Entries that differ by model, or that the file gives to one model, carry a
-    device-filter; a model that cannot hold the config has no entry, so that a node moved there fails and says so.
+    Every GPU of a node is named once. Entries that differ by model, or that the file has for one model, get a
+    device-filter; a model that cannot hold the config has no entry, so that moving a node there fails.
     """
     by_model = {fleet.gpu.model: found for fleet in fleets if (found := _of_model(declared, fleet, catalog))}
-    said = any(entry.gpu is not None for entry in declared.layouts or ())
+    has_models = any(entry.gpu is not None for entry in declared.layouts or ())
     forms = list(by_model.values())
     if not forms:
         return []
-    if not said and all(form == forms[0] for form in forms):
+    if not has_models and all(form == forms[0] for form in forms):
         return forms[0]
     filtered: list[Entry] = []
     for form in _distinct(forms):
@@ -74,6 +74,6 @@ def _of_model(declared: Mig, fleet: Fleet, catalog: Catalog) -> list[Entry]:
 
 
 def document(configs: Mapping[str, list[Entry]]) -> Mapping[str, Any]:
-    """Return the config file; `all-disabled` makes GPUs whole again that were cut before."""
+    """Return the config file; `all-disabled` disables MIG on GPUs that were partitioned before."""
     disabled: list[Entry] = [{"devices": "all", "mig-enabled": False}]
     return {"version": "v1", "mig-configs": {names.MIG_ALL_DISABLED: disabled, **configs}}

@@ -1,4 +1,4 @@
-"""Plan the GPU Operator: the values that it gets, and the ConfigMaps that they name."""
+"""Plan the GPU Operator: its values and their ConfigMaps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cl
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 from gpu_platform.planning.operator.values import (
     ConfigReference,
-    Configured,
+    ConfiguredComponent,
     Daemonsets,
     DcgmExporter,
-    Driver,
+    DriverValues,
     EnvVar,
     HostPaths,
-    Mig,
     MigManager,
+    MigValues,
     OperatorValues,
     Toggle,
     Toleration,
@@ -60,7 +60,7 @@ def plan(
         config=ConfigReference(name=metrics.name) if metrics is not None else None,
         service_monitor=Toggle(enabled=False),
     )
-    driver = Driver(enabled=owned, version=version if owned else None)
+    driver = DriverValues(enabled=owned, version=version if owned else None)
     daemonsets = Daemonsets(tolerations=_tolerations(pools))
     if any(pool.sharing.mode == "dra" for pool in pools):
         shared_values = SharedValues(
@@ -76,11 +76,11 @@ def plan(
         host_paths=HostPaths(driver_install_dir=settings.driver_dir) if settings.driver_dir is not None else None,
         driver=driver,
         toolkit=_toolkit(settings, pools),
-        device_plugin=Configured(
+        device_plugin=ConfiguredComponent(
             enabled=any(pool.software.device_plugin == "operator" for pool in pools),
             config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY),
         ),
-        mig=Mig(),
+        mig=MigValues(),
         mig_manager=MigManager(
             enabled=mig is not None,
             config=ConfigReference(name=mig.name) if mig is not None else None,
@@ -98,7 +98,7 @@ def plan(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if settings.writes_object else "helm",
-        # The CRD knows no empty strategy: there it is left out.
+        # The CRD allows no empty strategy: it is omitted there.
         cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "mig": {}},
         gpu_cluster={},
         helm_values={**shared, **_feature_discovery(pools)},
@@ -133,7 +133,7 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
 
 
 def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:
-    """Return the quota that admits system-critical priority classes outside kube-system."""
+    """Return the ResourceQuota that admits system-critical priority classes outside kube-system."""
     return PriorityQuotaPlan(
         name="gpu-operator-system-critical",
         pods=PODS_BESIDE + OPERANDS_PER_NODE * sum(pool.nodes.max for pool in pools),

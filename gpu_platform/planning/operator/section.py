@@ -25,7 +25,7 @@ class OperatorPlan:
     release: str
     namespace: str
     install: Literal["helm", "cluster-policy", "gpu-cluster"]
-    """`helm`: the chart makes the operator's object; else the object itself, for the simulated operator."""
+    """`helm`: the chart creates the operator's object; else the object itself, for the simulated operator."""
     cluster_policy: Mapping[str, Any]
     """Empty with DRA, where there is a GPUCluster instead."""
     gpu_cluster: Mapping[str, Any]
@@ -34,4 +34,4 @@ class OperatorPlan:
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
     quota: PriorityQuotaPlan | None
-    """Where the cluster keeps system-critical priority classes for kube-system (GKE)."""
+    """For clusters that reserve system-critical priority classes for kube-system (GKE)."""

@@ -1,4 +1,4 @@
-"""The typed values that the GPU Operator gets, and how they are spelt.
+"""Typed values of the GPU Operator, and their form in Helm and Kubernetes.
 
 The Helm chart's values and the ClusterPolicy's spec share these names, so one typed value serves both: a Helm
 release on real clusters, the ClusterPolicy object itself in the sandbox.
@@ -20,8 +20,8 @@ class Toggle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """The driver container."""
+class DriverValues:
+    """The operator's values of the driver container."""
 
     enabled: bool
     version: str | None = None
@@ -37,7 +37,7 @@ class EnvVar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPaths:
-    """Where things are on every node of the cluster."""
+    """Directories on every node of the cluster."""
 
     driver_install_dir: str
 
@@ -60,7 +60,7 @@ class ConfigReference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class ConfiguredComponent:
     """A component with a ConfigMap of its own."""
 
     enabled: bool
@@ -69,7 +69,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigManager:
-    """The MIG manager, which cuts GPUs as a node's label says."""
+    """The MIG manager, which partitions GPUs by a label of the node."""
 
     enabled: bool
     config: ConfigReference | None = None
@@ -86,10 +86,10 @@ class DcgmExporter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mig:
-    """The cluster's MIG strategy, left empty: it would win over what each pool's device-plugin config says.
+class MigValues:
+    """The cluster's MIG strategy, left empty: it would override the device-plugin config of each pool.
 
-    The operator hands it to the plugins as MIG_STRATEGY, which counts before a config file's `migStrategy`
+    The operator hands it to the plugins as MIG_STRATEGY, which overrides a config file's `migStrategy`
     (k8s-device-plugin: flag, then variable, then file). The chart's own default is `single`.
     """
 
@@ -114,14 +114,14 @@ class Daemonsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorValues:
-    """Every value that the operator gets from us; what is not here keeps the release's default."""
+    """All values that the program sets; others keep the default of the release."""
 
     daemonsets: Daemonsets
     host_paths: HostPaths | None
-    driver: Driver
+    driver: DriverValues
     toolkit: Toolkit
-    device_plugin: Configured
-    mig: Mig
+    device_plugin: ConfiguredComponent
+    mig: MigValues
     mig_manager: MigManager
     gfd: Toggle
     dcgm: Toggle
@@ -130,7 +130,7 @@ class OperatorValues:
 
 
 def camel_case(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Return a typed value as Helm and Kubernetes spell it: camelCase keys, unset fields left out."""
+    """Return a typed value in the form of Helm and Kubernetes: camelCase keys, unset fields left out."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {re.sub(r"_(\w)", lambda m: m[1].upper(), k): camel_case(v) for k, v in pairs if v is not None}

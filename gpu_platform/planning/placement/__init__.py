@@ -1,4 +1,4 @@
-"""Where pods go on nodes with GPUs: one by one as they come, or all at once with a bound."""
+"""Decide on which GPU node each pod runs: one by one as pods arrive, or all at once with a bound."""
 
 from gpu_platform.planning.placement.offline import Packing, pack
 from gpu_platform.planning.placement.online import OnlinePlacer

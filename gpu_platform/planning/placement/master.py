@@ -21,7 +21,7 @@ class Master:
     """Nodes left by shape, pods left by kind, contents known so far. `prices`: of one more pod of each kind."""
 
     def __init__(self, supply: Mapping[NodeShape, int], demand: _Floats, value: _Floats) -> None:
-        # Costs a tenth of a second and is needed by this alone.
+        # The import takes a tenth of a second, and only this class needs it.
         from ortools.linear_solver import pywraplp  # pyright: ignore[reportMissingTypeStubs] - it has none
 
         make_solver = cast("Any", pywraplp.Solver.CreateSolver)  # pyright: ignore[reportUnknownMemberType]

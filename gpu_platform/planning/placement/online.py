@@ -1,4 +1,4 @@
-"""Places pods one by one, each where it spoils least of what the pods to come will need.
+"""Place pods one by one, each where it fragments GPUs least for the pods expected next.
 
 The measure is fragmentation: of a node's free GPU thousandths, those that an expected pod could not use, averaged
 over what is expected. A pod goes where that grows least: fragmentation gradient descent (FGD; Weng et al., "Beware
@@ -64,7 +64,7 @@ class OnlinePlacer:
         weights: _Floats = np.where(numbers > 0, numbers**_NUMBER_EXPONENT * demand**_DEMAND_EXPONENT, 0.0)
         self._weights: _Floats = weights / max(float(weights.sum()), 1e-12)
         self._runs_on = {
-            model: np.array([kind.will_run_on(model) for kind in self._kinds], dtype=np.bool_)
+            model: np.array([kind.accepts(model) for kind in self._kinds], dtype=np.bool_)
             for model in set(self._models)
         }
         self._price: _Floats = np.full((len(nodes), len(self._kinds)), _NOWHERE)
@@ -78,7 +78,7 @@ class OnlinePlacer:
                 self._price[index], self._gpu[index] = self._price[same], self._gpu[same]
 
     def place(self, pod: PodShape) -> Place | None:
-        """Place a pod and return where, or None where no node has room. Raises KeyError for an unexpected kind."""
+        """Place a pod and return where, or None where it fits no node. Raises KeyError for an unexpected kind."""
         kind = self._index[pod]
         prices = self._price[:, kind]
         least = prices.min(initial=_NOWHERE)

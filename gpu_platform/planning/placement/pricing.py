@@ -1,4 +1,4 @@
-"""The most valuable set of pods for one empty node, when each kind of pod has a value: a knapsack in two steps.
+"""Find the most valuable set of pods for one empty node, by the value of each kind: a knapsack in two steps.
 
 First the best contents of one GPU for every amount of CPU, then the best GPUs side by side. CPU is in quanta.
 Where these must be coarse, pods are rounded up and nodes down, so that what comes out fits. Memory is left out.
@@ -21,7 +21,7 @@ _STEP_DOWN = -2
 _EMPTY = -1
 
 Contents = tuple[tuple[int, ...], ...]
-"""What is on a node: for each GPU in use the kinds of its pods; a pod of several GPUs stands once."""
+"""What is on a node: for each GPU in use the kinds of its pods; a pod of several GPUs is listed once."""
 
 _Floats = NDArray[np.float64]
 _Integers = NDArray[np.int64]

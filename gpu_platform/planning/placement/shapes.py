@@ -1,4 +1,4 @@
-"""What a node has and what a pod asks for, as far as placement goes."""
+"""Resources of nodes and requests of pods, for placement."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodShape:
-    """What a pod asks for: some whole GPUs (`gpu_milli` 1000), a share of one GPU (below 1000), or none.
+    """Requests of a pod: some whole GPUs (`gpu_milli` 1000), a share of one GPU (below 1000), or none.
 
-    `models`: the GPU models that will do; empty: any.
+    `models`: accepted GPU models; empty: any.
     """
 
     cpu_milli: int
@@ -41,6 +41,6 @@ class PodShape:
         """Whether the pod takes a part of one GPU."""
         return self.gpus == 1 and self.gpu_milli < WHOLE_GPU
 
-    def will_run_on(self, model: str) -> bool:
+    def accepts(self, model: str) -> bool:
         """Return whether the pod accepts the GPU model."""
         return not self.models or self.gpus == 0 or model in self.models

@@ -1,1 +1,1 @@
-"""The policy pack's configuration."""
+"""Decide the configuration of the policy pack."""

@@ -15,7 +15,7 @@ def plan(policy: Policy, offered: Iterable[str] | None = None) -> PolicyPlan:
     """Return the policy pack's configuration.
 
     `all` is set only to lower mandatory rules: it would also raise the rules that are advisory by default.
-    `offered`: what the pools of another stack offer, which the pack does not see among the stack's own resources.
+    `offered`: resources of pools in another stack, which are not among the resources of this stack.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}

@@ -1,1 +1,1 @@
-"""Node pools: software, labels, taints, kubelet settings and nodes of each pool."""
+"""Decide software, labels, taints, kubelet settings and nodes of each pool."""

@@ -1,4 +1,4 @@
-"""Check every node pool by itself: name, machine type, labels, taints, driver, and what its provider takes."""
+"""Check every node pool by itself: name, machine type, labels, taints, driver, fields of its provider."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ def check(context: Context, shares: Sequence[PoolShare]) -> None:
 
 
 def check_pool(context: Context, share: PoolShare) -> None:
-    """Record everything that is wrong with one pool, but for its driver."""
+    """Record everything that is wrong with one pool, except its driver."""
     pool, catalog, problems = share.pool, context.catalog, context.at(share.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name == DEFAULT_KEY:
         problems.at("name").add(
-            f"{pool.name!r}", "any name but 'default', the key of nodes without a pool", "call it by its job"
+            f"{pool.name!r}",
+            "any name except 'default', the key of nodes without a pool",
+            "name it after its purpose",
         )
     if machine is None:
         known = list(catalog.machine_types)
@@ -55,15 +57,17 @@ def check_pool(context: Context, share: PoolShare) -> None:
         if key.split("/")[0].endswith(RESERVED_LABEL_DOMAINS) and "/" in key:
             problems.at("labels").at(key).add(
                 f"{key!r}",
-                "a label of your own: those of " + ", ".join(RESERVED_LABEL_DOMAINS) + " follow from the pool",
-                "remove it, or say what it means by the pool's own fields",
+                "a label outside the reserved domains: those of "
+                + ", ".join(RESERVED_LABEL_DOMAINS)
+                + " are set by the program",
+                "remove it, or use the fields of the pool",
             )
     taken = {(GPU_TAINT.key, GPU_TAINT.effect)}
     for index, taint in enumerate(pool.taints):
         if (taint.key, taint.effect) in taken:
             problems.at("taints").at(f"[{index}]").add(
                 f"{taint.key}:{taint.effect} again",
-                "each key and effect once; the GPU taint is always there",
+                "each key and effect once; the GPU taint is always included",
                 "remove it",
             )
         taken.add((taint.key, taint.effect))

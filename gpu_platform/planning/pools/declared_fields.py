@@ -1,4 +1,4 @@
-"""Refuse the fields of a pool that its cluster's provider does not take, as declared beside them in spec/."""
+"""Refuse fields of a pool that the provider does not support, as declared beside them in spec/."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpu_platform.spec.pool import Pool
 
 
 def check_declared_fields(pool: Pool, provider: Provider, problems: Problems) -> None:
-    """Record each field, and each value, that the provider does not take; `problems` stands at the pool.
+    """Record each field and value that the provider does not support; `problems` is at the pool.
 
-    A field counts where the stack file has it, whatever its value; what is below a refused one is not looked at.
+    Only fields in the stack file are checked, with any value; fields below a refused one are not.
     """
     _check_model(pool, provider, problems)
 
@@ -25,7 +25,7 @@ def check_declared_fields(pool: Pool, provider: Provider, problems: Problems) ->
 def _check_model(
     model: BaseModel, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]] = ()
 ) -> None:
-    """`variants`: the models that may stand in this one's place, where it is one of several."""
+    """`variants`: the models of a union, if this is one of several."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if name not in model.model_fields_set or value is None:
@@ -69,7 +69,7 @@ def _refusal(
 
 
 def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
-    """Return the values that a provider takes of a field, or of the fields of that name in all variants."""
+    """Return the values of a field that a provider supports, in all variants."""
     return [
         str(option)
         for field in fields
@@ -80,7 +80,7 @@ def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
     ]
 
 
-def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - whatever a field is annotated with
+def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation of a field
     """Yield the types of a union, or the type itself."""
     if get_origin(annotation) is Annotated:
         yield from _types(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""The plan of a node pool: what its nodes are, carry and offer."""
+"""Types of the plan of a node pool: its nodes, their labels and taints, and their resources."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ class PoolPlan:
     labels: Labels
     taints: tuple[Taint, ...]
     added_taints: tuple[Taint, ...]
-    """Taints that the cloud adds itself: the program does not set them, but its pods tolerate them."""
+    """Taints that the cloud adds: the program does not set them, but its pods tolerate them."""
     node_selector: Labels
     kubelet: Kubelet | None
     driver_version: str | None
     software: NodeSoftware
     cloud: CloudPool | None
-    """How the cloud creates the nodes; None where the program or somebody else does."""
+    """How the cloud creates the nodes; None: the program creates them, or they exist."""
     price_usd_per_hour: float | None
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
     devices: tuple[DeviceOffer, ...] = ()
-    """With DRA: what claims can ask for."""
+    """With DRA: devices that claims can request."""
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:

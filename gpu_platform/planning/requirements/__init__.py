@@ -1,1 +1,1 @@
-"""What a pool's nodes must be, whichever provider creates them: labels, taints, kubelet, software, GPUs."""
+"""Decide labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""

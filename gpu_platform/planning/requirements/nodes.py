@@ -1,4 +1,4 @@
-"""Decide what a pool's nodes must be: software, kubelet settings, labels, taints, GPUs offered."""
+"""Plan the requirements on nodes of a pool: software, kubelet settings, labels, taints, GPU resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="
 
 
 def node_requirements(context: CompleteContext, share: PoolShare) -> Decided[NodeRequirements]:
-    """Return what the nodes of a pool without problems must be."""
+    """Return the requirements on nodes of a pool without problems."""
     pool, catalog, operator = share.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
     gpu = catalog.gpu_of(machine)
@@ -82,7 +82,7 @@ def _taint_decision(pool: Pool) -> Decision:
         subject=f"pool {pool.name}",
         what="taint",
         chosen=f"{GPU_TAINT.key}={GPU_TAINT.value}:{GPU_TAINT.effect}",
-        why="pods without GPUs stay off GPU nodes",
+        why="keeps pods without GPUs off GPU nodes",
     )
 
 
@@ -109,7 +109,7 @@ def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
         policy, scope = "restricted", "container"
         why = "training on several GPUs: GPUs, CPUs and NICs of one NUMA node"
     else:
-        # On nodes of somebody else a label with a policy that nobody set would be false.
+        # On existing nodes the program sets no policy, so a label with one would be false.
         return Decided(None)
     kubelet = Kubelet(
         topology_policy=policy,

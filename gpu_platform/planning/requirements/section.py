@@ -1,4 +1,4 @@
-"""What a pool's nodes must be, decided before the cloud is asked how it creates them."""
+"""Types of the requirements on nodes, which are decided before the cloud plans their creation."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How each pool's GPUs are shared: whole, time-slicing, MPS, MIG or DRA."""
+"""Decide how each pool's GPUs are shared: whole, time-slicing, MPS, MIG or DRA."""

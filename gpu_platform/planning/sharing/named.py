@@ -1,6 +1,6 @@
-"""Sharing by name, by GPU model and by node: made concrete for each pool before anything else is decided.
+"""Resolve sharing by name, by GPU model and by node for each pool, before other decisions.
 
-A named sharing is written once and may leave to the GPU model what depends on it. A pool some of whose nodes have
+A named sharing is written once and may have values by GPU model. A pool some of whose nodes have
 another sharing is planned as several pools over the same nodes, so that quotas, expectations and scheduling are
 right for each of them.
 """
@@ -24,8 +24,8 @@ class PoolShare:
     """One pool as it is planned: its sharing is concrete. `index`, `path`: of the pool in the file.
 
     `declared`: the sharing as the file has it, at `sharing_path`; `name`: its name, where it has one.
-    `nodes`: the nodes' names where the stack file says them. `sound`: false where the sharing could not be made
-    concrete, which is recorded, and whole GPUs stand in for it. `layout_places`: of each MIG layout of the
+    `nodes`: names of the nodes in the stack file. `sound`: false if the sharing could not be resolved,
+    which is recorded; whole GPUs replace it. `layout_places`: of each MIG layout of the
     concrete sharing, its index in the file's `layouts`; None for `layout`.
     """
 
@@ -69,7 +69,7 @@ def _check_names(
     for name, sharing in named.items():
         here = problems.at("sharing").at(name)
         if name == "default":
-            here.add("'default'", "any name but 'default', the key of nodes without a pool", "rename it")
+            here.add("'default'", "any name except 'default', the key of nodes without a pool", "rename it")
         _check_models(sharing, here, catalog)
     for index, pool in pools:
         here = problems.at(f"pools[{index}]")
@@ -84,7 +84,7 @@ def _check_names(
 
 
 def _check_models(sharing: Sharing, here: Problems, catalog: Catalog) -> None:
-    """Record GPU models that nobody knows."""
+    """Record unknown GPU models."""
     if isinstance(sharing, TimeSlicing | Mps | Mig) and isinstance(sharing.declared_replicas, dict):
         for spelling in sharing.declared_replicas:
             _check_model(spelling, here.at("replicas").at(spelling), catalog)
@@ -97,7 +97,7 @@ def _check_models(sharing: Sharing, here: Problems, catalog: Catalog) -> None:
             place.add(
                 f"{entry.gpu!r}, whose PCI device id is not known",
                 "a GPU that a device-filter can name: " + ", ".join(_filterable(catalog)),
-                "leave gpu out, and say devices",
+                "remove gpu, and write devices",
             )
 
 
@@ -130,8 +130,8 @@ def _by_node(
         here.at("per_node").add(
             f"per_node on provider {cloud.cluster.provider}"
             + (" with a selector" if pool.nodes is not None else ""),
-            "per_node where the stack file knows the nodes: in the sandbox, or with nodes.names",
-            "make a pool for each sharing",
+            "per_node where the stack file has the names of nodes: in the sandbox, or with nodes.names",
+            "create a pool for each sharing",
         )
         yield pool, own, names
         return
@@ -167,8 +167,8 @@ def _moved(
 
 
 def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
-    """Return the pool with some of its nodes only, all of which are there: who has them knows no autoscaler."""
-    # What the stack file has set stays what it has set: `min` may be refused where it is.
+    """Return the pool with some of its nodes only, at a fixed number: such nodes have no autoscaler."""
+    # Fields of the stack file stay set, since a check may refuse `min`.
     count = Count.model_construct(pool.count.model_fields_set, min=0, desired=len(nodes), max=len(nodes))
     existing = pool.nodes and ExistingNodes.model_construct(names=nodes, selector=None)
     return pool.model_copy(update={"name": name, "count": count, "nodes": existing, "per_node": ()})
@@ -227,7 +227,7 @@ def _name_fix(name: str, named: Mapping[str, Sharing]) -> str:
 def concrete_sharing(
     sharing: Sharing, gpu: Gpu, catalog: Catalog, here: Problems | None = None, pool: str = ""
 ) -> Sharing | None:
-    """Return a sharing as it is on one GPU model; None where it has nothing for it, which is recorded `here`."""
+    """Return a sharing on one GPU model; None where it has no value for the model, which is recorded `here`."""
     match sharing:
         case TimeSlicing() | Mps():
             replicas = _replicas(sharing.declared_replicas, gpu, catalog, here, pool)
@@ -239,17 +239,17 @@ def concrete_sharing(
 
 
 def _replicas(
-    said: int | Mapping[str, int], gpu: Gpu, catalog: Catalog, here: Problems | None, pool: str
+    declared: int | Mapping[str, int], gpu: Gpu, catalog: Catalog, here: Problems | None, pool: str
 ) -> int | None:
-    if isinstance(said, int):
-        return said
-    for spelling, count in said.items():
+    if isinstance(declared, int):
+        return declared
+    for spelling, count in declared.items():
         if catalog.find_gpu(spelling) == gpu:
             return count
     if here is not None:
         here.at("replicas").add(
             f"none for {gpu.product} of pool {pool}",
-            "a number for every GPU model that uses it (it has " + ", ".join(said) + ")",
+            "a number for every GPU model that uses it (it has " + ", ".join(declared) + ")",
             f"add {gpu.model}: 4",
         )
     return None
@@ -298,18 +298,18 @@ def _concrete_layouts(
     return tuple(found) or None
 
 
-def _layout(said: str | Mapping[str, int], gpu: Gpu, here: Problems | None) -> Mapping[str, int] | None:
-    if not isinstance(said, str):
-        return said
+def _layout(declared: str | Mapping[str, int], gpu: Gpu, here: Problems | None) -> Mapping[str, int] | None:
+    if not isinstance(declared, str):
+        return declared
     if gpu.mig is None:
-        return {}  # that it has no MIG is said by whoever checks the mode
-    layout = gpu.mig.named_layout(said)
+        return {}  # check_sharing records a GPU without MIG
+    layout = gpu.mig.named_layout(declared)
     if layout is None and here is not None:
         names = [f"all-{profile.name}" for profile in gpu.mig.profiles]
         names += ["all-balanced"] if gpu.mig.balanced else []
         here.add(
-            f"{said!r} on {gpu.product}",
+            f"{declared!r} on {gpu.product}",
             "one of " + ", ".join(names),
-            did_you_mean(said, names) or "write profile to count",
+            did_you_mean(declared, names) or "write profile to count",
         )
     return layout

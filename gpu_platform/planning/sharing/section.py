@@ -1,4 +1,4 @@
-"""The plan of a pool's sharing: how its GPUs are offered to pods."""
+"""Types of the plan of a pool's sharing: how pods request its GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
-    """One extended resource that each node of a pool offers: units on a node, and the GPUs they are cut of."""
+    """One extended resource that each node of a pool offers: units on a node, and the GPUs of these units."""
 
     name: str
     per_node: int
@@ -26,7 +26,7 @@ class MigDevicesPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpsShare:
-    """What a replica of a GPU shared by MPS may use: memory in MiB, threads in percent of the GPU's."""
+    """Limits of a replica of a GPU shared by MPS: memory in MiB, threads in percent of the GPU's."""
 
     memory_mib: int
     threads_percent: int
@@ -34,7 +34,7 @@ class MpsShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigRollPlan:
-    """How live nodes get another MIG layout. `drains`: `up` has their pods leave; else nodes with pods wait."""
+    """How live nodes get another MIG layout. `drains`: `up` evicts their pods; else it waits for the pods."""
 
     drains: bool
     max_unavailable: int
@@ -45,7 +45,7 @@ class MigRollPlan:
 class SharingPlan:
     """How a pool's GPUs are offered.
 
-    `name`: of the environment's sharing that the pool takes; `source`: where the stack file says it.
+    `name`: of the environment's sharing that the pool uses; `source`: its place in the stack file.
     `replicas`: of each GPU, or of each MIG instance.
     """
 
@@ -59,10 +59,10 @@ class SharingPlan:
     mig_layouts: tuple[MigDevicesPlan, ...]
     mig_change: str | None
     mig_roll: MigRollPlan | None
-    """None where the operator cuts no GPU of the pool."""
+    """None where the operator partitions no GPU of the pool."""
     device_plugin_key: str | None
     device_plugin_config: Mapping[str, Any] | None
     """None, and with it key and mig_config, where the node image or GKE runs the device plugin."""
     mig_config: str | None
     partitions: bool = False
-    """With DRA: the driver cuts MIG instances for claims that ask for them."""
+    """With DRA: the driver creates MIG instances for claims that request them."""

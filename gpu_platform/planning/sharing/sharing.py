@@ -1,4 +1,4 @@
-"""How a pool's GPUs are offered: device-plugin config, MIG layouts, and the resources that follow.
+"""Plan how pods request a pool's GPUs: device-plugin config, MIG layouts and extended resources.
 
 Sources: NVIDIA k8s-device-plugin README (sharing, migStrategy), GPU Operator docs (time-slicing, MIG),
 mig-parted; read 2026-11-21.
@@ -35,9 +35,9 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
     by_plugin = not isinstance(sharing, Dra)
-    # Nodes get a new layout one by one: for that time the old one and the new one need names of their own.
+    # Nodes get a new layout one by one: until then both layouts need different names.
     cut = pinned_name(share.pool.name, plan_to_json(layouts)) if layouts else None
-    # A GPU that was cut before must be made whole again. With DRA there is no MIG manager.
+    # Disables MIG on GPUs that were partitioned before. With DRA there is no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
     return SharingPlan(
         mode=sharing.mode,
@@ -58,12 +58,12 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
 
 
 def _mig_roll(sharing: Sharing) -> MigRollPlan:
-    """Return how nodes get another layout; GPUs that are made whole again have the defaults."""
-    said = sharing if isinstance(sharing, Mig) else MigRoll()
+    """Return how nodes get another layout; GPUs without MIG have the defaults."""
+    roll = sharing if isinstance(sharing, Mig) else MigRoll()
     return MigRollPlan(
         drains=not isinstance(sharing, Mig) or sharing.change == "drain",
-        max_unavailable=said.max_unavailable,
-        drain_timeout_seconds=parse_duration(said.drain_timeout),
+        max_unavailable=roll.max_unavailable,
+        drain_timeout_seconds=parse_duration(roll.drain_timeout),
     )
 
 
@@ -81,7 +81,7 @@ def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
 
 
 def device_plugin_config(sharing: Sharing, profiles: Iterable[str]) -> Mapping[str, Any]:
-    """Return the device plugin's config of a concrete sharing; `profiles`: of the MIG instances that it makes."""
+    """Return the device plugin's config of a concrete sharing; `profiles`: of its MIG instances."""
     strategy = sharing.strategy if isinstance(sharing, Mig) else "none"
     config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": strategy}}
     if not isinstance(sharing, TimeSlicing | Mps | Mig) or sharing.replicas == 1:
@@ -111,13 +111,13 @@ def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
 
 
 def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iterator[Decision]:
-    """Yield what the program chose for a pool's sharing: by name, by GPU model, and what a share comes to."""
+    """Yield what the program chose for a pool's sharing: by name, by GPU model, and the size of a share."""
     if share.name is not None:
         yield Decision(
             subject=f"pool {pool}",
             what="sharing",
-            chosen=f"{sharing.mode}, as {share.name} says",
-            why=f"a node is moved to another by its label {names.DEVICE_PLUGIN_CONFIG_LABEL}",
+            chosen=f"{sharing.mode}, by the name {share.name}",
+            why=f"a node gets another one by its label {names.DEVICE_PLUGIN_CONFIG_LABEL}",
         )
     if sharing.mps is not None:
         yield Decision(
@@ -126,7 +126,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iter
             chosen=f"{sharing.mps.memory_mib} MiB and {sharing.mps.threads_percent} % of the threads",
             why=f"each of {sharing.replicas} replicas has its part of a GPU; a pod has one",
         )
-    for entry in sharing.mig_layouts if _says_less(share.declared) else ():
+    for entry in sharing.mig_layouts if _depends_on_model(share.declared) else ():
         where = (
             "every GPU" if entry.devices is None else "GPUs " + ", ".join(str(device) for device in entry.devices)
         )
@@ -134,16 +134,16 @@ def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iter
             subject=f"pool {pool}",
             what="MIG layout",
             chosen=f"{layout_text(entry.layout)} on {where}",
-            why="what mig-parted's name comes to on this GPU model",
+            why="mig-parted's layout of that name on this GPU model",
         )
 
 
-def _says_less(declared: Sharing) -> bool:
+def _depends_on_model(declared: Sharing) -> bool:
     """Return whether a MIG layout is left to the GPU model."""
     if not isinstance(declared, Mig):
         return False
-    said = [declared.declared_layout, *(entry.declared_layout for entry in declared.layouts or ())]
-    return any(isinstance(layout, str) for layout in said)
+    layouts = [declared.declared_layout, *(entry.declared_layout for entry in declared.layouts or ())]
+    return any(isinstance(layout, str) for layout in layouts)
 
 
 def _shared_by_provider(
@@ -163,7 +163,7 @@ def _shared_by_provider(
         # Both know one profile on all GPUs, and offer its instances as nvidia.com/gpu.
         mig_strategy="single" if layouts else "none",
         mig_layouts=layouts,
-        # The layout is part of the node pool, so new nodes bring a new one.
+        # The layout is part of the node pool, so only new nodes have a new one.
         mig_change="replace" if layouts else None,
         mig_roll=None,
         device_plugin_key=None,
@@ -199,7 +199,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
     sizes = {profile.name: profile.memory_slices for profile in gpu.mig.profiles}
     for index in range(gpus):
         layout = layout_of_gpu(sharing, index)
-        # What a layout leaves over belongs to its instances: nobody else can have it.
+        # The remainder of a layout cannot be used by others.
         whole = sum(sizes[profile] * count for profile, count in layout.items())
         for profile, count in layout.items():
             single = sharing.mig_strategy == "single"
@@ -214,7 +214,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
 
 
 def check_sharing(share: PoolShare, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
-    """Record what is wrong with a pool's concrete sharing on its GPU; `problems` stands at the root."""
+    """Record what is wrong with a pool's concrete sharing on its GPU; `problems` is at the root."""
     sharing = share.pool.sharing
     here = Problems(share.sharing_path, problems.found)
     match sharing:
@@ -229,7 +229,7 @@ def check_sharing(share: PoolShare, machine: MachineType, gpu: Gpu, problems: Pr
 def mps_clients(gpu: Gpu) -> int:
     """Return the most MPS clients of one GPU, as the MPS control daemon counts: 48, but 16 below 7.5.
 
-    It takes Volta (7.0) for older than Volta. Source: k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps.
+    It treats Volta (7.0) as older than Volta. Source: k8s-device-plugin 0.20.0, cmd/mps-control-daemon/mps.
     """
     major, minor = (int(part) for part in gpu.compute_capability.split("."))
     return 48 if (major, minor) >= (7, 5) else 16
@@ -266,7 +266,7 @@ def _check_mig(share: PoolShare, sharing: Mig, machine: MachineType, gpu: Gpu, h
             (where if entry.devices else at_entry).add(
                 f"{gpu.product} again",
                 f"each GPU once (layouts[{other}] has {'all of them' if everywhere is not None else 'some'})",
-                "say devices in both, or write one of them",
+                "write devices in both, or keep one of them",
             )
         if entry.devices is None:
             everywhere = index

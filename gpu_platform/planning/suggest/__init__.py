@@ -1,4 +1,4 @@
-"""Suggests pools for workloads: the cheapest mix of machine types and sharing modes, with a bound."""
+"""Decide the cheapest pools for workloads: machine types and sharing modes, with a bound on the cost."""
 
 from gpu_platform.planning.suggest.suggest import NextBest, SuggestedPool, Suggestion, suggest
 

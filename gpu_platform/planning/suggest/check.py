@@ -1,4 +1,4 @@
-"""What is wrong with a workloads file beyond its form, and what cannot run on any machine that may be chosen."""
+"""Check a workloads file beyond its form, and find workloads that fit no allowed machine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.vendors import family_of
 from gpu_platform.planning.problems import Problems, check_unique
-from gpu_platform.planning.suggest.options import Want
+from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.spec.workloads import Demands
 
 Priced = tuple[MachineType, float]
 
 
 def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> None:
-    """Record names that are not there or stand twice, and shares of several GPUs."""
+    """Record unknown and repeated names, and shares of several GPUs."""
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
@@ -49,44 +49,45 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
 
 
 def check_possible(
-    wants: Sequence[Want],
+    requests: Sequence[PodRequest],
     machines: Sequence[Priced],
     left_out: Sequence[str],
     catalog: Catalog,
     problems: Problems,
 ) -> None:
-    """Record each want of which no single pod has room on any machine, and what the machines offer."""
+    """Record each demand whose single pod fits no allowed machine, with the limits of the machines."""
     unpriced = f"; left out, price unknown: {', '.join(left_out)}" if left_out else ""
-    for index, want in enumerate(wants):
-        if any(want.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):
+    for index, request in enumerate(requests):
+        if any(request.fits_machine(machine, catalog.gpu_of(machine)) for machine, _ in machines):
             continue
         here = problems.at(f"workloads[{index}]")
-        of_model = [machine for machine, _ in machines if want.model in (None, machine.gpu)]
-        linked = [machine for machine in of_model if machine.nvlinks_per_gpu or not want.nvlink]
-        enough = [machine for machine in linked if machine.gpu_count >= want.gpus]
-        large = [machine for machine in enough if catalog.gpu_of(machine).memory_mib >= want.memory_mib]
+        of_model = [machine for machine, _ in machines if request.model in (None, machine.gpu)]
+        linked = [machine for machine in of_model if machine.nvlinks_per_gpu or not request.nvlink]
+        enough = [machine for machine in linked if machine.gpu_count >= request.gpus]
+        large = [machine for machine in enough if catalog.gpu_of(machine).memory_mib >= request.memory_mib]
         if not of_model:
             models = sorted({machine.gpu for machine, _ in machines})
             here.at("measured_on").add(
-                f"{want.model!r}", f"a GPU of the machines that may be chosen ({', '.join(models)}){unpriced}", ""
+                f"{request.model!r}", f"a GPU of the allowed machines ({', '.join(models)}){unpriced}", ""
             )
         elif not enough:
             most = max((machine.gpu_count for machine in linked), default=0)
             here.at("gpus").add(
-                f"{want.gpus} GPUs" + (" with NVLink" if want.nvlink else ""),
-                f"at most {most} on one machine that may be chosen{unpriced}",
+                f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else ""),
+                f"at most {most} on one allowed machine{unpriced}",
                 "split the job over several pods, or allow more machine families",
             )
         elif not large:
             most = max(catalog.gpu_of(machine).memory_mib for machine in enough)
             here.at("gpu_memory").add(
-                f"{want.memory_mib} MiB on " + (f"each of {want.gpus} GPUs" if want.gpus > 1 else "its GPU"),
-                f"at most {most} MiB on a machine that may be chosen{unpriced}",
+                f"{request.memory_mib} MiB on "
+                + (f"each of {request.gpus} GPUs" if request.gpus > 1 else "its GPU"),
+                f"at most {most} MiB on an allowed machine{unpriced}",
                 "spread the model over more GPUs, or allow more machine families",
             )
         else:
             here.at("cpu").add(
-                f"{want.pod.cpu_millicores}m CPU and {want.pod.memory_mib} MiB of memory in one pod",
-                f"what pods can use on one machine that may be chosen and has the GPUs{unpriced}",
-                "ask for less CPU and memory",
+                f"{request.pod.cpu_millicores}m CPU and {request.pod.memory_mib} MiB of memory in one pod",
+                f"the allocatable resources of one allowed machine with the GPUs{unpriced}",
+                "request less CPU and memory",
             )

@@ -1,4 +1,4 @@
-"""The cheapest mix of pools that holds all wants, with a bound, every pool proven by a placement."""
+"""Find the cheapest mix of pools for all demands, with a bound, each pool proven by a placement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
-from gpu_platform.planning.suggest.options import Option, Want
+from gpu_platform.planning.suggest.options import Option, PodRequest
 
 _MONEY = 1_000_000
 """Whole numbers for the solver: millionths of a USD."""
@@ -19,8 +19,8 @@ _RANK = {"none": 0, "mig": 1, "mps": 2, "time-slicing": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A pool of the mix: `pods` by want (its number) and slot."""
+class ChosenPool:
+    """A pool of the mix: `pods` by demand (its index) and slot."""
 
     option: Option
     nodes: int
@@ -34,9 +34,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Pools that hold all wants. `bound`: no mix of the options costs less, USD/h."""
+    """Pools for all demands. `bound`: no mix of the options costs less, USD/h."""
 
-    pools: tuple[Chosen, ...]
+    pools: tuple[ChosenPool, ...]
     bound: float
 
     @property
@@ -50,129 +50,135 @@ class Mix:
         return self.usd_per_hour <= self.bound + 0.5 / _MONEY * max(1, len(self.pools))
 
 
-def cheapest_mix(wants: Sequence[Want], options: Sequence[Option], *, seconds: float = 20.0) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`; None where the options cannot hold the wants.
+def cheapest_mix(
+    requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0
+) -> Mix | None:
+    """Return the cheapest mix found within about `seconds`; None where the options do not suffice.
 
     OR-tools CP-SAT chooses by what the nodes of a pool have in all. The planner's own proof then places every pod
     node by node; where that shows too few nodes, the model learns it and chooses again.
     """
     deadline = time.monotonic() + seconds
-    model = _Model(wants, options)
-    bound, pools = 0.0, list[Chosen]()
+    model = _Model(requests, options)
+    bound, pools = 0.0, list[ChosenPool]()
     for _ in range(_ROUNDS):
         found = model.solve(max(1.0, deadline - time.monotonic()))
         if found is None:
             return None
         pools, lower = found
         bound = max(bound, lower)
-        short = [pool for pool in pools if prove_pool(pool, wants).verdict != "placed"]
+        short = [pool for pool in pools if prove_pool(pool, requests).verdict != "placed"]
         if not short:
             cost = sum(pool.usd_per_hour for pool in pools)
-            return Mix(tuple(_tight(pool, wants) for pool in pools), min(bound, cost))
+            return Mix(tuple(_tight(pool, requests) for pool in pools), min(bound, cost))
         if time.monotonic() >= deadline:
             break
         for pool in short:
             model.learn(pool)
-    grown = tuple(_grown(pool, wants) for pool in pools)
+    grown = tuple(_grown(pool, requests) for pool in pools)
     return Mix(grown, bound)
 
 
-def _grown(pool: Chosen, wants: Sequence[Want]) -> Chosen:
+def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
     """Add nodes until the pool's pods fit."""
-    while prove_pool(pool, wants).verdict != "placed":
-        pool = Chosen(pool.option, pool.nodes + 1, pool.pods)
+    while prove_pool(pool, requests).verdict != "placed":
+        pool = ChosenPool(pool.option, pool.nodes + 1, pool.pods)
     return pool
 
 
-def _tight(pool: Chosen, wants: Sequence[Want]) -> Chosen:
+def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
     """Share a GPU among no more than its pods need: each replica then has more of it."""
     if pool.option.mode not in ("mps", "time-slicing"):
         return pool
     pods, gpus = sum(pool.pods.values()), pool.nodes * pool.option.machine.gpu_count
     for replicas in range(max(2, -(-pods // gpus)), pool.option.replicas):
-        tighter = Chosen(replace(pool.option, replicas=replicas), pool.nodes, pool.pods)
-        if prove_pool(tighter, wants).verdict == "placed":
+        tighter = ChosenPool(replace(pool.option, replicas=replicas), pool.nodes, pool.pods)
+        if prove_pool(tighter, requests).verdict == "placed":
             return tighter
     return pool
 
 
-def prove_pool(pool: Chosen, wants: Sequence[Want]) -> Proof:
+def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
     """Return the planner's proof that the pods of a pool fit on its nodes."""
-    room = pool.option.room
-    rooms = [
+    resources = pool.option.allocatable
+    capacities = [
         NodeCapacity(
             pool="pool",
             count=pool.nodes,
             units=pool.option.slots,
             gpus_each={},
-            cpu_millicores=room.cpu_millicores,
-            memory_mib=room.memory_mib,
+            cpu_millicores=resources.cpu_millicores,
+            memory_mib=resources.memory_mib,
         )
     ]
     groups = [
         PodGroup(
-            owner=wants[number].name,
-            name=wants[number].name,
+            owner=requests[number].name,
+            name=requests[number].name,
             resource=slot,
-            units=wants[number].gpus,
+            units=requests[number].gpus,
             count=count,
-            needs={"pool": wants[number].pod},
+            needs={"pool": requests[number].pod},
         )
         for (number, slot), count in pool.pods.items()
     ]
-    return prove(rooms, groups, seconds=5.0)
+    return prove(capacities, groups, seconds=5.0)
 
 
 class _Model:
-    """How many nodes of each option, and how many pods of each want in which of its slots."""
+    """Solver model: nodes of each option, and pods of each demand in its slots."""
 
-    def __init__(self, wants: Sequence[Want], options: Sequence[Option]) -> None:
-        # Costs half a second and is needed by this alone.
+    def __init__(self, requests: Sequence[PodRequest], options: Sequence[Option]) -> None:
+        # The import takes half a second, and only this class needs it.
         from ortools.sat.python import cp_model
 
         self._cp = cp_model
         self._model = cp_model.CpModel()
-        self._wants = wants
-        self._options = [option for option in options if any(option.slots_for(want) for want in wants)]
+        self._requests = requests
+        self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
-        placed: list[list[Any]] = [[] for _ in wants]
+        placed: list[list[Any]] = [[] for _ in requests]
         for option in self._options:
-            slots = [(number, slot) for number, want in enumerate(wants) for slot in option.slots_for(want)]
-            pods = {key: self._model.new_int_var(0, wants[key[0]].count, "") for key in slots}
-            most = sum(wants[number].count for number in {number for number, _ in slots})
+            slots = [
+                (number, slot) for number, request in enumerate(requests) for slot in option.slots_for(request)
+            ]
+            pods = {key: self._model.new_int_var(0, requests[key[0]].count, "") for key in slots}
+            most = sum(requests[number].count for number in {number for number, _ in slots})
             nodes = self._model.new_int_var(0, most, "")
             for (number, _), count in pods.items():
                 placed[number].append(count)
             self._pods.append(pods)
             self._nodes.append(nodes)
             self._limit(option, pods, nodes)
-        for want, counts in zip(wants, placed, strict=True):
-            self._model.add(sum(counts) == want.count)
+        for request, counts in zip(requests, placed, strict=True):
+            self._model.add(sum(counts) == request.count)
         self._cost = sum(
             nodes * round(option.usd_per_hour * _MONEY)
             for nodes, option in zip(self._nodes, self._options, strict=True)
         )
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
-        """Keep within what the nodes have in all, and within what one node can hold of one want alone."""
-        wants, room = self._wants, option.room
+        """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""
+        requests, resources = self._requests, option.allocatable
         for slot, there in option.slots.items():
-            taken = [count * wants[number].gpus for (number, name), count in pods.items() if name == slot]
+            taken = [count * requests[number].gpus for (number, name), count in pods.items() if name == slot]
             self._model.add(sum(taken) <= nodes * there)
-        cpu = sum(count * wants[number].pod.cpu_millicores for (number, _), count in pods.items())
-        memory = sum(count * wants[number].pod.memory_mib for (number, _), count in pods.items())
-        self._model.add(cpu <= nodes * room.cpu_millicores)
-        self._model.add(memory <= nodes * room.memory_mib)
+        cpu = sum(count * requests[number].pod.cpu_millicores for (number, _), count in pods.items())
+        memory = sum(count * requests[number].pod.memory_mib for (number, _), count in pods.items())
+        self._model.add(cpu <= nodes * resources.cpu_millicores)
+        self._model.add(memory <= nodes * resources.memory_mib)
         for number in dict.fromkeys(number for number, _ in pods):
-            want = wants[number]
-            slots = sum(option.slots[name] // want.gpus for other, name in pods if other == number)
-            by_cpu = room.cpu_millicores // want.pod.cpu_millicores if want.pod.cpu_millicores else slots
-            by_memory = room.memory_mib // want.pod.memory_mib if want.pod.memory_mib else slots
+            request = requests[number]
+            slots = sum(option.slots[name] // request.gpus for other, name in pods if other == number)
+            by_cpu = (
+                resources.cpu_millicores // request.pod.cpu_millicores if request.pod.cpu_millicores else slots
+            )
+            by_memory = resources.memory_mib // request.pod.memory_mib if request.pod.memory_mib else slots
             held = sum(count for (other, _), count in pods.items() if other == number)
             self._model.add(held <= nodes * min(slots, by_cpu, by_memory))
 
-    def learn(self, pool: Chosen) -> None:
+    def learn(self, pool: ChosenPool) -> None:
         """Rule out so few nodes for so many pods: a pod less of some kind, or a node more."""
         index = self._options.index(pool.option)
         ways: list[Any] = []
@@ -184,7 +190,7 @@ class _Model:
         self._model.add(self._nodes[index] > pool.nodes).only_enforce_if(more)
         self._model.add_bool_or([*ways, more])
 
-    def solve(self, seconds: float) -> tuple[list[Chosen], float] | None:
+    def solve(self, seconds: float) -> tuple[list[ChosenPool], float] | None:
         """Return the cheapest mix and the bound on its cost; of mixes that cost the same the plainest."""
         self._model.clear_hints()
         self._model.minimize(self._cost)
@@ -217,9 +223,9 @@ class _Model:
         solver.parameters.num_workers = 1
         return solver
 
-    def _read(self, solver: Any) -> list[Chosen]:  # noqa: ANN401 - ortools has no types
+    def _read(self, solver: Any) -> list[ChosenPool]:  # noqa: ANN401 - ortools has no types
         return [
-            Chosen(
+            ChosenPool(
                 option,
                 solver.value(nodes),
                 {key: solver.value(count) for key, count in pods.items() if solver.value(count)},

@@ -1,4 +1,4 @@
-"""The ways in which demands can be met: a machine type, how its GPUs are shared, and who may share them.
+"""List the options for demands: a machine type, its sharing mode, and the trust domain that shares its GPUs.
 
 Rules: pods of different trust domains share a GPU only as MIG instances, for they alone have memory and faults
 of their own (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21). Inference
@@ -29,8 +29,8 @@ Layout = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Want:
-    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only one that will do."""
+class PodRequest:
+    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one."""
 
     name: str
     kind: str
@@ -52,15 +52,15 @@ class Want:
         return "time-slicing" if self.kind == "development" and not self.latency else "mps"
 
     def fits_machine(self, machine: MachineType, gpu: Gpu) -> bool:
-        """Return whether one pod has room on one machine, with as many whole GPUs as it takes."""
-        room = allocatable(machine)
+        """Return whether one pod fits one machine with its number of whole GPUs."""
+        resources = allocatable(machine)
         return (
             self.model in (None, gpu.model)
             and self.memory_mib <= gpu.memory_mib
             and self.gpus <= machine.gpu_count
             and (machine.nvlinks_per_gpu > 0 or not self.nvlink)
-            and self.pod.cpu_millicores <= room.cpu_millicores
-            and self.pod.memory_mib <= room.memory_mib
+            and self.pod.cpu_millicores <= resources.cpu_millicores
+            and self.pod.memory_mib <= resources.memory_mib
         )
 
     def most_replicas(self, gpu: Gpu) -> int:
@@ -78,10 +78,10 @@ class Want:
         return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
 
 
-def want_of(demand: WorkloadDemand, catalog: Catalog) -> Want:
+def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
     """Return a demand in numbers; its `measured_on` is a GPU model of the catalogue."""
     measured = catalog.find_gpu(demand.measured_on) if demand.measured_on is not None else None
-    return Want(
+    return PodRequest(
         name=demand.name,
         kind=demand.kind,
         count=demand.count,
@@ -98,9 +98,9 @@ def want_of(demand: WorkloadDemand, catalog: Catalog) -> Want:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: none do so.
+    """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: not shared.
 
-    Instances of MIG are not shared.
+    MIG instances are not shared.
     """
 
     machine: MachineType
@@ -121,33 +121,33 @@ class Option:
         return {GPU_SLOT: gpus} if self.mode == "none" else {SHARE_SLOT: gpus * self.replicas}
 
     @property
-    def room(self) -> NodeResources:
+    def allocatable(self) -> NodeResources:
         """CPU and memory that pods can use on one node."""
         return allocatable(self.machine)
 
-    def slots_for(self, want: Want) -> tuple[str, ...]:
-        """Return the slots that a pod can take; it takes as many as it has GPUs."""
-        if want.kind != self.kind or not want.fits_machine(self.machine, self.gpu):
+    def slots_for(self, request: PodRequest) -> tuple[str, ...]:
+        """Return the slots that a pod can use, one for each of its GPUs."""
+        if request.kind != self.kind or not request.fits_machine(self.machine, self.gpu):
             return ()
         match self.mode:
             case "none":
                 return (GPU_SLOT,)
             case "mig":
-                return tuple(name for name, _ in self.layout if want.fits_profile(self.gpu, name))
+                return tuple(name for name, _ in self.layout if request.fits_profile(self.gpu, name))
             case "mps" | "time-slicing":
-                fits = self.mode == want.shares_by and self.domain == want.domain
-                return (SHARE_SLOT,) if fits and self.replicas <= want.most_replicas(self.gpu) else ()
+                fits = self.mode == request.shares_by and self.domain == request.domain
+                return (SHARE_SLOT,) if fits and self.replicas <= request.most_replicas(self.gpu) else ()
 
 
 def options_for(
-    wants: Sequence[Want], machines: Sequence[tuple[MachineType, float]], catalog: Catalog
+    requests: Sequence[PodRequest], machines: Sequence[tuple[MachineType, float]], catalog: Catalog
 ) -> tuple[Option, ...]:
-    """Return every way that is worth a look. `machines`: machine type and USD/h."""
+    """Return every useful option. `machines`: machine type and USD/h."""
     found: list[Option] = []
     for machine, price in _undominated(machines):
         gpu = catalog.gpu_of(machine)
-        for kind in dict.fromkeys(want.kind for want in wants):
-            here = [want for want in wants if want.kind == kind and want.fits_machine(machine, gpu)]
+        for kind in dict.fromkeys(request.kind for request in requests):
+            here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
             if here:
                 found.append(Option(machine, gpu, kind, "none", 1, (), None, price))
                 found += [
@@ -175,12 +175,12 @@ def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tupl
             yield machine, price
 
 
-def _layouts(wants: Sequence[Want], gpu: Gpu) -> list[Layout]:
-    """Return the layouts of profiles that some want can use, without those that another one contains."""
+def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
+    """Return the layouts of profiles that a demand can use, without those that another one contains."""
     if gpu.mig is None:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
-    useful = {name for name in plain if any(want.fits_profile(gpu, name) for want in wants)}
+    useful = {name for name in plain if any(request.fits_profile(gpu, name) for request in requests)}
     layouts = {
         tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(gpu.mig)
     } - {()}
@@ -191,12 +191,12 @@ def _within(layout: Layout, other: Layout) -> bool:
     return all(dict(other).get(name, 0) >= count for name, count in layout)
 
 
-def _shares(wants: Sequence[Want], gpu: Gpu) -> list[tuple[str, Mode, int]]:
+def _shares(requests: Sequence[PodRequest], gpu: Gpu) -> list[tuple[str, Mode, int]]:
     """Return trust domain, mode and replicas of each way to share one GPU."""
     return list(
         dict.fromkeys(
-            (want.domain, mode, replicas)
-            for want in wants
-            if (mode := want.shares_by) is not None and (replicas := want.most_replicas(gpu)) > 1
+            (request.domain, mode, replicas)
+            for request in requests
+            if (mode := request.shares_by) is not None and (replicas := request.most_replicas(gpu)) > 1
         )
     )

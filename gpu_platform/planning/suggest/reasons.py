@@ -1,11 +1,11 @@
-"""Why a pool was chosen, in words."""
+"""Reasons for a chosen pool, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpu_platform.planning.suggest.choose import Chosen
-from gpu_platform.planning.suggest.options import Option, Want
+from gpu_platform.planning.suggest.choose import ChosenPool
+from gpu_platform.planning.suggest.options import Option, PodRequest
 
 _MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "shared"}
 
@@ -15,36 +15,40 @@ def mode_name(option: Option) -> str:
     return _MODE_NAMES[option.mode]
 
 
-def reasons(chosen: Chosen, wants: Sequence[Want]) -> tuple[str, ...]:
-    """Return the reasons for a pool: whom it holds, why its mode, why it fits."""
+def reasons(chosen: ChosenPool, requests: Sequence[PodRequest]) -> tuple[str, ...]:
+    """Return the reasons for a pool: its pods, its mode, and why they fit."""
     held: dict[int, dict[str, int]] = {}
     for (number, slot), count in chosen.pods.items():
         held.setdefault(number, {})[slot] = count
-    lines = [_who(wants[number], slots) for number, slots in held.items()]
-    return (*lines, *_mode(chosen.option, [wants[number] for number in held]), _fit(chosen))
+    lines = [_pods(requests[number], slots) for number, slots in held.items()]
+    return (*lines, *_mode(chosen.option, [requests[number] for number in held]), _fit(chosen))
 
 
-def _who(want: Want, slots: dict[str, int]) -> str:
+def _pods(request: PodRequest, slots: dict[str, int]) -> str:
     count = sum(slots.values())
     where = ", ".join(slots) if not {"gpu", "share"} & set(slots) else ""
-    need = f"{want.memory_mib} MiB" + (f" and {want.compute:g} of a GPU" if want.compute < 1 else "")
-    if want.gpus > 1:
-        need = f"{want.gpus} GPUs" + (" with NVLink" if want.nvlink else "") + f" of {want.memory_mib} MiB"
+    need = f"{request.memory_mib} MiB" + (f" and {request.compute:g} of a GPU" if request.compute < 1 else "")
+    if request.gpus > 1:
+        need = (
+            f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else "") + f" of {request.memory_mib} MiB"
+        )
     each = " each" if count > 1 else ""
-    return f"holds {count} of {want.count} pods of {want.name}: {need}{each}" + (f", in {where}" if where else "")
+    return f"holds {count} of {request.count} pods of {request.name}: {need}{each}" + (
+        f", in {where}" if where else ""
+    )
 
 
-def _mode(option: Option, wants: Sequence[Want]) -> Iterator[str]:
+def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
     gpu = option.gpu
     match option.mode:
         case "none":
-            if any(want.gpus > 1 for want in wants):
+            if any(request.gpus > 1 for request in requests):
                 yield "whole GPUs: a pod of several holds them alone"
             else:
                 yield f"whole GPUs: no cheaper way to share holds these pods, and {gpu.product} has the memory"
         case "mig":
             assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut
-            domains = sorted({want.domain for want in wants})
+            domains = sorted({request.domain for request in requests})
             several = f": {', '.join(domains)} may share a GPU only so" if len(domains) > 1 else ""
             yield f"MIG: instances have memory, compute and faults of their own{several}"
             for name, _ in option.layout:
@@ -54,8 +58,7 @@ def _mode(option: Option, wants: Sequence[Want]) -> Iterator[str]:
                     yield f"{name}: {profile.memory_mib} MiB and {part} of the compute"
         case "mps":
             yield (
-                f"MPS: pods of trust domain {option.domain} run side by side and wait for no time slices; "
-                f"{_share(option)}"
+                f"MPS: pods of trust domain {option.domain} run side by side without time slices; {_share(option)}"
             )
         case "time-slicing":
             yield f"time-slicing: development of trust domain {option.domain} takes turns; {_share(option)}"
@@ -67,11 +70,12 @@ def _share(option: Option) -> str:
     return f"each of {option.replicas} replicas has {each} and an equal part of the GPU"
 
 
-def _fit(chosen: Chosen) -> str:
+def _fit(chosen: ChosenPool) -> str:
     slots = ", ".join(f"{count * chosen.nodes} {_slot_name(name)}" for name, count in chosen.option.slots.items())
-    room = chosen.option.room
+    resources = chosen.option.allocatable
     return (
-        f"{slots} on {chosen.nodes} x {room.cpu_millicores / 1000:g} CPU and {room.memory_mib} MiB for pods: "
+        f"{slots} on {chosen.nodes} x {resources.cpu_millicores / 1000:g} CPU "
+        f"and {resources.memory_mib} MiB for pods: "
         "every pod is placed node by node"
     )
 

@@ -1,4 +1,4 @@
-"""Workloads in; machine types, sharing modes and counts out, each with its reasons and the next best."""
+"""Suggest machine types, sharing modes and counts for workloads, each with reasons and the next best."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.vendors import family_of
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
-from gpu_platform.planning.suggest.choose import Chosen, Mix, cheapest_mix
-from gpu_platform.planning.suggest.options import Option, Want, options_for, want_of
+from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix
+from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.workloads import Demands
 
@@ -38,7 +38,7 @@ class PodsInPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedPool:
-    """A pool as a stack file has it, what it costs, whose pods it holds, and why it was chosen."""
+    """A pool in stack file form, its cost, its pods, and the reasons for it."""
 
     pool: Mapping[str, Any]
     usd_per_hour: float
@@ -51,7 +51,7 @@ class SuggestedPool:
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
-    `others`: USD/h of other providers, None: they cannot. `left_out`: machine types whose price is unknown.
+    `others`: USD/h of other providers, None: impossible. `left_out`: machine types whose price is unknown.
     """
 
     provider: str
@@ -69,23 +69,23 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     check_demands(demands, catalog, problems)
     if problems.found:
         raise BadInput(source, problems.found)
-    wants = [want_of(demand, catalog) for demand in demands.workloads]
+    requests = [request_of(demand, catalog) for demand in demands.workloads]
     priced, left_out = _machines(demands, catalog)
     if not priced:
         problems.at("usd_per_hour").add(
-            "no machine type that may be chosen has a known price",
+            "no allowed machine type has a known price",
             "a price for one of " + ", ".join(left_out),
             f"write usd_per_hour: {{{left_out[0]}: ...}}" if left_out else "allow more machine families",
         )
         raise BadInput(source, problems.found)
-    check_possible(wants, priced, left_out, catalog, problems)
+    check_possible(requests, priced, left_out, catalog, problems)
     if problems.found:
         raise BadInput(source, problems.found)
     mixes: dict[str, tuple[Mix | None, tuple[Option, ...]]] = {}
     providers = list(dict.fromkeys(machine.provider for machine, _ in priced))
     for provider in providers:
-        options = options_for(wants, [one for one in priced if one[0].provider == provider], catalog)
-        mixes[provider] = (cheapest_mix(wants, options, seconds=seconds / len(providers)), options)
+        options = options_for(requests, [one for one in priced if one[0].provider == provider], catalog)
+        mixes[provider] = (cheapest_mix(requests, options, seconds=seconds / len(providers)), options)
     found = [(mix.usd_per_hour, provider) for provider, (mix, _) in mixes.items() if mix is not None]
     if not found:
         problems.at("workloads").add(
@@ -99,7 +99,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     assert mix is not None  # noqa: S101 - found among those that are there
     return Suggestion(
         provider=provider,
-        pools=_pools(mix, wants, options),
+        pools=_pools(mix, requests, options),
         usd_per_hour=mix.usd_per_hour,
         bound=mix.bound,
         optimal=mix.optimal,
@@ -128,8 +128,8 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     return priced, tuple(left_out)
 
 
-def _pools(mix: Mix, wants: Sequence[Want], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:
-    domains = {want.domain for want in wants}
+def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:
+    domains = {request.domain for request in requests}
     names: set[str] = set()
     suggested: list[SuggestedPool] = []
     for chosen in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
@@ -138,18 +138,18 @@ def _pools(mix: Mix, wants: Sequence[Want], options: Sequence[Option]) -> tuple[
                 pool=_pool(chosen, names, several_domains=len(domains) > 1),
                 usd_per_hour=chosen.usd_per_hour,
                 pods=tuple(
-                    PodsInPool(workload=wants[number].name, slot=slot, pods=count)
+                    PodsInPool(workload=requests[number].name, slot=slot, pods=count)
                     for (number, slot), count in chosen.pods.items()
                 ),
-                reasons=reasons(chosen, wants),
-                next_best=_next_best(chosen, wants, options),
+                reasons=reasons(chosen, requests),
+                next_best=_next_best(chosen, requests, options),
             )
         )
     return tuple(suggested)
 
 
-def _pool(chosen: Chosen, names: set[str], *, several_domains: bool) -> Mapping[str, Any]:
-    """Return the pool as a stack file has it, under a name that is not taken yet."""
+def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapping[str, Any]:
+    """Return the pool in stack file form, under an unused name."""
     option = chosen.option
     base = f"{option.kind}-{option.gpu.model}-{mode_name(option)}"
     name = next(one for one in (base, *(f"{base}-{n}" for n in range(2, 1000))) if one not in names)
@@ -172,7 +172,7 @@ def _pool(chosen: Chosen, names: set[str], *, several_domains: bool) -> Mapping[
     return pool
 
 
-def _next_best(chosen: Chosen, wants: Sequence[Want], options: Sequence[Option]) -> NextBest | None:
+def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option]) -> NextBest | None:
     left = [
         option
         for option in options
@@ -181,12 +181,12 @@ def _next_best(chosen: Chosen, wants: Sequence[Want], options: Sequence[Option])
     held: dict[int, int] = {}
     for (number, _), count in chosen.pods.items():
         held[number] = held.get(number, 0) + count
-    same = [replace(wants[number], count=count) for number, count in held.items()]
+    same = [replace(requests[number], count=count) for number, count in held.items()]
     mix = cheapest_mix(same, left, seconds=5.0)
     if mix is None:
         return None
-    told = tuple(
+    pools = tuple(
         f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)})"
         for pool in sorted(mix.pools, key=lambda pool: -pool.usd_per_hour)
     )
-    return NextBest(pools=told, usd_per_hour=mix.usd_per_hour)
+    return NextBest(pools=pools, usd_per_hour=mix.usd_per_hour)

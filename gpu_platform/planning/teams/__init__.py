@@ -1,1 +1,1 @@
-"""Teams: quotas, priorities, members, claims and workloads."""
+"""Decide quotas, priorities, members, claims and workloads of teams."""

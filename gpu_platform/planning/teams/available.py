@@ -1,4 +1,4 @@
-"""Resources that the pools of an environment have for teams, by the names that a quota uses."""
+"""Resources of the pools that teams can use, by the names in a quota."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Available:
 
     @property
     def limited(self) -> Sequence[str]:
-        """Everything that a quota must name, lest it be without limit."""
+        """All resources that a quota must name: others would be unlimited."""
         drivers = names.DRIVERS_DEVICE_CLASSES if self.of_dra else ()
         return sorted({*self.units, *drivers})
 
@@ -52,7 +52,7 @@ def max_at_once(
 ) -> int:
     """Return the most devices that meet the demands, over the most nodes of the pools, held at once.
 
-    Of several MIG profiles only one is counted, the smallest: they are cut of the same GPUs.
+    Of several MIG profiles only one is counted, the smallest: they share the same GPUs.
     """
     return sum(
         max(

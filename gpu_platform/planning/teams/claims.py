@@ -1,4 +1,4 @@
-"""Teams' claims of devices, and the workloads that have them."""
+"""Check device claims of teams, and the workloads that use them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gpu_platform.spec.claims import Claim, DeviceClass
 from gpu_platform.spec.team import Team, Workload
 
 
-def check_device_classes(classes: Mapping[str, DeviceClass], offers: Available, here: Problems) -> None:
-    """Record device classes of the environment that cannot be, or that no device is of."""
+def check_device_classes(classes: Mapping[str, DeviceClass], available: Available, here: Problems) -> None:
+    """Record invalid device classes of the environment, and those without devices."""
     for name, declared in classes.items():
         place = here.at(name)
         if name in names.DRIVERS_DEVICE_CLASSES:
-            place.add(f"{name!r}", "a name of your own: this class comes with the DRA driver", "rename it")
-        if not offers.of_dra:
-            place.add("a device class without DRA", "device classes where pools say mode: dra", "remove it")
+            place.add(f"{name!r}", "a name of your own: the DRA driver has this class", "rename it")
+        if not available.of_dra:
+            place.add("a device class without DRA", "device classes with pools of mode: dra", "remove it")
             continue
-        check_demand(declared, offers.catalog, place)
-        devices = [device for pool in offers.pools for device in pool.devices]
-        check_found(type_of(declared), [declared], devices, 1, offers.catalog, place)
+        check_demand(declared, available.catalog, place)
+        devices = [device for pool in available.pools for device in pool.devices]
+        check_found(type_of(declared), [declared], devices, 1, available.catalog, place)
 
 
-def check_claims(team: Team, offers: Available, here: Problems) -> None:
-    """Record claims that no node can ever meet."""
+def check_claims(team: Team, available: Available, here: Problems) -> None:
+    """Record claims that no node can meet."""
     first: dict[str, int] = {}
-    known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *offers.classes]
-    devices = [device for pool in offers.pools for device in pool.devices]
+    known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *available.classes]
+    devices = [device for pool in available.pools for device in pool.devices]
     for index, claim in enumerate(team.claims):
         place = here.at(f"[{index}]")
         if claim.name in first:
@@ -40,16 +40,16 @@ def check_claims(team: Team, offers: Available, here: Problems) -> None:
                 f"{claim.name!r} again", f"each name once (it is in claims[{first[claim.name]}])", "rename it"
             )
         first.setdefault(claim.name, index)
-        if not offers.of_dra:
-            place.add("a claim without DRA", "claims where pools say mode: dra", "remove it")
+        if not available.of_dra:
+            place.add("a claim without DRA", "claims with pools of mode: dra", "remove it")
             continue
-        check_demand(claim, offers.catalog, place)
+        check_demand(claim, available.catalog, place)
         if class_of(claim) not in known:
             fix = did_you_mean(class_of(claim), known) or "add it to device_classes"
             place.at("device_class").add(f"{class_of(claim)!r}", "one of " + ", ".join(known), fix)
             continue
-        kind, demands = demands_of(claim, offers.classes)
-        check_found(kind, demands, devices, claim.count, offers.catalog, place)
+        kind, demands = demands_of(claim, available.classes)
+        check_found(kind, demands, devices, claim.count, available.catalog, place)
 
 
 def claim_of(workload: Workload, team: Team) -> Claim | None:
@@ -57,24 +57,24 @@ def claim_of(workload: Workload, team: Team) -> Claim | None:
     return next((claim for claim in team.claims if claim.name == workload.claim), None)
 
 
-def device_units(claim: Claim, pool: PoolPlan, offers: Available) -> tuple[str, int]:
-    """Return what a claim takes of a pool's nodes: a class of the driver's, and units of it.
+def device_units(claim: Claim, pool: PoolPlan, available: Available) -> tuple[str, int]:
+    """Return the resources of a claim on a pool: a class of the driver, and its units.
 
-    A unit of mig.nvidia.com is the smallest instance; a larger one takes as many as fit where it is, rounded down.
+    A unit of mig.nvidia.com is the smallest instance; a larger one counts those that fit in it, rounded down.
     """
-    kind, demands = demands_of(claim, offers.classes)
+    kind, demands = demands_of(claim, available.classes)
     if kind == "gpu":
         return names.GPU_DEVICE_CLASS, claim.count
     instances = [device for device in pool.devices if device.type == "mig"]
     most = max(device.per_node for device in instances)
-    own = max(device.per_node for device in instances if meets(device, kind, demands, offers.catalog))
+    own = max(device.per_node for device in instances if meets(device, kind, demands, available.catalog))
     return names.MIG_DEVICE_CLASS, claim.count * (most // own)
 
 
 def check_claim_of_workload(
-    workload: Workload, team: Team, pool: PoolPlan, offers: Available, here: Problems
+    workload: Workload, team: Team, pool: PoolPlan, available: Available, here: Problems
 ) -> None:
-    """Record a workload that claims what its pool has not, or has no claim where there is no other way."""
+    """Record a workload whose claim its pool cannot meet, or without a claim where one is required."""
     if not pool.devices:
         if workload.claim is not None:
             here.at("claim").add(
@@ -84,7 +84,9 @@ def check_claim_of_workload(
     for field in ("gpus", "profile"):
         if field in workload.model_fields_set:
             here.at(field).add(
-                f"{field} on pool {pool.name}", "a claim: with mode dra it says what a pod gets", f"remove {field}"
+                f"{field} on pool {pool.name}",
+                "a claim: with mode dra it defines the devices of a pod",
+                f"remove {field}",
             )
     known = [claim.name for claim in team.claims]
     claim = claim_of(workload, team)
@@ -95,12 +97,12 @@ def check_claim_of_workload(
             did_you_mean(workload.claim or "", known) or "add it to the team's claims",
         )
         return
-    kind, demands = demands_of(claim, offers.classes)
-    most = max((d.per_node for d in pool.devices if meets(d, kind, demands, offers.catalog)), default=0)
+    kind, demands = demands_of(claim, available.classes)
+    most = max((d.per_node for d in pool.devices if meets(d, kind, demands, available.catalog)), default=0)
     if most < claim.count:
         here.at("pool").add(
             f"{pool.name!r} for claim {claim.name}",
-            "a pool whose nodes have such devices: " + (", ".join(_pools_for(claim, offers)) or "none has"),
+            "a pool whose nodes have such devices: " + (", ".join(_pools_for(claim, available)) or "none has"),
             "name another pool, or change the claim",
         )
         return
@@ -115,10 +117,10 @@ def check_claim_of_workload(
         )
 
 
-def _pools_for(claim: Claim, offers: Available) -> list[str]:
-    kind, demands = demands_of(claim, offers.classes)
+def _pools_for(claim: Claim, available: Available) -> list[str]:
+    kind, demands = demands_of(claim, available.classes)
     return [
         pool.name
-        for pool in offers.pools
-        if any(meets(d, kind, demands, offers.catalog) and d.per_node >= claim.count for d in pool.devices)
+        for pool in available.pools
+        if any(meets(d, kind, demands, available.catalog) and d.per_node >= claim.count for d in pool.devices)
     ]

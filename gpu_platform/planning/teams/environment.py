@@ -23,7 +23,7 @@ from gpu_platform.spec.team import Team
 
 
 def check_names(environment: Environment, problems: Problems) -> None:
-    """Record names of teams and priorities that cannot be, which no pool is needed for."""
+    """Record invalid names of teams and priorities, which can be checked without pools."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
 

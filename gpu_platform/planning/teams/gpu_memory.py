@@ -1,7 +1,7 @@
-"""Whether the GPU memory that pods need is there: on a whole GPU, a MIG instance, an MPS share, or beside others.
+"""Check that the GPU memory of pods suffices: on a whole GPU, a MIG instance, an MPS share, or beside others.
 
-MPS gives each replica 1/replicas of the memory and no more. Time-slicing divides nothing: whoever lands on one GPU
-shares all its memory, so the pods that may meet there must fit together. Source: NVIDIA k8s-device-plugin README,
+MPS gives each replica 1/replicas of the memory and no more. Time-slicing divides nothing: pods on one GPU
+share all its memory, so any that may be scheduled there must fit together. Source: NVIDIA k8s-device-plugin,
 "Shared Access to GPUs", read 2026-11-21. Memory is what NVML reports in all.
 """
 
@@ -20,7 +20,7 @@ from gpu_platform.spec.team import Workload as WorkloadSpec
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Pods of one workload that say what GPU memory they need, and the device that each takes (part of)."""
+    """Pods of one workload with `gpu_memory`, and the device of which each has a share."""
 
     path: str
     name: str
@@ -33,7 +33,7 @@ class _Need:
 def check_gpu_memory(
     teams: Sequence[tuple[str, Team]], pools: Sequence[PoolPlan], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record workloads whose `gpu_memory` is not there. `teams`: place in the file, team."""
+    """Record workloads with too little GPU memory. `teams`: place in the file, team."""
     for pool in pools:
         needs = [
             need
@@ -76,12 +76,12 @@ def _check_alone(need: _Need, pool: PoolPlan, problems: Problems) -> None:
         f"at most {most} MiB: {need.device}{share}",
         f"write replicas: {fits} or fewer in {pool.path}.sharing"
         if replicas > 1 and fits > 1
-        else "take a pool with more memory a GPU or instance",
+        else "use a pool with more memory per GPU or instance",
     )
 
 
 def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) -> None:
-    """Judge the worst that may meet: as many of the largest pods as the device has replicas."""
+    """Check the worst case: as many of the largest pods as the device has replicas."""
     replicas, left = pool.sharing.replicas, pool.sharing.replicas
     meeting: list[tuple[_Need, int]] = []
     for need in sorted(needs, key=lambda need: -need.memory_mib):
@@ -90,14 +90,14 @@ def _check_together(needs: Sequence[_Need], pool: PoolPlan, problems: Problems) 
             meeting.append((need, taken))
         left -= taken
     total = sum(need.memory_mib * pods for need, pods in meeting)
-    # Who does not fit alone has been told so.
+    # A pod that does not fit alone is recorded already.
     if not meeting or total <= meeting[0][0].device_mib or meeting[0][0].memory_mib > meeting[0][0].device_mib:
         return
     largest = meeting[0][0]
     fits = largest.device_mib // largest.memory_mib
-    told = " + ".join(f"{pods} x {need.memory_mib} MiB ({need.name})" for need, pods in meeting)
+    pods_text = " + ".join(f"{pods} x {need.memory_mib} MiB ({need.name})" for need, pods in meeting)
     Problems(f"{largest.path}.gpu_memory", problems.found).add(
-        f"{told} = {total} MiB that may meet on one {largest.device} of {replicas} replicas",
+        f"{pods_text} = {total} MiB that may run on one {largest.device} of {replicas} replicas",
         f"at most {largest.device_mib} MiB in all: {largest.device}, and time-slicing divides no memory",
         f"write replicas: {fits} in {pool.path}.sharing, or take a GPU with more memory"
         if fits > 1

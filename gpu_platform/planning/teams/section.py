@@ -1,4 +1,4 @@
-"""The plan of teams: namespaces, quotas, members, priorities and workloads."""
+"""Types of the plan of teams: namespaces, quotas, members, priorities and workloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 
-# What a container that says nothing gets; a quota on cpu and memory refuses a pod without requests.
+# Requests of containers without any; a quota on cpu and memory refuses pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
 
 
@@ -27,7 +27,7 @@ class PriorityClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPlan:
-    """A Deployment of a team, placed as its pool demands."""
+    """A Deployment of a team, with the node selector and tolerations of its pool."""
 
     name: str
     pool: str
@@ -42,9 +42,9 @@ class WorkloadPlan:
     node_selector: Labels
     tolerations: tuple[Taint, ...]
     network: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What a pod asks for to reach the pool's network between nodes: EFA interfaces, huge pages."""
+    """Requests of a pod for the network between nodes: EFA interfaces, huge pages."""
     claim: str | None = None
-    """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver's, `units` what it takes."""
+    """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver, `units` its size."""
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -53,13 +53,13 @@ class WorkloadPlan:
 
     @property
     def requests(self) -> Mapping[str, str]:
-        """What its container requests, and is limited to."""
+        """Requests and limits of its container."""
         held = {} if self.claim is not None else {self.resource: str(self.units)}
         return {"cpu": self.cpu, "memory": self.memory, **held, **self.network}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class TeamMember:
     """A member of a team as RBAC names it."""
 
     kind: Literal["User", "Group", "ServiceAccount"]
@@ -71,13 +71,13 @@ class Subject:
 class TenantPlan:
     """One team's namespace and everything in it.
 
-    `quota` holds every GPU resource of the environment, 0 where nothing is granted, so that no MIG profile
-    escapes. `priorities` are the classes that it may use, beside none at all.
+    `quota` holds every GPU resource of the environment, 0 without a share, so that no MIG profile is
+    unlimited. `priorities`: the classes that it may use, beside no class.
     """
 
     namespace: str
     quota: Mapping[str, str]
-    members: tuple[Subject, ...]
+    members: tuple[TeamMember, ...]
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))

@@ -1,4 +1,4 @@
-"""Teams: quotas for every GPU resource, priorities, limits, members and workloads."""
+"""Check and plan teams: quotas for every GPU resource, priorities, limits, members and workloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_platform.planning.teams.claims import (
     claim_of,
     device_units,
 )
-from gpu_platform.planning.teams.section import PriorityClassPlan, Subject, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
@@ -36,23 +36,23 @@ RESERVED_NAMESPACES = {
 }
 
 
-def priority_values(said: Mapping[str, int]) -> dict[str, int]:
-    """Return every priority class by name: the field's defaults, and whatever the stack says."""
-    return {**DEFAULT_PRIORITIES, **said}
+def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
+    """Return every priority class by name: the defaults, and those of the stack file."""
+    return {**DEFAULT_PRIORITIES, **declared}
 
 
-def plan_priority_classes(said: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
-    """Return the PriorityClasses, lowest first; none is the cluster's default, which would inflate all pods."""
-    values = priority_values(said)
+def plan_priority_classes(declared: Mapping[str, int]) -> tuple[PriorityClassPlan, ...]:
+    """Return the PriorityClasses, lowest first; none is the cluster's default, which applies to all pods."""
+    values = priority_values(declared)
     return tuple(
         PriorityClassPlan(name=name, value=value, description=f"GPU workloads of class {name}")
         for name, value in sorted(values.items(), key=lambda item: (item[1], item[0]))
     )
 
 
-def check_priorities(said: Mapping[str, int], problems: Problems) -> None:
-    """Record names that Kubernetes keeps for itself."""
-    for name in said:
+def check_priorities(declared: Mapping[str, int], problems: Problems) -> None:
+    """Record names that Kubernetes reserves."""
+    for name in declared:
         if name.startswith("system-"):
             problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
 
@@ -90,7 +90,7 @@ def quota_place(resource: str) -> str:
     return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
 
 
-def check_team(team: Team, offers: Available, priorities: Mapping[str, int], problems: Problems) -> None:
+def check_team(team: Team, available: Available, priorities: Mapping[str, int], problems: Problems) -> None:
     """Record what is wrong with one team by itself, given what the pools have and the priority classes."""
     if team.name in RESERVED_NAMESPACES:
         problems.at("name").add(
@@ -104,7 +104,7 @@ def check_team(team: Team, offers: Available, priorities: Mapping[str, int], pro
             or f"write priority: {next(iter(priorities))}, or add it to priorities"
         )
         problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
-    offered = offers.units
+    offered = available.units
     for resource, count in quota_units(team.quota).items():
         if resource not in offered:
             problems.at("quota").at(quota_place(resource)).add(
@@ -122,19 +122,19 @@ def check_team(team: Team, offers: Available, priorities: Mapping[str, int], pro
                 "rename it",
             )
         seen.setdefault(workload.name, index)
-        _check_workload(workload, team, offers, here)
-    check_claims(team, offers, problems.at("claims"))
-    _check_workloads_fit_quota(team, offers.pools, problems)
+        _check_workload(workload, team, available, here)
+    check_claims(team, available, problems.at("claims"))
+    _check_workloads_fit_quota(team, available.pools, problems)
 
 
-def _check_workload(workload: WorkloadSpec, team: Team, offers: Available, here: Problems) -> None:
-    by_name = {pool.name: pool for pool in offers.pools}
+def _check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
+    by_name = {pool.name: pool for pool in available.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
         fix = did_you_mean(workload.pool, by_name) or "name a pool of the environment"
         here.at("pool").add(f"{workload.pool!r}", "one of " + ", ".join(by_name), fix)
         return
-    check_claim_of_workload(workload, team, pool, offers, here)
+    check_claim_of_workload(workload, team, pool, available, here)
     if not pool.devices:
         _check_units(workload, pool, here)
     if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
@@ -152,11 +152,11 @@ def _check_workload(workload: WorkloadSpec, team: Team, offers: Available, here:
 
 
 def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
-    """Record a workload that asks a pool for extended resources that it has not, or not so many."""
+    """Record a workload that requests extended resources that its pool does not have, or too many."""
     if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
         here.at("gpus").add(
             str(workload.gpus),
-            f"1 on pool {pool.name}: a pod takes one share or instance ({pool.sharing.mode})",
+            f"1 on pool {pool.name}: a pod has one share or instance ({pool.sharing.mode})",
             "write gpus: 1 and more replicas, or use a pool of whole GPUs",
         )
     elif workload.gpus > pool.gpus_per_node:
@@ -198,13 +198,13 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
             continue
         resource, units = _held(workload, team, pool)
         wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
-    for resource, said in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
+    for resource, limit in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
         asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in team.workloads), Decimal(0))
-        if said is not None and asked > parse_quantity(said):
+        if limit is not None and asked > parse_quantity(limit):
             problems.at("workloads").add(
                 f"{asked:f} of {resource} in all",
-                f"at most {said}: the team's quota.{resource}",
-                f"raise quota.{resource} or lower what the workloads ask for",
+                f"at most {limit}: the team's quota.{resource}",
+                f"raise quota.{resource} or lower the requests of the workloads",
             )
     for resource, count in wanted.items():
         if count > allowed.get(resource, 0):
@@ -216,29 +216,31 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
 
 
 def check_quotas(
-    teams: Sequence[tuple[str, Team]], offers: Available, overcommit: float, problems: Problems
+    teams: Sequence[tuple[str, Team]], available: Available, overcommit: float, problems: Problems
 ) -> None:
-    """Record quotas that sum to more than the pools can ever offer. `teams`: place in the file, team."""
-    for resource, capacity in offers.units.items():
+    """Record quotas that exceed the resources of the pools in sum. `teams`: place in the file, team."""
+    for resource, capacity in available.units.items():
         shares = [(path, team, quota_units(team.quota).get(resource, 0)) for path, team in teams]
         total = sum(count for _, _, count in shares)
         if total <= capacity * overcommit:
             continue
-        told = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
+        shares_text = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
         path = max((count, path) for path, _, count in shares)[1]
         Problems(f"{path}.quota.{quota_place(resource)}", problems.found).add(
-            f"{total} of {resource} in all quotas ({told})",
+            f"{total} of {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
-            "lower the quotas, raise a pool's count.max, or say overcommit",
+            "lower the quotas, raise a pool's count.max, or set overcommit",
         )
 
 
-def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[str, int]) -> Decided[TenantPlan]:
+def plan_tenant(
+    team: Team, stack: str, available: Available, priorities: Mapping[str, int]
+) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image."""
-    pause_image = offers.catalog.images[PAUSE_IMAGE].reference
+    pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in offers.limited}
+    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in available.limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu
     if team.quota.memory is not None:
@@ -249,7 +251,7 @@ def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[s
         subject=f"team {team.name}",
         what="priority classes allowed",
         chosen=", ".join(allowed),
-        why=f"its own, {team.priority} ({own}), and lower ones of this stack",
+        why=f"{team.priority} ({own}), its own, and lower ones of this stack",
     )
     tenant = TenantPlan(
         namespace=team.name,
@@ -262,8 +264,8 @@ def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[s
         quota=quota,
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
-        claims=tuple(plan_claim(claim, offers.catalog) for claim in team.claims),
-        workloads=tuple(_plan_workload(workload, team, offers, pause_image) for workload in team.workloads),
+        claims=tuple(plan_claim(claim, available.catalog) for claim in team.claims),
+        workloads=tuple(_plan_workload(workload, team, available, pause_image) for workload in team.workloads),
     )
     notes = [
         note
@@ -273,16 +275,16 @@ def plan_tenant(team: Team, stack: str, offers: Available, priorities: Mapping[s
     return Decided(tenant, (decision, *notes))
 
 
-def _subject(member: str) -> Subject:
+def _subject(member: str) -> TeamMember:
     kind, _, name = member.partition(":")
     if kind == "serviceaccount":
         namespace, _, account = name.partition("/")
-        return Subject(kind="ServiceAccount", name=account, namespace=namespace)
-    return Subject(kind="User" if kind == "user" else "Group", name=name, namespace=None)
+        return TeamMember(kind="ServiceAccount", name=account, namespace=namespace)
+    return TeamMember(kind="User" if kind == "user" else "Group", name=name, namespace=None)
 
 
 def _held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
-    """Return what one pod of a workload holds: an extended resource, or devices of a class, and how many."""
+    """Return the resource of one pod of a workload, an extended resource or device class, and its units."""
     claim = claim_of(workload, team)
     if pool.devices and claim is not None:
         return class_of(claim), claim.count
@@ -296,13 +298,13 @@ def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
-def _plan_workload(workload: WorkloadSpec, team: Team, offers: Available, pause_image: str) -> WorkloadPlan:
-    pool = next(pool for pool in offers.pools if pool.name == workload.pool)
+def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
+    pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:
         resource, units = _resource(workload, pool), workload.gpus
     else:
-        resource, units = device_units(claim, pool, offers)
+        resource, units = device_units(claim, pool, available)
     return WorkloadPlan(
         name=workload.name,
         pool=pool.name,
@@ -322,7 +324,7 @@ def _plan_workload(workload: WorkloadSpec, team: Team, offers: Available, pause_
 
 
 def _network_requests(pool: PoolPlan, gpus: int) -> Mapping[str, str]:
-    """Return what a pod of whole GPUs requests beside them to use the pool's network between nodes."""
+    """Return the requests of a pod of whole GPUs for the network between nodes."""
     if pool.cloud is None or pool.sharing.mode != "none":
         return {}
     return pool.cloud.pod_requests(gpus, pool.gpus_per_node)

@@ -3,14 +3,14 @@
 import pulumi
 
 from components.tenant import Tenant
-from gpu_platform.planning.teams.section import Subject, TenantPlan
+from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 
 tenant = Tenant(
     "vision",
     TenantPlan(
         namespace="vision",
         quota={"requests.nvidia.com/gpu": "8", "requests.nvidia.com/gpu.shared": "0"},
-        members=(Subject(kind="Group", name="vision"),),
+        members=(TeamMember(kind="Group", name="vision"),),
     ),
 )
 pulumi.export("namespace", tenant.namespace)

@@ -1,1 +1,1 @@
-"""Amazon EKS: its own decisions, using the names of the EC2, EKS and Karpenter APIs."""
+"""Decide clusters and pools of Amazon EKS, using the names of the EC2, EKS and Karpenter APIs."""

@@ -1,4 +1,4 @@
-"""EKS add-ons of a new cluster, each with the IAM role that it needs and no other.
+"""Plan the EKS add-ons of a new cluster, each with an IAM role of its own.
 
 Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
 (chart, configuration schema); read 2026-11-21.
@@ -13,8 +13,8 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.plan import Addon
 
-# What tells the agent of broken GPUs tolerates no taint by itself. It stays off nodes whose GPUs are cut:
-# a MIG mode cannot be changed while somebody holds the GPU, and the MIG manager knows nothing of it.
+# The DaemonSet that finds broken GPUs has no tolerations. It must not run on nodes with MIG: a MIG mode cannot be
+# changed while a process uses the GPU, and the MIG manager does not stop this one.
 _DCGM_AGENT: Mapping[str, Any] = {
     "tolerations": [{"operator": "Exists"}],
     "affinity": {
@@ -48,7 +48,7 @@ def minor(version: str) -> int:
 
 
 def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addon, ...]:
-    """Return the add-ons of a cluster of a Kubernetes minor version, in the order in which they are made."""
+    """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation."""
 
     def pinned(name: str) -> str:
         return catalog.eks_addons[name].versions[kubernetes]
@@ -57,7 +57,7 @@ def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addo
         return (managed_policy(partition, name),)
 
     return (
-        # First: those after it get their credentials from it.
+        # First: later add-ons get their credentials from it.
         Addon(
             name="eks-pod-identity-agent",
             version=pinned("eks-pod-identity-agent"),
@@ -80,10 +80,10 @@ def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addo
             configuration={},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
-            # V2 touches only what the driver has tagged; the one scoped to a cluster refuses Karpenter's nodes.
+            # V2 allows only volumes tagged by the driver; the cluster-scoped policy excludes Karpenter's nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
         ),
-        # Node repair acts on what this agent finds: GPUs, too.
+        # Node repair replaces nodes by the findings of this agent, GPUs included.
         Addon(
             name="eks-node-monitoring-agent",
             version=pinned("eks-node-monitoring-agent"),

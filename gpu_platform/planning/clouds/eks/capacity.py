@@ -1,4 +1,4 @@
-"""What EKS nodes are bought as: on demand, spot, a capacity reservation, or a capacity block.
+"""Plan how EKS nodes are bought: on demand, spot, capacity reservation or capacity block.
 
 Sources: EKS user guide, "Create a managed node group with Capacity Blocks for ML"; EC2 user guide, Capacity Blocks
 and On-Demand Capacity Reservations; read 2026-11-21.
@@ -43,14 +43,14 @@ def purchase(capacity: Capacity) -> Purchase:
 
 
 def reserved(capacity: Capacity) -> bool:
-    """Return whether capacity is a fixed number of instances, with no room for a second pool beside the first."""
+    """Return whether capacity is a fixed number of instances, which does not suffice for a second pool."""
     return isinstance(capacity, Reservation | CapacityBlock)
 
 
 def check_capacity(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record capacity that does not fit the machine type, the region or the need."""
+    """Record capacity that does not fit the machine type, the region or `needed_until`."""
     here, capacity = problems.at("capacity"), pool.capacity
     if isinstance(capacity, Reservation | CapacityBlock):
         if not _RESERVATION.fullmatch(capacity.reservation):
@@ -65,7 +65,7 @@ def check_capacity(
 
 
 def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
-    """Record a zone of another region than the cluster's."""
+    """Record a zone outside the cluster's region."""
     if zone[:-1] != cluster.region:
         problems.add(
             f"{zone!r} with a cluster in {cluster.region}",
@@ -78,7 +78,7 @@ def _check_block(block: CapacityBlock, machine: MachineType, family: AwsFamily, 
     if not family.capacity_blocks:
         here.at("type").add(
             f"'capacity-block' for {machine.name}",
-            f"an instance type that EC2 Capacity Blocks are sold for; {family.name} is none ({family.source})",
+            f"an instance type that EC2 sells as Capacity Blocks; {family.name} is not one ({family.source})",
             "write type: on-demand, spot or reservation",
         )
     if block.needed_until is None:
@@ -86,7 +86,7 @@ def _check_block(block: CapacityBlock, machine: MachineType, family: AwsFamily, 
     if block.ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
-            "the end of the block, or no needed_until: one cannot be held against the other",
+            "the end of the block, or no needed_until: the two are compared",
             "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
         )
     elif block.ends - DRAIN_BEFORE_END < block.needed_until:

@@ -1,4 +1,4 @@
-"""The EKS cluster that the pools of a stack stand in: one that is there, or a new one.
+"""Check and plan the EKS cluster of a stack: an existing or a new one.
 
 Sources: EKS user guide (VPC requirements, node IAM role, access entries, cluster upgrade policy, control-plane
 logs); terraform-aws-eks 21; read 2026-11-21.
@@ -48,11 +48,11 @@ SYSTEM_POOL = SystemPool(
 def check_eks_cluster(
     cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record what is wrong with a cluster for its pools; `problems` stands at `cluster`."""
+    """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
     if cluster.region.startswith("cn-"):
         problems.at("region").add(
             f"{cluster.region!r}",
-            "a region outside China: service principals and images differ there, and no rule of ours knows how",
+            "a region outside China: service principals and images differ there and are not supported",
             "take another region",
         )
     for pool in pools:
@@ -97,13 +97,13 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.subnets is not None:
         problems.at("subnets").add(
             "subnets together with create",
-            "subnets only for a cluster that is there: a new one has its own VPC",
+            "subnets only for an existing cluster: a new one has its own VPC",
             "remove subnets, or create",
         )
     if cluster.security_groups:
         problems.at("security_groups").add(
             "security_groups together with create",
-            "security_groups only for a cluster that is there: all nodes of a new one carry the cluster's own",
+            "security_groups only for an existing cluster: nodes of a new one have the cluster's own group",
             "remove security_groups, or create",
         )
 
@@ -111,7 +111,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
 def _check_kubernetes(
     cluster: EksCluster, operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
-    """The operator's own check holds a version that is written against its matrix."""
+    """Check the version of a new cluster; the operator's check compares a declared one with its support matrix."""
     pinned = addon_kubernetes(catalog)
     if cluster.kubernetes is not None:
         if cluster.kubernetes not in pinned:
@@ -145,7 +145,7 @@ def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problem
         if missing:
             problems.add(
                 f"no subnet in {', '.join(missing)}, where pool {pool.name} is",
-                "the private subnet of every zone that a pool names",
+                "a private subnet for every zone that a pool names",
                 f"add {missing[0]}: subnet-..., or remove subnets to look all of them up",
             )
 
@@ -211,7 +211,7 @@ def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog)
         what="Kubernetes",
         chosen=chosen,
         why=f"newest that EKS has in standard support and GPU Operator {release.version} supports; "
-        "write it down as cluster.kubernetes, or a newer operator upgrades the cluster",
+        "declare it as cluster.kubernetes, or a newer operator release upgrades the cluster",
     )
     return Decided(chosen, (decision,))
 
@@ -224,14 +224,14 @@ def _plan_create(
     catalog: Catalog,
 ) -> Decided[CreateEksPlan | None]:
     vpc = plan_vpc(cluster, create, zones)
-    reach = ", ".join(create.api_access) or "nobody outside the VPC"
+    reach = ", ".join(create.api_access) or "no network outside the VPC"
     by_access = Decision(
         subject=f"cluster {cluster.name}",
         what="API server",
         chosen=f"private; public for {reach}",
-        why="create.api_access says so"
+        why="create.api_access declares it"
         if create.api_access
-        else "create.api_access is empty: `up` itself needs a way into the VPC that it makes",
+        else "create.api_access is empty: `up` itself needs access to the new VPC",
     )
     partition = partition_of(cluster.region)
     plan = CreateEksPlan(
@@ -241,7 +241,7 @@ def _plan_create(
         admins=create.admins,
         admin_policy=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
         logs=CONTROL_PLANE_LOGS,
-        # EKS takes no other name.
+        # EKS requires this name.
         log_group=f"/aws/eks/{cluster.name}/cluster",
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
@@ -254,7 +254,7 @@ def _plan_create(
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
     """Nodes describe their own instance when they join, so EKS's minimal policy is too little.
 
-    On a new cluster the VPC CNI has a role of its own; on one that is there nobody can say.
+    On a new cluster the VPC CNI has a role of its own; on an existing one that is not known.
     """
     policies = ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     if cluster.create is None:
@@ -265,12 +265,12 @@ def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
 def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, ...]:
     if created is None:
         return ()
-    volumes = "EBS volumes of claims that are still there: delete the claims first"
+    volumes = "EBS volumes of remaining claims: delete the claims first"
     if not created.retain_data:
         return (volumes,)
     return (
         f"log group {created.log_group}, whose entries go after {created.logs_retention_days} days; delete or "
-        "import it before a cluster of that name is made again",
+        "import it before a cluster of that name is created again",
         f"KMS key of the secrets of {cluster.name}",
         volumes,
     )

@@ -1,4 +1,4 @@
-"""EBS volumes of EKS nodes: always encrypted.
+"""Plan the EBS volumes of EKS nodes; all of them are encrypted.
 
 Sources: EC2 and EBS user guides (gp3: 3000 IOPS and 125 MiB/s are included, up to 0.25 MiB/s per IOPS; io2 needs
 IOPS); Karpenter's default volumes of Bottlerocket; read 2026-11-21.
@@ -27,7 +27,7 @@ _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:(key|al
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
     """Return the volumes of a node; `on_nvme`: images and pods' data lie on the machine's own disks.
 
-    GPU images are 10 GB and more: where they are pulled to gp3, it gets more than its included throughput.
+    GPU images have 10 GB and more: gp3 volumes that images are pulled to get more than the included throughput.
     """
     kind = pool.disk.type or "gp3"
     data = BlockDevice(
@@ -64,6 +64,6 @@ def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     elif key["region"] != cluster.region:
         here.at("kms_key").add(
             f"a key in {key['region']}",
-            f"a key in {cluster.region}: volumes take keys of their region",
+            f"a key in {cluster.region}: volumes need a key of their region",
             "make one",
         )

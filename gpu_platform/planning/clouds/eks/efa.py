@@ -1,4 +1,4 @@
-"""The EFA device plugin, which offers EFA interfaces to pods.
+"""Plan the EFA device plugin, which advertises EFA interfaces to pods.
 
 Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter"; chart
 aws-efa-k8s-device-plugin; kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.
@@ -19,7 +19,7 @@ NAMESPACE = "kube-system"
 
 
 def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
-    """Return the device plugin for the nodes that have EFA interfaces, whatever the taints of their pools."""
+    """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
     taints = {
         taint for pool in pools if pool.cloud is not None and pool.cloud.efa_interfaces for taint in pool.taints
@@ -31,7 +31,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
         version=chart.version,
         namespace=NAMESPACE,
         values={
-            # The chart's own list has types that can carry EFA; the label is on nodes that do.
+            # The chart selects types that can have EFA; the label is on nodes that have it.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
         },

@@ -1,4 +1,4 @@
-"""A cluster that is there: what was looked up of it, held against what the plan needs."""
+"""Compare the facts of an existing EKS cluster with the needs of its plan."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ VPC_CNI = "vpc-cni"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookedUpEks:
-    """What AWS says of a cluster that is there."""
+class ExistingEksFacts:
+    """Facts of an existing cluster, looked up from AWS."""
 
     kubernetes: str
     """Minor version: 1.34."""
@@ -26,38 +26,38 @@ class LookedUpEks:
     vpc_cni: str | None
     """Version of the VPC CNI add-on; None: not known, or no EKS add-on."""
     subnets: Mapping[str, tuple[str, ...]]
-    """By zone: the subnets that carry the tag, or the one that the stack names."""
+    """By zone: subnets with the tag, or the one of the stack file."""
     all_subnets: tuple[str, ...]
-    """The same of all zones; empty, too, where no pool asks for them."""
+    """Subnets of all zones; empty where no pool needs them."""
 
 
-def wanted_addons(plan: EksClusterPlan) -> Mapping[str, str]:
-    """Return the add-ons that a cluster that is there must have, as add-ons or otherwise, and what for."""
+def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
+    """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise, and why."""
     wanted: dict[str, str] = {}
     if plan.minimum_vpc_cni is not None:
         wanted[VPC_CNI] = f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
     if plan.karpenter is not None:
-        wanted["eks-pod-identity-agent"] = "Karpenter has its credentials from it, and does not start without"
+        wanted["eks-pod-identity-agent"] = "Karpenter gets its credentials from it, and does not start without it"
     return wanted
 
 
-def check_looked_up(found: LookedUpEks, plan: EksClusterPlan) -> list[Problem]:
-    """Return why the cluster that was found cannot carry the plan's pools."""
+def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Problem]:
+    """Return the problems for which the existing cluster cannot run the pools of the plan."""
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
-    # Managed node groups get in by either mode; Karpenter's nodes only by an access entry of ours.
+    # Managed node groups join in either mode; Karpenter's nodes only by an access entry of the program.
     if plan.karpenter is not None and found.authentication_mode == "CONFIG_MAP":
         problems.at("name").add(
             f"{plan.name!r} with authentication mode CONFIG_MAP",
             "API or API_AND_CONFIG_MAP: nodes of Karpenter join by an access entry",
             f"aws eks update-cluster-config --name {plan.name} --access-config authenticationMode="
-            "API_AND_CONFIG_MAP; there is no way back",
+            "API_AND_CONFIG_MAP; the change cannot be undone",
         )
     least = plan.minimum_vpc_cni
     if least is not None and found.vpc_cni is not None and _numbers(found.vpc_cni) < _numbers(least):
         problems.at("name").add(
             f"{plan.name!r} with VPC CNI {found.vpc_cni}",
-            f"VPC CNI {least} or newer: older ones take EFA-only interfaces for their own",
+            f"VPC CNI {least} or newer: older ones use EFA-only interfaces as their own",
             "update the add-on vpc-cni, one minor version at a time",
         )
     for zone in plan.zones:
@@ -65,17 +65,17 @@ def check_looked_up(found: LookedUpEks, plan: EksClusterPlan) -> list[Problem]:
     if plan.anywhere and not found.all_subnets:
         problems.at("subnets").add(
             f"no subnet with the tag {SUBNET_TAG}=1 in the cluster's VPC",
-            "a private subnet at least for pools that name no zones",
+            "at least one private subnet for pools that name no zones",
             "write subnets: {<zone>: subnet-...}, or tag the cluster's private subnets",
         )
     return problems.found
 
 
-def _check_version(found: LookedUpEks, plan: EksClusterPlan, problems: Problems) -> None:
+def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
     if plan.kubernetes is not None and plan.kubernetes != found.kubernetes:
         problems.add(
             f"{plan.kubernetes!r}",
-            f"{found.kubernetes!r}, which is what {plan.name} runs",
+            f"{found.kubernetes!r}, the version of {plan.name}",
             f'write kubernetes: "{found.kubernetes}", or leave it out',
         )
     lowest, highest = plan.operator_kubernetes
@@ -101,5 +101,5 @@ def _check_subnets(zone: str, subnets: tuple[str, ...], problems: Problems) -> N
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return 1, 18, 5 of v1.18.5-eksbuild.1: a build says nothing about the plugin."""
+    """Return 1, 18, 5 of v1.18.5-eksbuild.1: the build is not part of the version of the plugin."""
     return tuple(int(number) for number in re.findall(r"\d+", version.partition("-")[0]))

@@ -1,6 +1,6 @@
-"""Node images of EKS: a family of EKS's own, or an AMI that is built on one.
+"""Check and choose node images of EKS: a family of EKS, or an AMI that is built on one.
 
-Whether its driver runs the machine's GPUs is judged with the rest of a pool's software, by `check_driver`.
+`check_driver` checks whether the driver of the image supports the GPUs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
 
 
 def check_image(pool: Pool, problems: Problems) -> None:
-    """Record a driver that none is asked to bring."""
+    """Record a driver version without an AMI that has it."""
     image, here = pool.image, problems.at("image")
     if image.driver is not None and image.ami is None:
         here.at("driver").add(
             f"{image.driver!r} without ami",
-            "driver only beside ami: EKS's own images bring theirs",
-            "remove driver, or name the AMI that brings it",
+            "driver only beside ami: EKS's own images have a driver",
+            "remove driver, or name the AMI that has it",
         )

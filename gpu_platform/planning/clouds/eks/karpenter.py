@@ -1,4 +1,4 @@
-"""A GPU pool of Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
+"""Plan a GPU pool of Karpenter: its NodePool (karpenter.sh/v1) and its EC2NodeClass (karpenter.k8s.aws/v1).
 
 Sources: Karpenter 1.14 docs (NodePools, NodeClasses, disruption, managing AMIs, capacity reservations) and CRDs of
 v1.14.1; read 2026-11-21.
@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.eks.disks import block_devices
 from gpu_platform.planning.clouds.eks.images import image_of
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
 from gpu_platform.planning.clouds.eks.labels import eks_labels
-from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, wants_efa
+from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, uses_efa
 from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import BlockDevice, EksPoolPlan, KarpenterPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
@@ -33,7 +33,7 @@ _PREPAID_WEIGHT = 100
 
 
 class Disruption(NamedTuple):
-    """When Karpenter takes nodes away, by itself or on request."""
+    """When Karpenter deletes nodes."""
 
     policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized"]
     consolidate_after: str
@@ -51,7 +51,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="Never",
         termination_grace="12h",
         budgets=(_EMPTY_GO, {"nodes": "0", "reasons": ["Drifted", "Underutilized"]}),
-        why="a job on many nodes loses all of them with one: only empty nodes go, half an hour after the job",
+        why="a job on many nodes fails when it loses one: only nodes empty for half an hour are deleted",
     ),
     "inference": Disruption(
         policy="WhenEmptyOrUnderutilized",
@@ -59,7 +59,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="504h",
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
-        why="replicas move: GPUs that are little used are given back, a tenth of the nodes at a time",
+        why="replicas can move: little used nodes are consolidated, a tenth of the nodes at a time",
     ),
     "development": Disruption(
         policy="WhenEmpty",
@@ -67,7 +67,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="336h",
         termination_grace="30m",
         budgets=(_EMPTY_GO, {"nodes": "10%", "reasons": ["Drifted", "Underutilized"]}),
-        why="a session is not moved, and an idle GPU is not paid for",
+        why="sessions are not moved, and idle nodes are deleted",
     ),
 }
 
@@ -80,7 +80,7 @@ def plan_karpenter_pool(
     catalog: Catalog,
 ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
     """Return the plan of a pool without problems."""
-    efa = wants_efa(pool, machine)
+    efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
     node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
@@ -101,12 +101,12 @@ def plan_karpenter_pool(
 def _node_class(
     pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None, efa: bool, catalog: Catalog
 ) -> dict[str, Any]:
-    """Return the EC2NodeClass's spec but for role, subnets and security groups, which the cluster has."""
+    """Return the spec of the EC2NodeClass; the component adds role, subnets and security groups of the cluster."""
     image = image_of(pool, catalog)
     on_nvme = pool.local_nvme and machine.local_nvme_gb > 0
     spec: dict[str, Any] = {
         "amiFamily": _AMI_FAMILIES[image.family],
-        # A release by name: `latest` would replace every node whenever AWS publishes an image.
+        # A pinned release: `latest` would replace every node when AWS publishes an image.
         "amiSelectorTerms": [
             {"id": pool.image.ami} if pool.image.ami is not None else {"alias": f"{image.family}@{image.release}"}
         ],
@@ -122,10 +122,10 @@ def _node_class(
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
-    # Karpenter has a field for local disks, and none for the Topology Manager: that is told in user data.
-    told = user_data(pool.model_copy(update={"local_nvme": False}), machine, software, kubelet)
-    if told is not None:
-        spec["userData"] = write_user_data(told)
+    # Karpenter has a field for local disks; the Topology Manager is set by user data.
+    base = user_data(pool.model_copy(update={"local_nvme": False}), machine, software, kubelet)
+    if base is not None:
+        spec["userData"] = write_user_data(base)
     if efa:
         layout = interfaces(machine, catalog.aws_family(machine), "ena-and-efa")
         spec["networkInterfaces"] = [_network_interface(one) for one in layout]
@@ -166,8 +166,8 @@ def _node_pool(
     spec: dict[str, Any] = {
         "template": {
             "metadata": {"labels": dict(labels)},
-            # No startup taints: nobody here takes them away, and Karpenter waits by itself until the GPUs and EFA
-            # interfaces that the pods ask for are advertised.
+            # No startup taints: nothing would remove them. Karpenter itself waits until the GPUs and EFA
+            # interfaces that the pods request are advertised.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints],
@@ -184,7 +184,7 @@ def _node_pool(
         "limits": _limits(pool, machine, settings),
     }
     if purchase(pool.capacity).reservation is not None:
-        # Pods that fit several pools take what is paid for already.
+        # Pods that fit several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec
 
@@ -202,7 +202,7 @@ def _requirements(pool: Pool, machine: MachineType, settings: Karpenter) -> list
 
 
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
-    """Reserved alone: Karpenter would silently go on with on-demand nodes when a reservation is used up."""
+    """Return the capacity type; reserved alone, since Karpenter falls back to on-demand nodes silently."""
     bought = purchase(pool.capacity)
     if bought.reservation is not None:
         return "reserved"
@@ -210,7 +210,7 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 
 
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
-    """Return what all nodes together may have: of a node that runs, Karpenter counts the shares it advertises."""
+    """Return the limits of all nodes together; Karpenter counts the shares that a running node advertises."""
     shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
     most = {
         "nodes": str(pool.count.maximum),
@@ -240,7 +240,7 @@ def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> 
             subject=subject,
             what="nodes",
             chosen=f"0 to {pool.count.maximum}",
-            why="made for pods that wait; broken ones are replaced by hand, since Karpenter's repair is alpha",
+            why="created for pending pods; broken nodes are replaced by hand, since Karpenter's repair is alpha",
         ),
     )
     if "networkInterfaces" in node_class:
@@ -248,12 +248,12 @@ def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> 
             subject=subject,
             what="EFA in pods",
             chosen="vpc.amazonaws.com/efa, no hugepages-2Mi, FI_EFA_USE_HUGE_PAGE=0",
-            why="Karpenter knows no huge pages, and makes no node for a pod that waits for them",
+            why="Karpenter does not support huge pages, and creates no node for a pod that requests them",
         )
     if isinstance(pool.sharing, TimeSlicing | Mps):
         yield Decision(
             subject=subject,
             what="shares",
             chosen=f"{pool.sharing.replicas} of each GPU, as {names.GPU_RESOURCE}",
-            why="Karpenter plans with a GPU for each share, and finds out later that a node holds more",
+            why="Karpenter plans one GPU for each share, and learns that a node has more only when it runs",
         )

@@ -1,4 +1,4 @@
-"""What Karpenter cannot do for a GPU pool, said before anything waits for nodes that never come.
+"""Check a GPU pool for settings that Karpenter does not support, before pods wait for nodes that it never creates.
 
 Sources: Karpenter 1.14 docs and source (NodePools, EC2NodeClass, capacity reservations, Bottlerocket settings);
 kubernetes-sigs/karpenter#729, #751 and #2140 (time-slicing, resources that it does not know);
@@ -12,7 +12,7 @@ from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
-from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, wants_efa
+from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.nodes import Karpenter
@@ -23,7 +23,7 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 
 def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-    """Record what is wrong with a pool because Karpenter makes its nodes; `check_eks_pool` has judged the rest."""
+    """Record settings of a pool that Karpenter does not support; `check_eks_pool` checks the rest."""
     _check_count(pool, problems.at("count"))
     _check_sharing(pool, problems.at("sharing"))
     _check_primary_interface(pool, machine, catalog.aws_family(machine), problems.at("network"))
@@ -40,18 +40,18 @@ def _check_count(pool: Pool, here: Problems) -> None:
     if count.min > 0:
         here.at("min").add(
             str(count.min),
-            "0: Karpenter keeps no nodes that no pod needs (static capacity is alpha, and takes no limit on GPUs)",
+            "0: Karpenter keeps no nodes that no pod needs (static capacity is alpha, without a limit on GPUs)",
             f"write min: 0, or {_MANAGED}",
         )
     if count.desired > 0:
         here.at("desired").add(
             str(count.desired),
-            "0: with Karpenter nodes come with the pods that need them, and go with them",
+            "0: Karpenter creates nodes for pods that need them, and deletes them afterwards",
             f"write desired: 0, max: {count.maximum}",
         )
     if count.maximum == 0:
         here.at("max").add(
-            "0", "at least 1: the most nodes that Karpenter may make", "write how many there may be"
+            "0", "at least 1: the most nodes that Karpenter may create", "write the maximum number of nodes"
         )
 
 
@@ -60,21 +60,21 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case TimeSlicing() | Mps() if pool.sharing.rename:
             here.at("rename").add(
                 "true: nvidia.com/gpu.shared",
-                "false, with Karpenter: it knows nvidia.com/gpu alone, and makes no node for a pod that asks for "
-                "a resource which it does not know",
+                "false: Karpenter supports nvidia.com/gpu alone, and creates no node for pods that request "
+                "another resource",
                 f"write rename: false (Karpenter then plans with a whole GPU for each share), or {_MANAGED}",
             )
         case Mig():
             here.at("mode").add(
                 "'mig' with Karpenter",
-                "none, or time-slicing and mps with rename: false: Karpenter knows no nvidia.com/mig-* resources, "
-                "and under strategy single the pods that wait take whole GPUs before the MIG manager cuts them",
+                "none, or time-slicing and mps with rename: false: Karpenter supports no nvidia.com/mig-*, "
+                "and with strategy single pending pods get whole GPUs before the MIG manager partitions them",
                 _MANAGED,
             )
         case Dra():
             here.at("mode").add(
                 "'dra' with Karpenter",
-                "none, or time-slicing and mps with rename: false: Karpenter leaves resource claims aside",
+                "none, or time-slicing and mps with rename: false: Karpenter ignores resource claims",
                 _MANAGED,
             )
         case _:
@@ -82,7 +82,7 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
 
 
 def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily, here: Problems) -> None:
-    if not wants_efa(pool, machine) or layout_of(pool, family) == "ena-and-efa":
+    if not uses_efa(pool, machine) or layout_of(pool, family) == "ena-and-efa":
         return
     plain = "the primary interface of an EC2NodeClass is plain"
     if takes_plain_primary(family):
@@ -91,7 +91,7 @@ def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily
         )
     else:
         here.at("rdma").add(
-            f"EFA on {machine.name}, whose card 0 takes it on the primary interface alone",
+            f"EFA on {machine.name}, whose card 0 supports it on the primary interface alone",
             f"no EFA there with Karpenter: {plain}",
             f"write rdma: false, or {_MANAGED}",
         )
@@ -111,8 +111,8 @@ def _check_not_per_pool(pool: Pool, problems: Problems) -> None:
     if pool.repair:
         problems.at("repair").add(
             "true with Karpenter",
-            "false: repair is an alpha feature of the whole controller, which kills nodes without draining them "
-            "and does nothing where more than a fifth of a pool is broken",
+            "false: repair is an alpha feature of the whole controller, which deletes nodes without draining them "
+            "and stops where more than a fifth of a pool is broken",
             f"remove repair, or {_MANAGED}",
         )
     if "upgrade" in pool.model_fields_set:
@@ -129,7 +129,7 @@ def _check_labels(pool: Pool, here: Problems) -> None:
         if slash and domain.endswith(_LABEL_DOMAINS):
             here.at(key).add(
                 f"{key!r}",
-                "a label of your own: Karpenter sets those of " + ", ".join(_LABEL_DOMAINS),
+                "a label outside the domains of Karpenter, which sets those of " + ", ".join(_LABEL_DOMAINS),
                 "remove it",
             )
 
@@ -140,7 +140,7 @@ def _check_alternatives(
     if karpenter.alternatives and reserved(pool.capacity):
         here.add(
             f"{', '.join(karpenter.alternatives)} beside a reservation",
-            f"no alternatives: what is reserved is {machine.name}",
+            f"no alternatives: the reservation has {machine.name} alone",
             "remove alternatives",
         )
     taken = {machine.name}
@@ -148,7 +148,7 @@ def _check_alternatives(
         place = here.at(f"[{index}]")
         other = catalog.machine_types.get(name)
         if name in taken:
-            place.add(f"{name!r} again", "each machine type once; the pool's own is always there", "remove it")
+            place.add(f"{name!r} again", "each machine type once; the pool's own is always included", "remove it")
         elif other is None or other.provider != "aws":
             known = [one.name for one in catalog.machine_types.values() if one.provider == "aws"]
             place.add(
@@ -158,14 +158,12 @@ def _check_alternatives(
             )
         else:
             for found, allowed in _differences(pool, machine, other):
-                place.add(
-                    f"{name!r} with {found}", allowed, "take a machine type that will do as well, or remove it"
-                )
+                place.add(f"{name!r} with {found}", allowed, "take an equivalent machine type, or remove it")
         taken.add(name)
 
 
 def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[tuple[str, str]]:
-    """Return what pods would notice: what was found, what is allowed."""
+    """Return the differences that pods can observe: what was found, what is allowed."""
     differences: list[tuple[str, str]] = []
     if other.gpu != machine.gpu:
         differences.append((f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"))
@@ -173,11 +171,11 @@ def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[t
         differences.append((f"{other.gpu_count} GPUs", f"{machine.gpu_count}, as many as {machine.name}"))
     if other.arch != machine.arch:
         differences.append((other.arch, f"{machine.arch}, as {machine.name}"))
-    if wants_efa(pool, machine) and other.rdma_interfaces != machine.rdma_interfaces:
+    if uses_efa(pool, machine) and other.rdma_interfaces != machine.rdma_interfaces:
         differences.append(
             (
                 f"{other.rdma_interfaces} EFA interfaces",
-                f"{machine.rdma_interfaces}, as many as {machine.name}: one EC2NodeClass names them for all nodes",
+                f"{machine.rdma_interfaces}, as many as {machine.name}: an EC2NodeClass has them for all nodes",
             )
         )
     return differences
@@ -190,6 +188,6 @@ def _check_limits(karpenter: Karpenter, machine: MachineType, here: Problems) ->
         if parse_quantity(limit) < one_node[resource]:
             here.at(resource).add(
                 limit,
-                f"at least {shown[resource]}: what one {machine.name} has, so that there can be one",
+                f"at least {shown[resource]}: the resources of one {machine.name}, or no node can be created",
                 "raise it, or leave it out: the number of nodes is limited by count.max",
             )

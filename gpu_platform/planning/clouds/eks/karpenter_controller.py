@@ -1,4 +1,4 @@
-"""Karpenter's controller: its charts, and what it may do in AWS.
+"""Plan Karpenter's controller: its charts and its IAM policies.
 
 Sources: Karpenter 1.14 docs, reference "CloudFormation" (controller policies, interruption queue), "Settings",
 "Troubleshooting" (the controller's role needs the key of volumes) and upgrade guide (CRDs); read 2026-11-21.
@@ -80,7 +80,7 @@ def _values(cluster: EksCluster, queue: str) -> Mapping[str, Any]:
 
 
 def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
-    """Return who may write to the interruption queue: EventBridge, by these rules; and nobody without TLS."""
+    """Return the policy of the interruption queue: EventBridge may write by these rules, and only with TLS."""
     return _document(
         _allow(
             "sqs:SendMessage",
@@ -101,7 +101,7 @@ def queue_policy(queue_arn: str, rule_arns: list[str]) -> dict[str, Any]:
 def controller_policy(
     region: str, cluster: str, node_role_arn: str, queue_arn: str, disk_keys: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return what the controller may do: make, tag and end this cluster's machines, and read prices and offers.
+    """Return the IAM policy of the controller: create, tag and delete machines of this cluster, read prices.
 
     `disk_keys`: ARNs of keys, or of aliases, that volumes are encrypted with.
     """
@@ -123,7 +123,7 @@ def controller_policy(
 
     made = ec2("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
     return _document(
-        # What a machine is made of, and where it is put.
+        # Images, volumes, networks and placement of a machine.
         _allow(
             "ec2:RunInstances",
             "ec2:CreateFleet",
@@ -159,7 +159,7 @@ def controller_policy(
             on=ec2("instance", "launch-template"),
             when=made_here,
         ),
-        # The nodes' role, by instance profiles of Karpenter's own.
+        # The role of the nodes, in instance profiles that Karpenter creates.
         _allow(
             "iam:PassRole",
             on=node_role_arn,
@@ -176,7 +176,7 @@ def controller_policy(
         ),
         _allow("iam:GetInstanceProfile", on=profiles),
         _allow("iam:ListInstanceProfiles", on="*"),
-        # What there is to be had, and at what price.
+        # Availability and prices of machine types.
         _allow(
             *(f"ec2:Describe{kind}" for kind in _DESCRIBED),
             on="*",
@@ -191,7 +191,7 @@ def controller_policy(
 
 
 def _use_of_key(arn: str, region: str) -> tuple[dict[str, Any], ...]:
-    """Return how EC2 may encrypt volumes with a key for the controller; a policy names no alias as a resource."""
+    """Return statements that let EC2 encrypt volumes with a key; IAM accepts no alias as a resource."""
     start, _, alias = arn.partition(":alias/")
     on = f"{start}:key/*" if alias else arn
     by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [f"alias/{alias}"]}} if alias else {}

@@ -1,4 +1,4 @@
-"""Labels and taints of EKS nodes, in the words of the EKS API."""
+"""Labels and taints of EKS nodes, using EKS API names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EFFECTS: Mapping[str, str] = {
 
 
 def eks_labels(labels: Mapping[str, str], efa: bool) -> Mapping[str, str]:
-    """Return a pool's labels with those by which the EFA device plugin and GPU software find their nodes."""
+    """Return the labels of a pool, and those that select nodes for the EFA device plugin and GPU software."""
     present = {names.GPU_PRESENT_LABEL: "true"}
     if efa:
         present[EFA_PRESENT_LABEL] = "true"
@@ -25,5 +25,5 @@ def eks_labels(labels: Mapping[str, str], efa: bool) -> Mapping[str, str]:
 
 
 def eks_taints(taints: tuple[Taint, ...]) -> tuple[EksTaint, ...]:
-    """Return taints as the EKS API spells them."""
+    """Return taints using EKS API names."""
     return tuple(EksTaint(key=one.key, value=one.value, effect=_EFFECTS[one.effect]) for one in taints)

@@ -1,4 +1,4 @@
-"""Network interfaces of EKS nodes, and who reaches their instance metadata.
+"""Plan network interfaces of EKS nodes, and which pods reach the instance metadata.
 
 Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
 "Elastic Fabric Adapter"; aws/aws-parallelcluster#7143 (p6-b300); read 2026-11-21.
@@ -18,10 +18,10 @@ Layout = Literal["ena-and-efa", "efa-primary"]
 
 METADATA_HOP_LIMIT = 1
 """Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
-and what reads IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) has the host's network."""
+and the readers of IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) use the host's network."""
 
 
-def wants_efa(pool: Pool, machine: MachineType) -> bool:
+def uses_efa(pool: Pool, machine: MachineType) -> bool:
     """Return whether a pool's nodes get EFA interfaces."""
     if pool.network.rdma is not None:
         return pool.network.rdma
@@ -29,7 +29,7 @@ def wants_efa(pool: Pool, machine: MachineType) -> bool:
 
 
 def takes_plain_primary(family: AwsFamily) -> bool:
-    """Return whether every EFA interface of the family has a place beside a plain primary interface."""
+    """Return whether all EFA interfaces of the family fit beside a plain primary interface."""
     return family.efa_only and (family.efa_only_beside_primary or family.first_efa_card > 0)
 
 
@@ -41,10 +41,10 @@ def layout_of(pool: Pool, family: AwsFamily) -> Layout:
 
 
 def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple[NetworkInterface, ...]:
-    """Return the interfaces of a node with EFA on every network card that carries it.
+    """Return the interfaces of a node with EFA on every network card that supports it.
 
-    Only the primary interface takes IP addresses: plain `efa` interfaces on other cards would take more, and can
-    keep AL2023 nodes from joining.
+    Only the primary interface has IP addresses: plain `efa` interfaces on other cards would use more addresses,
+    and can prevent AL2023 nodes from joining.
     """
     first = family.first_efa_card
     primary_is_efa = layout == "efa-primary" and first == 0
@@ -64,7 +64,7 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
 def check_network(
     pool: Pool, machine: MachineType, family: AwsFamily, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record interfaces that the machine type has not, or a layout that does not fit its network cards."""
+    """Record interfaces that the machine type does not have, or a layout that does not fit its network cards."""
     here, network = problems.at("network"), pool.network
     if network.rdma and machine.rdma_interfaces == 0:
         larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
@@ -77,22 +77,22 @@ def check_network(
     if network.layout is None:
         return
     layout = here.at("layout")
-    if not wants_efa(pool, machine):
+    if not uses_efa(pool, machine):
         layout.add(
             f"{network.layout!r} without EFA interfaces",
-            "a layout only with EFA: it says where its interfaces are",
+            "a layout only with EFA: it places the EFA interfaces",
             "remove layout, or write rdma: true on a type with EFA",
         )
     elif network.layout == "efa-primary" and family.first_efa_card > 0:
         layout.add(
             f"'efa-primary' on {machine.name}",
-            f"ena-and-efa: network card 0 of {family.name} carries no EFA ({family.source})",
+            f"ena-and-efa: network card 0 of {family.name} has no EFA ({family.source})",
             "remove layout",
         )
     elif network.layout == "ena-and-efa" and not takes_plain_primary(family):
         layout.add(
             f"'ena-and-efa' on {machine.name}",
-            f"efa-primary: card 0 of {family.name} takes no EFA interface beside a plain one ({family.source})",
+            f"efa-primary: card 0 of {family.name} supports no EFA interface beside a plain one ({family.source})",
             "remove layout",
         )
 

@@ -1,4 +1,4 @@
-"""Where EKS nodes stand: zones and cluster placement groups.
+"""Plan zones and cluster placement groups of EKS nodes.
 
 Sources: EC2 user guide, placement groups, Capacity Blocks and Capacity Reservations in placement groups;
 eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (an own group in front of a reservation); read 2026-11-21.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.capacity import check_region
-from gpu_platform.planning.clouds.eks.network import wants_efa
+from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -16,7 +16,7 @@ from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool; empty: all of the cluster's. Reserved capacity has the zone it was made in."""
+    """Return the zones of a pool; empty: all of the cluster's. Reserved capacity is in one zone."""
     if isinstance(pool.capacity, Reservation | CapacityBlock):
         return (pool.capacity.zone,)
     return tuple(pool.zones or ())
@@ -25,7 +25,7 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
     """Return the cluster placement group of a pool, or None.
 
-    With a reservation it is the reservation's or none: nodes in another group do not get what is reserved.
+    With a reservation it is the reservation's group or none: nodes in another group get no reserved capacity.
     """
     if isinstance(pool.capacity, Reservation):
         group = pool.capacity.placement_group
@@ -41,28 +41,28 @@ def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> Pl
 
 
 def placed_by_default(pool: Pool, machine: MachineType) -> bool:
-    """Return whether a pool that says nothing gets a placement group: only where messages cross nodes by EFA.
+    """Return whether a pool without `placement` gets a placement group: only training over several nodes with EFA.
 
-    Not on spot: EC2 would look for spare capacity on one rack network only. Not on a capacity block: its
-    instances stand together by themselves.
+    Not on spot: EC2 would search spare capacity in one network spine only. Not on a capacity block: its
+    instances are close together already.
     """
     return (
         pool.workload == "training"
         and pool.count.maximum > 1
-        and wants_efa(pool, machine)
+        and uses_efa(pool, machine)
         and isinstance(pool.capacity, OnDemand)
     )
 
 
 def own_group(pool: Pool, cluster: EksCluster) -> str:
-    """Return the name of the group that the program makes; it is unique in the account's region."""
+    """Return the name of the group that the program creates; it is unique in the account's region."""
     return f"{cluster.name}-{pool.name}"
 
 
 def check_placement(
     pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
 ) -> None:
-    """Record a placement that EC2 refuses, or that keeps nodes from the capacity they are to have."""
+    """Record a placement that EC2 refuses, or that excludes nodes from their reserved capacity."""
     placement = pool.placement
     if placement is None:
         return
@@ -77,7 +77,7 @@ def check_placement(
     if placement.type == "none" and made_in is not None:
         here.at("type").add(
             f"'none' with a reservation made in {made_in!r}",
-            "no placement: only instances in the reservation's own group get what it holds",
+            "no placement: only instances in the reservation's own group get its capacity",
             "remove placement",
         )
     if placement.type != "cluster":
@@ -85,13 +85,13 @@ def check_placement(
     if not family.cluster_placement:
         here.at("type").add(
             f"'cluster' on {machine.name}",
-            f"none: {family.name} takes no cluster placement groups ({family.source})",
+            f"none: {family.name} supports no cluster placement groups ({family.source})",
             "write type: none",
         )
     if isinstance(pool.capacity, CapacityBlock):
         here.at("type").add(
             "'cluster' with a capacity block",
-            "none: the instances of a block stand close together in one UltraCluster by themselves",
+            "none: the instances of a block are close together in one UltraCluster already",
             "remove placement",
         )
     if isinstance(pool.capacity, Reservation):
@@ -103,7 +103,7 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
         made_in = "none" if capacity.placement_group is None else repr(capacity.placement_group)
         here.at("group").add(
             f"{group!r} with a reservation whose placement_group is {made_in}",
-            "the group that the reservation was made in: instances in another one do not get what is reserved",
+            "the group of the reservation: instances in another one get no reserved capacity",
             "write the reservation's own group in capacity.placement_group, and remove placement",
         )
     elif capacity.placement_group is None:
@@ -111,13 +111,12 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
             "'cluster' with a reservation that names no group",
             "no group, or the reservation's own: an own group in front of one cut 16 reserved nodes to 11 "
             "(eksctl-io/eksctl#7949)",
-            "remove placement; name the group that the reservation was made in, if any, in "
-            "capacity.placement_group",
+            "remove placement; name the group of the reservation, if any, in capacity.placement_group",
         )
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:
-    """Record zones of another region, zones beside those of reserved capacity, and several where one is needed."""
+    """Record zones outside the region or beside that of reserved capacity, and several where one is needed."""
     here, capacity = problems.at("zones"), pool.capacity
     for index, zone in enumerate(pool.zones or ()):
         check_region(zone, cluster, here.at(f"[{index}]"))
@@ -128,12 +127,12 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
             here.add(
                 ", ".join(pool.zones),
                 f"{capacity.zone} alone: the zone of the {capacity.type} that the nodes come from",
-                "remove zones: the capacity says it",
+                "remove zones: the capacity has one",
             )
         return
     if len(set(pool.zones or ())) == 1:
         return
-    found = ", ".join(pool.zones) if pool.zones else "nothing, so every zone of the cluster"
+    found = ", ".join(pool.zones) if pool.zones else "no zones, so every zone of the cluster"
     if placement_group(pool, machine, cluster) is not None:
         here.add(
             found,
@@ -141,7 +140,7 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
             + ("" if pool.placement else f" (a training pool of {pool.count.maximum} nodes with EFA gets one)"),
             f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
         )
-    elif wants_efa(pool, machine) and pool.count.maximum > 1:
+    elif uses_efa(pool, machine) and pool.count.maximum > 1:
         here.add(
             found,
             "exactly one zone: EFA traffic does not cross zones",

@@ -1,4 +1,4 @@
-"""What is decided about EKS pools and clusters, in the words of EC2, EKS and Karpenter; nothing decides here."""
+"""Types of the plans of EKS pools and clusters, using names of the EC2, EKS and Karpenter APIs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BlockDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementGroup:
-    """A `cluster` placement group: made by the program (`create`), or one that is there."""
+    """A `cluster` placement group: created by the program (`create`), or an existing one."""
 
     name: str
     create: bool
@@ -43,7 +43,7 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksTaint:
-    """A taint as the EKS API spells it: NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE."""
+    """A taint using EKS API names: NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE."""
 
     key: str
     value: str
@@ -52,19 +52,19 @@ class EksTaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserData:
-    """What a node is told at its first boot; `user_data.write_user_data` writes it as text.
+    """Settings of a node at its first boot; `user_data.write_user_data` writes them as text.
 
-    `joins`: nodes of an own image, which EKS tells nothing, so a ClusterAccess is written in as well.
+    `needs_cluster_access`: EKS adds no access data to nodes of an own image, so a ClusterAccess is written in.
     """
 
     format: Literal["nodeadm", "bottlerocket"]
     settings: Mapping[str, Any]
-    joins: bool
+    needs_cluster_access: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """What a node must know of the cluster that it joins: outputs of the cloud."""
+    """Outputs of the cluster that a node needs to join it."""
 
     name: str
     endpoint: str
@@ -81,7 +81,7 @@ class EksPoolPlan:
     node_group: str
     instance_type: str
     ami_type: str
-    """CUSTOM with an own `ami`: left out, the provider would keep the old type, and EKS refuse the image."""
+    """CUSTOM with an own `ami`: without it the provider keeps the old type, and EKS refuses the image."""
     ami: str | None
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
@@ -90,10 +90,10 @@ class EksPoolPlan:
     efa: bool
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
-    """Exactly one where a placement group, a reservation or EFA asks for it; empty: all of the cluster's."""
+    """Exactly one where a placement group, a reservation or EFA needs it; empty: all of the cluster's."""
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
-    """Beside what EKS tells the nodes itself; None: nothing."""
+    """Beside the user data that EKS adds; None: none."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
@@ -102,11 +102,11 @@ class EksPoolPlan:
     max_size: int
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
-    """MINIMAL: a node goes before its successor comes, where no capacity is left for both."""
+    """MINIMAL: a node is deleted before its successor is created, where capacity does not suffice for both."""
     node_repair: bool
     tags: Mapping[str, str]
     delete_before_replace: bool
-    """Reserved capacity holds no second pool beside the first."""
+    """Reserved capacity does not suffice for a second pool beside the first."""
     protect: bool
 
     @property
@@ -151,9 +151,9 @@ class EksPoolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterPoolPlan:
-    """A Karpenter NodePool and its EC2NodeClass: the specs as the v1 APIs have them, but for what only EKS knows.
+    """A Karpenter NodePool and its EC2NodeClass, as specs of their v1 APIs.
 
-    The component fills in subnets, security groups and the node role.
+    The component adds subnets, security groups and the node role, which are outputs of the cluster.
     """
 
     kind: Literal["karpenter"] = "karpenter"
@@ -183,7 +183,7 @@ class KarpenterPoolPlan:
     @property
     def created_on_demand(self) -> str:
         """Why the pool may have no nodes."""
-        return "made by Karpenter for pods that wait"
+        return "created by Karpenter for pending pods"
 
     @property
     def relabels_in_place(self) -> bool:
@@ -198,8 +198,8 @@ class KarpenterPoolPlan:
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.
 
-        No huge pages: Karpenter knows none, and creates no node for a pod that waits for them; libfabric works
-        without.
+        No huge pages: Karpenter does not support them, and creates no node for a pod that requests them; libfabric
+        works without.
         """
         return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=False)
 
@@ -220,7 +220,7 @@ class ZoneSubnets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcPlan:
-    """A new VPC: private nodes, NAT, gateway endpoint for S3, flow of nothing to the internet but by NAT."""
+    """A new VPC: private nodes, gateway endpoint for S3, all other traffic to the internet by NAT."""
 
     cidr: str
     zones: tuple[ZoneSubnets, ...]
@@ -235,7 +235,7 @@ class Addon:
     version: str
     configuration: Mapping[str, Any]
     before_nodes: bool
-    """What a node needs to become ready; the rest are Deployments, which need nodes to become active."""
+    """Whether nodes need it to become ready; other add-ons are Deployments, which need nodes."""
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
     """ARNs."""
@@ -243,10 +243,10 @@ class Addon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPool:
-    """Nodes without GPUs for what must run before any GPU node is there."""
+    """Nodes without GPUs, for pods that must run before any GPU node exists."""
 
     instance_types: tuple[str, ...]
-    """The first that there is capacity of."""
+    """In order of preference: EC2 takes the first with capacity."""
     ami_type: str
     disk: BlockDevice
     metadata_hop_limit: int
@@ -257,7 +257,7 @@ class SystemPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterControllerPlan:
-    """Karpenter itself: charts, version and namespace, and what it needs of AWS."""
+    """Karpenter itself: charts, version, namespace, and its AWS resources."""
 
     cluster: str
     region: str
@@ -270,11 +270,11 @@ class KarpenterControllerPlan:
     service_account: str
     values: Mapping[str, Any]
     queue: str
-    """Name of the SQS queue on which EC2 says what it is about to take away."""
+    """Name of the SQS queue for interruption notices of EC2."""
     disk_keys: tuple[str, ...]
-    """ARNs of the keys, or of their aliases, that the stack has volumes encrypted with."""
+    """ARNs of the keys, or of their aliases, that encrypt volumes of the stack."""
     events: Mapping[str, Mapping[str, Any]]
-    """EventBridge patterns by name: what goes to the queue."""
+    """EventBridge patterns by name: the events of the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ class HelmChartPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEksPlan:
-    """What a new cluster is made of."""
+    """The settings of a new cluster."""
 
     vpc: VpcPlan
     cluster_policies: tuple[str, ...]
@@ -299,56 +299,56 @@ class CreateEksPlan:
     api_access: tuple[str, ...]
     admins: tuple[str, ...]
     admin_policy: str
-    """ARN of the access policy that admins get."""
+    """ARN of the access policy of admins."""
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int
     retain_data: bool
-    """`destroy` leaves the logs, and the key that the secrets were encrypted with."""
+    """`destroy` keeps the logs and the key of the Secrets."""
     addons: tuple[Addon, ...]
     system_pool: SystemPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksClusterPlan:
-    """An EKS cluster: made (`create`) or looked up, and what all its GPU pools share."""
+    """A new (`create`) or existing EKS cluster, and the settings that all its GPU pools share."""
 
     kind: Literal["eks"] = "eks"
     name: str
     region: str
     account: str | None
     kubernetes: str | None
-    """Minor version; of a cluster that is there: what the stack says that it is."""
+    """Minor version; of an existing cluster the one that the stack file declares."""
     operator: str
     operator_kubernetes: tuple[str, str]
     """Lowest and highest minor version that the GPU Operator's release supports."""
     role_prefix: str
-    """What the names of IAM roles begin with: IAM takes 64 characters, EKS 100."""
+    """Prefix of the names of IAM roles: IAM allows 64 characters, EKS 100."""
     create: CreateEksPlan | None
     subnets: Mapping[str, str]
-    """Of a cluster that is there: subnet by zone, as the stack says; a zone that is not here is looked up."""
+    """Existing cluster: subnet by zone, as the stack file declares; other zones are looked up."""
     security_groups: tuple[str, ...]
-    """Of a cluster that is there: ids of the groups that nodes carry beside the cluster's own."""
+    """Existing cluster: ids of the security groups of nodes beside the cluster's own."""
     zones: tuple[str, ...]
-    """Every zone that some pool names, sorted."""
+    """All zones that pools name, sorted."""
     anywhere: bool
-    """Whether some pool names no zone, and so takes the subnets of all."""
+    """Whether a pool names no zone, and so uses the subnets of all."""
     efa: bool
-    """Whether some pool has EFA: then the EFA security group and the EFA device plugin are needed."""
+    """Whether a pool has EFA, which needs the EFA security group and the EFA device plugin."""
     node_policies: tuple[str, ...]
     """ARNs of the managed policies of the nodes' IAM roles."""
     karpenter: KarpenterControllerPlan | None
     efa_plugin: HelmChartPlan | None
     minimum_vpc_cni: str | None
-    """Of a cluster that is there: the VPC CNI version that the pools need, where it can be known."""
+    """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]
-    """What `destroy` leaves behind, for a reader."""
+    """Resources that `destroy` does not delete, as text."""
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """What can create the nodes of its pools."""
+        """Platforms that create the nodes of its pools."""
         return ("eks", "karpenter")
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:

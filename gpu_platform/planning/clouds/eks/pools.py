@@ -1,4 +1,4 @@
-"""EKS node pools: what follows from a machine type, a capacity type and a workload."""
+"""Check and plan EKS node pools from their machine type, capacity type and workload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.eks.network import (
     check_network,
     interfaces,
     layout_of,
-    wants_efa,
+    uses_efa,
 )
 from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -27,14 +27,14 @@ from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
 
 _LABEL_DOMAIN = "amazonaws.com"
-OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS takes beside an image of the launch template
+OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS accepts beside an image of the launch template
 _MAX_TAINTS = 50  # of a node group, by the EKS API
 
 
 def check_eks_pool(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record every combination that EKS refuses, or that would waste what the pool pays for."""
+    """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
     check_network(pool, machine, family, catalog, problems)
@@ -59,11 +59,13 @@ def _check_node_group(pool: Pool, problems: Problems) -> None:
         )
     if pool.count.maximum == 0:
         problems.at("count").at("max").add(
-            "0", "1 or more: a node group of EKS has room for one node at least", "write max: 1, or drop the pool"
+            "0",
+            "1 or more: a node group of EKS has a maximum of at least one node",
+            "write max: 1, or remove the pool",
         )
     if len(pool.taints) >= _MAX_TAINTS:
         problems.at("taints").add(
-            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "one taint per pool does"
+            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "use one taint per pool"
         )
     _check_upgrade(pool, problems)
 
@@ -80,7 +82,7 @@ def _check_kubelet(pool: Pool, problems: Problems) -> None:
     if topology is not None and topology.memory == "static" and topology.policy == "none":
         problems.at("topology").at("memory").add(
             "'static' with policy none",
-            "static only with a topology policy: without one memory is pinned beside CPUs and GPUs, not with them",
+            "static only with a topology policy: without one memory is not aligned with CPUs and GPUs",
             "write policy: restricted, or memory: none",
         )
 
@@ -89,7 +91,7 @@ def _check_labels(pool: Pool, problems: Problems) -> None:
     for key in pool.labels:
         if "/" in key and key.split("/")[0].endswith(_LABEL_DOMAIN):
             problems.at("labels").at(key).add(
-                f"{key!r}", f"a label of your own: AWS sets those of {_LABEL_DOMAIN}", "remove it"
+                f"{key!r}", f"a label outside the domain {_LABEL_DOMAIN}, which AWS sets", "remove it"
             )
 
 
@@ -104,9 +106,9 @@ def plan_eks_pool(
     if pool.provisioner == "karpenter":
         return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
-    efa = wants_efa(pool, machine)
+    efa = uses_efa(pool, machine)
     labels = eks_labels(requirements.labels, efa)
-    told = user_data(pool, machine, requirements.software, requirements.kubelet)
+    base = user_data(pool, machine, requirements.software, requirements.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
@@ -122,7 +124,7 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-        user_data=with_own_image(told, pool, labels, requirements.taints) if own_image else told,
+        user_data=with_own_image(base, pool, labels, requirements.taints) if own_image else base,
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
         taints=eks_taints(requirements.taints),
@@ -140,8 +142,8 @@ def plan_eks_pool(
 
 
 def repaired(pool: Pool) -> bool:
-    """Return whether EKS replaces nodes that it finds broken.
+    """Return whether EKS replaces broken nodes.
 
-    A capacity block has no spare: a replacement would wait for the very host that was given up.
+    A capacity block has no spare: a replacement would wait for the host that was released.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair

@@ -1,4 +1,4 @@
-"""What an `up` of an EKS stack needs from AWS."""
+"""List what an `up` of an EKS stack needs from AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 
-# As the shipped stack files and AWS's own examples have it.
+# The account of the shipped stack files and of AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"
 # IAM's names for services, where Pulumi's module has another.
 _SERVICES: Final = {
@@ -30,12 +30,12 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
         command="aws",
         install="install the AWS CLI: https://docs.aws.amazon.com/cli/",
         credentials="aws",
-        owner=cluster.account or "whichever account the credentials are of",
+        owner=cluster.account or "the account of the credentials",
         login="run aws configure sso, then aws sso login",
         quota_console="Service Quotas (ec2)",
         all_regions_quota=None,
         permissions=", ".join(f"{service}:*" for service in services) + " (iam with iam:PassRole)",
-        permissions_fix="whoever runs `up` must be among cluster.create.admins, "
+        permissions_fix="the user of `up` must be among cluster.create.admins, "
         "or have an access entry of the cluster",
         apis=None,
         examples=tuple(_examples(cluster)),

@@ -1,6 +1,6 @@
 """Properties of EKS pools whose change replaces the pool or its nodes, using the names of the APIs.
 
-What a change of each does is in catalog/facts/pool_changes.yaml.
+Their effects are in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+    from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan, UserData
 
 
 def node_group_properties(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
@@ -27,7 +27,7 @@ def karpenter_properties(
 ) -> Mapping[str, str]:
     """Return the properties of a Karpenter NodePool and its EC2NodeClass.
 
-    Budgets and consolidation replace no node, so only the template of the NodePool is looked at.
+    Budgets and consolidation replace no node, so only the template of the NodePool is compared.
     """
     return {**_cluster(cluster), **_karpenter(pool, machine_type, capacity_type)}
 
@@ -71,8 +71,19 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
             )
             for one in pool.block_devices
         ),
-        "user_data": content_hash(plan_to_json(pool.user_data)) if pool.user_data is not None else NOT_SET,
+        "user_data": _user_data_hash(pool.user_data) if pool.user_data is not None else NOT_SET,
     }
+
+
+def _user_data_hash(user_data: UserData) -> str:
+    # The keys are those of deployed stacks: another hash would show as a replacement of all nodes.
+    return content_hash(
+        {
+            "format": user_data.format,
+            "settings": plan_to_json(user_data.settings),
+            "joins": user_data.needs_cluster_access,
+        }
+    )
 
 
 def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -> Mapping[str, str]:
@@ -91,5 +102,5 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
 
 
 def _spec(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spec of an object of Kubernetes, whether or not it stands under that key."""
+    """Return the spec of a Kubernetes object, or the object itself if it has no key `spec`."""
     return resource.get("spec", resource)

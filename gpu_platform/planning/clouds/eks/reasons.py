@@ -1,4 +1,4 @@
-"""Why a managed node group is as it is, for a reader of `gpu-platform check`."""
+"""Reasons for the settings of a managed node group, as `gpu-platform check` prints them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
 
 
 def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decision]:
-    """Return the decisions of a pool that a reader could have expected otherwise."""
+    """Return the decisions of a pool that are not obvious from the stack file."""
     lines = [
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        ("image", plan.ami or plan.ami_type, "the stack says so" if plan.ami else "EKS's own for the GPUs"),
+        ("image", plan.ami or plan.ami_type, "the stack file sets it" if plan.ami else "EKS's own for the GPUs"),
         *_local_nvme(pool, machine),
         (
             "instance metadata",
             f"IMDSv2, hop limit {plan.metadata_hop_limit}",
-            "pods get IAM roles by EKS Pod Identity and must not reach the node's",
+            "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
         ),
         *_disk_key(pool),
         _repair(pool, plan),
@@ -46,7 +46,7 @@ def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
         if machine.rdma_interfaces == 0:
             why = f"{machine.name} has no EFA"
         elif pool.network.rdma is False:
-            why = "the stack says so"
+            why = "the stack file sets it"
         else:
             why = f"{pool.workload} stays within a node"
         return "network", "no EFA", why
@@ -54,8 +54,11 @@ def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
     count = sum(one.interface_type != "interface" for one in plan.interfaces)
     return (
         "network",
-        f"{count} EFA interfaces, " + ("beside a plain primary one" if plain else "the primary one among them"),
-        "the stack says so" if pool.network.rdma else f"training on {machine.name} speaks across nodes by EFA",
+        f"{count} EFA interfaces, "
+        + ("beside a plain primary interface" if plain else "including the primary interface"),
+        "the stack file sets it"
+        if pool.network.rdma
+        else f"training on {machine.name} communicates between nodes by EFA",
     )
 
 
@@ -64,21 +67,21 @@ def _placement(pool: Pool, plan: EksPoolPlan) -> _Line:
     if group is None:
         match pool.capacity:
             case CapacityBlock():
-                why = "a capacity block stands together by itself"
+                why = "the instances of a capacity block are close together already"
             case Reservation():
-                why = "the reservation names no group, and nodes in another one would not get what it holds"
+                why = "the reservation has no group, and nodes in a group would get no reserved capacity"
             case Spot() if plan.efa:
-                why = "spot capacity close together is rare; placement: {type: cluster} asks for it all the same"
+                why = "spot capacity close together is rare; placement: {type: cluster} requests it anyway"
             case _:
-                why = "the stack says so" if pool.placement else "nodes need not stand close together"
+                why = "the stack file sets it" if pool.placement else "the nodes do not need to be close together"
         return "placement", "none", why
     if isinstance(pool.capacity, Reservation):
-        return "placement", f"cluster placement group {group.name}", "the reservation was made in it"
+        return "placement", f"cluster placement group {group.name}", "it is the group of the reservation"
     if isinstance(pool.capacity, Spot):
-        why = "the stack says so; EC2 finds spot capacity close together seldom, and after an interruption more so"
+        why = "the stack file sets it; spot capacity close together is rare, even more so after an interruption"
     else:
-        why = "the stack says so" if pool.placement else "training over several nodes with EFA"
-    return "placement", f"cluster placement group {group.name}" + (" (made)" if group.create else ""), why
+        why = "the stack file sets it" if pool.placement else "training over several nodes with EFA"
+    return "placement", f"cluster placement group {group.name}" + (" (new)" if group.create else ""), why
 
 
 def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
@@ -87,20 +90,20 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "capacity",
             f"capacity block {plan.capacity_reservation}",
-            "it must have begun when the pool is made, else write desired: 0; EKS drains the nodes some 40 "
+            "it must have begun when the pool is created, else write desired: 0; EKS drains the nodes some 40 "
             f"minutes before {ends}; a new launch template needs desired 0 first",
         )
     elif isinstance(pool.capacity, Reservation):
-        yield "capacity", f"reservation {plan.capacity_reservation}", "paid for whether used or not"
+        yield "capacity", f"reservation {plan.capacity_reservation}", "paid for even if not used"
 
 
 def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
     if machine.local_nvme_gb > 0:
-        chosen = f"RAID0 over {machine.local_nvme_gb} GB for images and pods" if pool.local_nvme else "left alone"
+        chosen = f"RAID0 over {machine.local_nvme_gb} GB for images and pods" if pool.local_nvme else "not used"
         yield (
             "local NVMe",
             chosen,
-            "images and scratch data are lost with a node anyway" if pool.local_nvme else "the stack says so",
+            "images and scratch data need not survive their node" if pool.local_nvme else "the stack file sets it",
         )
 
 
@@ -109,21 +112,21 @@ def _disk_key(pool: Pool) -> Iterator[_Line]:
         yield (
             "disk key",
             pool.disk.kms_key,
-            "the stack says so; its policy must let AWSServiceRoleForAutoScaling use it, or no node starts",
+            "the stack file sets it; its policy must admit AWSServiceRoleForAutoScaling, or no node starts",
         )
 
 
 def _repair(pool: Pool, plan: EksPoolPlan) -> _Line:
     if pool.repair is not None:
-        why = "the stack says so"
+        why = "the stack file sets it"
     elif plan.node_repair:
-        why = "EKS reboots or replaces nodes whose GPUs it finds broken"
+        why = "EKS reboots or replaces nodes with broken GPUs"
     else:
-        why = "a capacity block has no spare: a replacement would wait for the host that was given up"
+        why = "a capacity block has no spare: a replacement would wait for the host that was released"
     return "repair", "on" if plan.node_repair else "off", why
 
 
 def _why_update(plan: EksPoolPlan) -> str:
     if plan.update_strategy == "MINIMAL":
-        return "reserved capacity has no room for extra nodes: one goes before its successor comes"
-    return "new nodes come before old ones go"
+        return "reserved capacity has no spare nodes: each node is deleted before its successor is created"
+    return "new nodes are created before old ones are deleted"

@@ -20,7 +20,7 @@ def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return who installs what: what the image has is the image's."""
+    """Return the owner of each component: the image, if it has the component, else the operator."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
@@ -35,11 +35,11 @@ def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for the owners, for a reader."""
+    """Return the reason for the owners, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin:
         case "dra":
-            return "mode dra: the DRA driver offers the GPUs, and the image has the toolkit set up for CDI"
+            return "mode dra: the DRA driver publishes the GPUs, and the toolkit of the image is set up for CDI"
         case "image":
             return f"{family} has all three; no operand of the operator runs there, and so no DCGM exporter"
         case _:
@@ -59,15 +59,15 @@ def check_software(
     branch, version = software.driver_branch, operator.driver.version
     if version is not None and branch is not None and branch_of(version) != branch:
         of_operator.at("driver").at("version").add(
-            f"{version!r} for pool {pool.name}, whose image brings branch {branch}",
+            f"{version!r} for pool {pool.name}, whose image has branch {branch}",
             f"a driver of branch {branch}: on EKS the image decides ({image.source})",
-            "leave version out, or name an image of your own in image.ami and its driver in image.driver",
+            "remove version, or name an image of your own in image.ami and its driver in image.driver",
         )
 
 
 def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
     own = "device-plugin" in image.brings
-    # Its image can turn its own plugin off only since Bottlerocket 1.63; older ones do not start on the setting.
+    # Bottlerocket has a setting to disable its plugin since 1.63; older images do not start with it.
     if own and pool.device_plugin == "operator":
         problems.at("device_plugin").add(
             f"'operator' on {image.family}, whose image runs a device plugin of its own",
@@ -77,7 +77,7 @@ def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
     if not own and pool.device_plugin == "provider":
         problems.at("device_plugin").add(
             f"'provider' on {image.family}",
-            "operator: this image has no device plugin, so nobody would offer the GPUs",
+            "operator: this image has no device plugin, so no GPUs would be advertised",
             "remove device_plugin, or write image: {family: bottlerocket}",
         )
 
@@ -86,12 +86,12 @@ def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Pr
     if operator.driver.owner == "operator" and "driver" in image.brings:
         problems.at("driver").at("owner").add(
             f"'operator' for pool {pool.name}, whose {image.family} image has a driver",
-            f"host: two drivers on one node fight for the kernel module ({image.source})",
-            "leave owner out: every pool then takes the driver of its image",
+            f"host: two drivers on one node conflict over the kernel module ({image.source})",
+            "remove owner: every pool then uses the driver of its image",
         )
     if operator.toolkit == "operator" and "toolkit" in image.brings:
         problems.at("toolkit").add(
             f"'operator' for pool {pool.name}, whose {image.family} image has the toolkit",
             "host: two toolkits on one node overwrite each other's runtime configuration",
-            "leave toolkit out",
+            "remove toolkit",
         )

@@ -1,4 +1,4 @@
-"""What an EKS node is told at its first boot: a NodeConfig on AL2023, settings on Bottlerocket.
+"""Write the user data of EKS nodes: a NodeConfig on AL2023, settings on Bottlerocket.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands); read 2026-11-21.
@@ -14,7 +14,7 @@ from typing import Any, cast
 import tomli_w
 
 from gpu_platform.catalog.models import MachineType
-from gpu_platform.planning.clouds.eks.network import wants_efa
+from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, UserData
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
@@ -22,11 +22,13 @@ from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.spec.pool import Mig, Mps, Pool, Sharing, TimeSlicing
 
-_BOUNDARY = "NODECONFIG"  # a drawn one would change the launch template on every run
+_BOUNDARY = "NODECONFIG"  # a random one would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
-_EFA_HUGE_PAGES = "5128"  # of 2 MiB: what EFA's installer, which AL2023 has and Bottlerocket has not, sets aside
+_EFA_HUGE_PAGES = (
+    "5128"  # of 2 MiB, as the EFA installer reserves them; AL2023 has the installer, Bottlerocket does not
+)
 
-_MIG_MODELS: Mapping[str, str] = {  # GPU models in the words of Bottlerocket's MIG manager
+_MIG_MODELS: Mapping[str, str] = {  # GPU models by the names of Bottlerocket's MIG manager
     "a100-40gb": "a100.40gb",
     "a100-80gb": "a100.80gb",
     "h100-80gb": "h100.80gb",
@@ -38,25 +40,25 @@ _MIG_MODELS: Mapping[str, str] = {  # GPU models in the words of Bottlerocket's 
 def user_data(
     pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None
 ) -> UserData | None:
-    """Return what the nodes of a pool are told beside what EKS or Karpenter tells them; None: nothing."""
+    """Return the user data of a pool beside that of EKS or Karpenter; None: none."""
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
         settings = _bottlerocket(pool, machine, software, kubelet, nvme)
-        return UserData(format="bottlerocket", settings=settings, joins=False) if settings else None
+        return UserData(format="bottlerocket", settings=settings, needs_cluster_access=False) if settings else None
     spec: dict[str, Any] = {}
     if nvme:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     if kubelet is not None:
         spec["kubelet"] = {"config": _kubelet_config(machine, kubelet)}
-    return UserData(format="nodeadm", settings=_node_config(spec), joins=False) if spec else None
+    return UserData(format="nodeadm", settings=_node_config(spec), needs_cluster_access=False) if spec else None
 
 
 def with_own_image(
-    told: UserData | None, pool: Pool, labels: Mapping[str, str], taints: tuple[Taint, ...]
+    user_data: UserData | None, pool: Pool, labels: Mapping[str, str], taints: tuple[Taint, ...]
 ) -> UserData:
-    """Return what nodes of an own image are told: EKS tells them nothing, so labels and taints go in as well.
+    """Return the user data of an own image: EKS adds nothing to it, so it has labels and taints as well.
 
-    The cluster's own facts are outputs; `write_user_data` takes them.
+    Access to the cluster is an output; `write_user_data` adds it.
     """
     if pool.image.family == "bottlerocket":
         by_key: dict[str, list[str]] = {}
@@ -64,28 +66,42 @@ def with_own_image(
             by_key.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
         registered = {"kubernetes": {"node-labels": dict(labels), "node-taints": by_key}}
         return UserData(
-            format="bottlerocket", settings=_merged(told.settings if told else {}, registered), joins=True
+            format="bottlerocket",
+            settings=_merged(user_data.settings if user_data else {}, registered),
+            needs_cluster_access=True,
         )
     flags = [
         "--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items()),
         "--register-with-taints=" + ",".join(f"{one.key}={one.value}:{one.effect}" for one in taints),
     ]
     config = _node_config({"kubelet": {"flags": flags}})
-    return UserData(format="nodeadm", settings=_merged(told.settings if told else {}, config), joins=True)
+    return UserData(
+        format="nodeadm",
+        settings=_merged(user_data.settings if user_data else {}, config),
+        needs_cluster_access=True,
+    )
 
 
-def write_user_data(told: UserData, cluster: ClusterAccess | None = None) -> str:
+def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -> str:
     """Return user data as text: MIME with one NodeConfig, or TOML.
 
-    `cluster` is written in where `joins` asks for it, and nowhere else.
+    `cluster` is added only with `needs_cluster_access`.
     """
-    if told.format == "bottlerocket":
-        joining = {} if cluster is None or not told.joins else {"kubernetes": _bottlerocket_cluster(cluster)}
-        return tomli_w.dumps({"settings": _merged(told.settings, joining)})
-    joining = {} if cluster is None or not told.joins else {"spec": {"cluster": _nodeadm_cluster(cluster)}}
+    if user_data.format == "bottlerocket":
+        joining = (
+            {}
+            if cluster is None or not user_data.needs_cluster_access
+            else {"kubernetes": _bottlerocket_cluster(cluster)}
+        )
+        return tomli_w.dumps({"settings": _merged(user_data.settings, joining)})
+    joining = (
+        {}
+        if cluster is None or not user_data.needs_cluster_access
+        else {"spec": {"cluster": _nodeadm_cluster(cluster)}}
+    )
     document = MIMEMultipart("mixed", boundary=_BOUNDARY)
     part = MIMENonMultipart("application", "node.eks.aws")
-    part.set_payload(as_yaml(_merged(told.settings, joining)))
+    part.set_payload(as_yaml(_merged(user_data.settings, joining)))
     document.attach(part)
     return document.as_string()
 
@@ -112,7 +128,7 @@ def _bottlerocket_cluster(cluster: ClusterAccess) -> dict[str, str]:
 
 
 def _kubelet_config(machine: MachineType, kubelet: Kubelet) -> dict[str, Any]:
-    # No maxPods: on managed groups with EKS images the value in the NodeConfig that EKS adds wins over ours; with
+    # No maxPods: on managed groups with EKS images the NodeConfig that EKS adds overrides ours; with
     # an own image nodeadm derives it (EKS user guide, "How maxPods is determined", read 2026-11-22).
     config: dict[str, Any] = {
         "topologyManagerPolicy": kubelet.topology_policy,
@@ -139,7 +155,7 @@ def _eviction() -> dict[str, str]:
 
 
 def _reserved_memory(machine: MachineType) -> str:
-    """The Memory Manager's share must be the sum of both, or the kubelet stops; images reckon by pods a node."""
+    """Return the sum of both reservations, or the kubelet stops; images reserve memory by the number of pods."""
     return f"{kube_reserved(machine).memory_mib + EVICTION_MIB}Mi"
 
 
@@ -162,7 +178,7 @@ def _bottlerocket(
         }
     if software.device_plugin == "image" and (sharing := _bottlerocket_sharing(pool.sharing, machine)):
         settings["kubelet-device-plugins"] = {"nvidia": sharing}
-    if wants_efa(pool, machine):
+    if uses_efa(pool, machine):
         settings["kernel"] = {"sysctl": {"vm.nr_hugepages": _EFA_HUGE_PAGES}}
     return settings
 
@@ -184,7 +200,7 @@ def _bottlerocket_kubelet(machine: MachineType, kubelet: Kubelet) -> dict[str, A
 
 
 def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, Any]:
-    """Return the settings of the image's own device plugin; it cuts every GPU into one profile, as many as fit."""
+    """Return the settings of the image's device plugin; MIG has as many instances of one profile as fit."""
     if isinstance(sharing, Mig):
         profile = next(iter(sharing.layout or {}))
         # Its names of GPU models are ours with a dot: a100.40gb.
@@ -201,7 +217,7 @@ def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, A
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, with maps of the same key merged; otherwise `other` counts."""
+    """Return both, with maps of the same key merged; else `other` overrides `one`."""
     merged = dict(one)
     for key, value in other.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):

@@ -1,4 +1,4 @@
-"""The VPC of a new EKS cluster: zones, and a subnet plan that no further zone disturbs.
+"""Plan the VPC of a new EKS cluster: zones, and subnets that do not move when a zone is added.
 
 Sources: EKS user guide, VPC and subnet requirements (two zones at least; tags of subnets); read 2026-11-21.
 """
@@ -15,13 +15,13 @@ from gpu_platform.spec.cluster import CreateEks, EksCluster
 ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Lengths of a VPC's prefix that are allowed, from widest to narrowest."""
-_PRIVATE_BITS = 3  # eighths: one for each zone letter, and the last for all public subnets
+"""Allowed prefix lengths of a VPC, widest and narrowest."""
+_PRIVATE_BITS = 3  # eighths: one for each zone letter, the last for all public subnets
 _PUBLIC_PREFIX = 24
 
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
-    """Return the zones of a new VPC: those that pools and the stack name, and further letters up to EKS's two."""
+    """Return the zones of a new VPC: those of pools and the stack file, others up to the two that EKS needs."""
     wanted = {*named, *(cluster.create.zones if cluster.create is not None else ())}
     for letter in ZONE_LETTERS:
         if len(wanted) >= LEAST_ZONES:
@@ -38,19 +38,19 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
     why = "zones that pools and create.zones name"
     if added:
         why += (
-            f"; EKS asks for {LEAST_ZONES}: {', '.join(added)} by letter; "
+            f"; EKS needs {LEAST_ZONES}: {', '.join(added)} by letter; "
             "where the account has no such zone, name others by create.zones"
         )
     if set(zones) != set(create.zones):
         why += (
-            "; the control plane keeps its first zones and cannot lose one: write all of them down as "
+            "; the control plane cannot leave its first zones: declare all of them as "
             "create.zones before pools move"
         )
     by_zones = Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why)
     nat = create.nat or ("per-zone" if cluster.production else "one")
     reasons = {
-        "per-zone": "production: a zone that fails takes no other zone's way out with it",
-        "one": "not production: one NAT gateway costs least",
+        "per-zone": "production: a failed zone does not cut off the others",
+        "one": "not production: one NAT gateway is cheapest",
     }
     by_nat = Decision(
         subject=subject,
@@ -65,7 +65,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
 def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:
     """Return the subnets of a zone of a VPC.
 
-    They follow from the zone's letter alone, so that a zone that comes later moves nobody's addresses.
+    They depend on the letter of the zone alone, so that a later zone changes no addresses.
     A private one has an eighth of the VPC: 8,190 addresses of a /16, of which every pod takes one.
     """
     index = ZONE_LETTERS.index(zone[-1])

@@ -1,1 +1,1 @@
-"""Existing clusters: reached by a kubeconfig; the program labels named nodes or selects them, and creates none."""
+"""Decide which nodes of an existing cluster a pool has: labelled by name or selected by labels, never created."""

@@ -1,4 +1,4 @@
-"""An existing cluster as a provider: its nodes, kubelets and taints are their owner's."""
+"""An existing cluster as a provider: its owner configures nodes, kubelets and taints."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Existing(Cloud):
         return self._cluster.kubernetes
 
     def node_names(self, pool: Pool) -> tuple[str, ...] | None:
-        """Return the names that the stack file has; None with a selector."""
+        """Return the node names of the stack file; None with a selector."""
         return pool.nodes.names if pool.nodes is not None else None
 
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-        """Return the nodes that the pool names, which the program labels, or selects, which it leaves alone."""
+        """Return the nodes of the pool: named ones are labelled by the program, selected ones are not changed."""
         names = self.node_names(pool)
         return nodes_plan(pool, "selected") if names is None else nodes_plan(pool, "labelled", names)
 

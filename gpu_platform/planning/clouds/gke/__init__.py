@@ -1,1 +1,1 @@
-"""Google Kubernetes Engine: its own decisions, using the names of the GKE and Compute APIs."""
+"""Decide clusters and pools of Google Kubernetes Engine, using the names of the GKE and Compute APIs."""

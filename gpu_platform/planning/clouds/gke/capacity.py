@@ -1,4 +1,4 @@
-"""How a GKE pool's nodes are paid for, where they are, and how many.
+"""Plan how nodes of a GKE pool are bought, their zones and their number.
 
 Sources: GKE docs on reservations, spot and flex-start; preconditions of cluster-toolkit 1.95 (gke-node-pool);
 terraform-provider-google, resource_container_node_pool; read 2026-11-21.
@@ -43,7 +43,7 @@ def is_zone(location: str) -> bool:
 
 
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the zones of a pool; empty where only the cluster knows them."""
+    """Return the zones of a pool; empty: all zones of the cluster."""
     if isinstance(pool.capacity, Reservation):
         return (pool.capacity.zone,)
     if pool.zones is not None:
@@ -52,13 +52,13 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
 
 
 def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
-    """Return how many nodes a pool without problems has; a count that says only `desired` is kept as it is."""
+    """Return the number of nodes of a pool without problems; with `desired` alone the number is fixed."""
     count = pool.count
     if isinstance(pool.capacity, FlexStart):
         return Sizes(autoscaled=True, per_location=None, min=0, max=count.maximum)
-    said = bool({"min", "max"} & count.model_fields_set)
+    has_limits = bool({"min", "max"} & count.model_fields_set)
     return Sizes(
-        autoscaled=said and count.min < count.maximum,
+        autoscaled=has_limits and count.min < count.maximum,
         per_location=count.desired // max(len(locations(pool, cluster)), 1),
         min=count.min,
         max=count.maximum,
@@ -66,7 +66,7 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
 
 
 def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity:
-    """Return what the pool takes from reservations: its own, or none. Never any: others may count on theirs."""
+    """Return the reservation of a pool: its own or none, never any, which could use capacity of other teams."""
     capacity = pool.capacity
     if not isinstance(capacity, Reservation):
         return ReservationAffinity(type="NO_RESERVATION")
@@ -77,7 +77,7 @@ def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity
 
 
 def location_policy(pool: Pool) -> Literal["ANY", "BALANCED"]:
-    """Return how the autoscaler spreads nodes: where capacity is scarce or paid for, wherever there is some."""
+    """Return how the autoscaler distributes nodes: ANY where capacity is scarce or reserved."""
     return "BALANCED" if pool.capacity.type == "on-demand" else "ANY"
 
 
@@ -89,7 +89,7 @@ def run_seconds(capacity: FlexStart) -> int:
 
 
 def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
-    """Record capacity, zones and counts that GKE cannot have."""
+    """Record capacity, zones and counts that GKE does not support."""
     here = problems.at("capacity")
     match pool.capacity:
         case Reservation() as capacity:
@@ -136,22 +136,20 @@ def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> No
     count = problems.at("count")
     if run_seconds(capacity) > MAX_FLEX_START_SECONDS:
         problems.at("capacity").at("max_run_duration").add(
-            f"{capacity.max_run_duration}", "at most 7 days, which is 168h", "write 168h, or leave it out"
+            f"{capacity.max_run_duration}", "at most 7 days, which is 168h", "write 168h, or remove it"
         )
     if pool.count.desired > 0:
         count.at("desired").add(
             f"{pool.count.desired} with flex-start",
-            "0: nodes come when pods ask for them and there is capacity, so no number can be kept",
+            "0: nodes are created when pods request them and capacity is free, so no number is fixed",
             f"write count: {{desired: 0, max: {pool.count.maximum}}}",
         )
     elif pool.count.maximum == 0:
-        count.at("max").add(
-            "no node at most with flex-start", "max of 1 or more: how far it may grow", "write max: 8"
-        )
+        count.at("max").add("0 with flex-start", "1 or more: the largest size of the pool", "write max: 8")
     if pool.repair:
         problems.at("repair").add(
             "true with flex-start",
-            "false: GKE takes no auto-repair for nodes that it gives for a time",
+            "false: GKE supports no auto-repair for flex-start nodes",
             "remove repair",
         )
 
@@ -175,19 +173,19 @@ def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
 
 
 def _check_count(pool: Pool, cluster: GkeCluster, here: Problems) -> None:
-    """GKE makes the same number of nodes in each location; a number that it cannot make is no promise to keep."""
+    """Record a number of nodes that is not the same in each location, as GKE requires."""
     desired, zones = pool.count.desired, locations(pool, cluster)
     if desired == 0:
         return
     if not zones:
         here.at("desired").add(
-            f"{desired} nodes over zones that are not said",
-            "a number only with zones: GKE makes as many nodes in each, and not every zone has every GPU",
+            f"{desired} nodes without zones",
+            "a number only with zones: GKE creates that many nodes in each, and not every zone has every GPU",
             f"write zones: [{cluster.location}-a], or another zone that has {pool.machine_type}",
         )
     elif desired % len(set(zones)) != 0:
         here.at("desired").add(
             f"{desired} nodes over {len(zones)} zones",
-            f"a multiple of {len(zones)}: GKE makes the same number of nodes in each zone",
+            f"a multiple of {len(zones)}: GKE creates the same number of nodes in each zone",
             f"write desired: {desired + len(zones) - desired % len(zones)}, or other zones",
         )

@@ -82,7 +82,7 @@ class Gke(Cloud):
         return added_taints(pool, machine)
 
     def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
-        """Return what GKE labels nodes with where it runs the device plugin."""
+        """Return the labels of GKE on nodes where it runs the device plugin."""
         labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
         if sharing.replicas > 1:
             labels[names.GKE_SHARING_STRATEGY_LABEL] = "mps" if sharing.mode == "mps" else "time-sharing"
@@ -114,7 +114,7 @@ class Gke(Cloud):
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
-        """Record pools whose drivers lie in different places."""
+        """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
 
     def plan_pool(
@@ -131,7 +131,7 @@ class Gke(Cloud):
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""
-        # COS is what the operator works on although the driver is not its own.
+        # The operator supports COS, although it does not install the driver there.
         cos = any(pool.software.operands and pool.software.driver == "image" for pool in pools)
         why = "the rest of Container-Optimized OS is read-only or not executable"
         decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)
@@ -139,7 +139,7 @@ class Gke(Cloud):
             reboots_for_mig=True,
             driver_dir=NVIDIA_DIR if cos else None,
             toolkit_dir=NVIDIA_DIR if cos else None,
-            # From GKE 1.33 on, what containerd reports of itself is not what its configuration file must have.
+            # Since GKE 1.33 containerd reports another configuration version than its configuration file needs.
             toolkit_env={"RUNTIME_CONFIG_SOURCE": "file"},
             quota_for_system_priorities=True,
             decisions=(decision,) if cos else (),

@@ -1,4 +1,4 @@
-"""The GKE cluster that the pools of a stack stand in."""
+"""Check and plan the GKE cluster of a stack."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gpu_platform.spec.pool import Pool
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
-MAX_NETWORK = 48  # a VPC's name has at most 63, and the longest that is made of it ends in -gpu-0-internal
-# What a node needs of Google Cloud: its own logs and metrics, and images. Workloads have identities of their own.
+MAX_NETWORK = 48  # names have at most 63 characters; the longest derived one ends in -gpu-0-internal
+# Logs, metrics and images of a node. Workloads have identities of their own.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 FLEX_START = "flex-start"
 
 
 def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
-    """Record what is wrong with a cluster for its pools; `problems` stands at `cluster`."""
+    """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
     known = [
         (pool, machine)
         for pool in pools
@@ -61,7 +61,7 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
     if cluster.create is not None and region != cluster.location:
         problems.add(
             f"{cluster.location!r}, a zone",
-            "a region: a cluster of one zone has one control plane, which goes away at every upgrade",
+            "a region: a zonal cluster has one control plane, which is down during every upgrade",
             f"write location: {region}",
         )
 
@@ -69,9 +69,9 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
 def _check_version(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Hold the minor version that the stack says against what each pool needs; the patch shows at the deploy.
+    """Compare the declared minor version with the needs of each pool; the patch is checked at the deploy.
 
-    What a pool's network needs is said at the pool.
+    The network of a pool is checked with the pool.
     """
     if cluster.kubernetes is None:
         return
@@ -85,7 +85,7 @@ def _check_version(
         if needed is not None and minor(cluster.kubernetes) < minor(needed):
             problems.add(
                 f"{cluster.kubernetes!r} with pool {pool.name} ({machine.name})",
-                f"GKE {needed} or newer for what the pool asks for",
+                f"GKE {needed} or newer for this machine type and capacity",
                 f"write kubernetes: '1.{minor(needed)}', or change the pool's machine type or capacity",
             )
 
@@ -120,7 +120,7 @@ def plan_gke_cluster(
                 subject=f"cluster {cluster.name}",
                 what="GPU networks",
                 chosen=f"{len(networks)}: " + ", ".join(network.kubernetes_network for network in networks),
-                why="one for each GPU NIC of the pool that has most",
+                why="one for each GPU NIC of the pool with the most",
             ),
         )
     plan = GkeClusterPlan(
@@ -145,7 +145,7 @@ def plan_gke_cluster(
 
 
 def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
-    """Return whether a machine type is of A3 or newer, whose GPUs talk over NICs of their own."""
+    """Return whether a machine type is of A3 or newer, whose GPUs communicate over NICs of their own."""
     return catalog.gcp_family(machine).fabric != "none"
 
 
@@ -162,14 +162,14 @@ def _minimums(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[str | None
 
 
 def label_value(text: str) -> str:
-    """Return a text as a label of Google Cloud may have it: a-z, 0-9, _ and -, at most 63."""
+    """Return a text as a valid label of Google Cloud: a-z, 0-9, _ and -, at most 63 characters."""
     return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
 
 
 def _network(cluster: GkeCluster) -> str:
-    """Return what the cluster's VPCs are named after.
+    """Return the prefix of the names of the cluster's VPCs.
 
-    VPCs and service accounts belong to a whole project, which may have a cluster of that name in every location.
+    VPCs and service accounts belong to a project, which may have a cluster of the same name in each location.
     """
     return _in_project(cluster, "", MAX_NETWORK)
 
@@ -180,7 +180,7 @@ def _account(cluster: GkeCluster) -> str:
 
 
 def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
-    """Return a name that no other cluster of the project has; a long one is cut and keeps apart by its hash."""
+    """Return a name that is unique in the project; a long one is cut and gets a hash."""
     whole = f"{cluster.name}-{cluster.location}"
     if len(whole + suffix) <= longest:
         return whole + suffix
@@ -194,5 +194,5 @@ def _retained(cluster: GkeCluster) -> tuple[str, ...]:
         "logs and metrics, for as long as the project keeps them",
     ]
     if cluster.create is None:
-        return (f"the cluster {cluster.name} itself, which was there before", *kept)
+        return (f"the existing cluster {cluster.name}", *kept)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""A new GKE cluster: address ranges, who reaches it, when it is upgraded.
+"""Plan a new GKE cluster: address ranges, access to its API server, upgrades.
 
 Sources: GKE docs (VPC-native clusters, maintenance windows and exclusions, DNS-based endpoint, hardening), and
 cluster-toolkit 1.95 (module gke-cluster and the A3 and A4 blueprints); read 2026-11-21.
@@ -20,7 +20,7 @@ SYSTEM_POOL = "system"
 SYSTEM_MACHINE_TYPE = "e2-standard-4"
 SYSTEM_NODES = (2, 6)
 
-POD_PREFIX = 24  # addresses that GKE gives each node, at its default of 110 pods
+POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
 RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
 PRIVATE_RANGES = tuple(
@@ -35,7 +35,7 @@ SCOPES: Mapping[str, str] = {
 LONGEST_WITHOUT_ANY_UPGRADE = timedelta(days=30)  # of older pages; not found in one of 2026
 MOST_WITHOUT_ANY_UPGRADE = 3
 MAINTENANCE_PERIOD_DAYS = 92  # docs.cloud.google.com, how-to/maintenance-window; older pages have 32
-MAINTENANCE_HOURS = 48  # that a period must leave open
+MAINTENANCE_HOURS = 48  # that a period must have for maintenance
 
 
 def check_create(
@@ -44,12 +44,12 @@ def check_create(
     gpu_nodes: int,
     problems: Problems,
 ) -> None:
-    """Record what is wrong with a new cluster by itself; `problems` stands at `create`.
+    """Record what is wrong with a new cluster by itself; `problems` is at `create`.
 
-    `gpu_ranges`: what the GPU networks take; `gpu_nodes`: the most nodes that all GPU pools may have.
+    `gpu_ranges`: ranges of the GPU networks; `gpu_nodes`: the most nodes that all GPU pools may have.
     """
     _check_ranges(create, gpu_ranges, problems)
-    _check_room(create, gpu_nodes + SYSTEM_NODES[1], problems)
+    _check_range_sizes(create, gpu_nodes + SYSTEM_NODES[1], problems)
     _check_window(create.maintenance, problems.at("maintenance"))
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
 
@@ -66,26 +66,26 @@ def _check_ranges(create: CreateGke, gpu_ranges: Sequence[ipaddress.IPv4Network]
             problems.at(field).add(
                 f"{network}, which overlaps {theirs} of {other}",
                 "ranges of their own for nodes, pods, services, the control plane and the GPU networks",
-                "choose a range that nothing else has",
+                "choose a range that is not in use",
             )
     control_plane = ranges[-1][1]
     if control_plane.prefixlen != CONTROL_PLANE_PREFIX:
         problems.at("control_plane_cidr").add(
             str(control_plane),
-            f"a /{CONTROL_PLANE_PREFIX}: GKE takes no other size",
+            f"a /{CONTROL_PLANE_PREFIX}: GKE supports no other size",
             f"write {control_plane.network_address}/{CONTROL_PLANE_PREFIX}",
         )
 
 
-def _check_room(create: CreateGke, nodes: int, problems: Problems) -> None:
-    for field, room, each in (
+def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> None:
+    for field, possible, each in (
         ("nodes_cidr", ipaddress.IPv4Network(create.nodes_cidr).num_addresses - RESERVED_ADDRESSES, "an address"),
         ("pods_cidr", _pod_ranges(create), f"a /{POD_PREFIX}"),
     ):
-        if room < nodes:
+        if possible < nodes:
             problems.at(field).add(
-                f"{getattr(create, field)}, room for {max(room, 0)} nodes",
-                f"room for {nodes}, the most that all pools may have, with {each} for each node",
+                f"{getattr(create, field)}, enough for {max(possible, 0)} nodes",
+                f"enough for {nodes} nodes, the most that all pools may have, with {each} for each node",
                 "take a larger range: it cannot be changed later",
             )
 
@@ -107,7 +107,7 @@ def _check_window(maintenance: Maintenance, problems: Problems) -> None:
 
 
 def _open_hours(maintenance: Maintenance) -> int | None:
-    """Return the fewest hours of maintenance in a period; None where the rule is not plainly daily or weekly."""
+    """Return the fewest hours of maintenance in a period; None where the rule is neither daily nor weekly."""
     parts = [part.partition("=") for part in maintenance.recurrence.split(";")]
     rule = {key: value for key, _, value in parts}
     if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
@@ -126,16 +126,18 @@ def _check_exclusions(exclusions: Sequence[Exclusion], problems: Problems) -> No
     for index, exclusion in enumerate(exclusions):
         here = problems.at(f"[{index}]")
         if exclusion.name in seen:
-            here.at("name").add(f"{exclusion.name!r} again", "each exclusion by a name of its own", "rename one")
+            here.at("name").add(f"{exclusion.name!r} again", "unique names of exclusions", "rename one")
         seen.add(exclusion.name)
         length = exclusion.end - exclusion.start
         if length <= timedelta(0):
-            here.at("end").add(_utc(exclusion.end), f"a time after {_utc(exclusion.start)}, its start", "move it")
+            here.at("end").add(
+                _utc(exclusion.end), f"a time after its start, {_utc(exclusion.start)}", "correct it"
+            )
         elif exclusion.scope == "no-upgrades" and length > LONGEST_WITHOUT_ANY_UPGRADE:
             here.at("end").add(
                 f"{length.days} days without any upgrade",
                 f"at most {LONGEST_WITHOUT_ANY_UPGRADE.days} days for scope no-upgrades",
-                "write scope: no-minor-or-node-upgrades, which leaves nodes alone and patches the control plane",
+                "write scope: no-minor-or-node-upgrades, which upgrades no nodes and patches the control plane",
             )
     whole = [exclusion for exclusion in exclusions if exclusion.scope == "no-upgrades"]
     if len(whole) > MOST_WITHOUT_ANY_UPGRADE:
@@ -154,10 +156,10 @@ def plan_create(
     newest_gpus: Sequence[str],
     gke_owned: bool,
 ) -> Decided[CreateGkePlan]:
-    """Return what a new cluster is created with.
+    """Return the settings of a new cluster.
 
     `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
-    some pool.
+    a pool.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -166,13 +168,13 @@ def plan_create(
             subject=subject,
             what="API server",
             chosen="DNS endpoint with IAM" + (f", and a public address for {', '.join(public)}" if public else ""),
-            why="no network path is needed; addresses are for those that api_access names",
+            why="clients need no network path; addresses are for the networks of api_access",
         ),
         Decision(
             subject=subject,
             what="autoscaling profile",
             chosen="OPTIMIZE_UTILIZATION",
-            why="a GPU node that nobody uses goes sooner",
+            why="idle GPU nodes are deleted sooner",
         ),
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
@@ -192,7 +194,7 @@ def plan_create(
         exclusions=exclusions.value,
         autoscaling_profile="OPTIMIZE_UTILIZATION",
         logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),
-        # The operator's own exporter serves the pools whose device plugin is the operator's.
+        # Pools with the operator's device plugin have the exporter of the operator.
         metrics=(
             "SYSTEM_COMPONENTS",
             "APISERVER",
@@ -209,7 +211,7 @@ def plan_create(
 def _plan_exclusions(
     maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
-    """Return the stack's exclusions; where A3 or newer is without one, one that lasts while the version does."""
+    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support."""
     if maintenance.exclusions:
         declared = tuple(
             MaintenanceExclusion(name=one.name, start=_utc(one.start), end=_utc(one.end), scope=SCOPES[one.scope])
@@ -222,7 +224,7 @@ def _plan_exclusions(
         subject=subject,
         what="maintenance exclusion",
         chosen="no minor and no node upgrades until the version's end of support",
-        why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or say exclusions",
+        why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or declare exclusions",
     )
     exclusion = MaintenanceExclusion(
         name="until-end-of-support",
@@ -238,5 +240,5 @@ def _private(cidr: str) -> bool:
 
 
 def _utc(time: datetime) -> str:
-    """Return a time as GKE returns it: another form of the same time would show as a change for ever."""
+    """Return a time in the form of GKE: another form of the same time would be a permanent difference."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

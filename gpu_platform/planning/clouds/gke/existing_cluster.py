@@ -1,4 +1,4 @@
-"""A GKE cluster as it turned out to be, held against what the pools need; not known before a deploy."""
+"""Compare an existing GKE cluster with the needs of its pools, when its facts are known at the deploy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DATAPLANE_V2 = "ADVANCED_DATAPATH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCluster:
-    """What GKE says about a cluster."""
+class ExistingGke:
+    """Facts of a cluster, looked up from GKE."""
 
     version: str
     """Of the control plane: 1.34.1-gke.1829001."""
@@ -27,23 +27,23 @@ class FoundCluster:
     workload_pool: str | None
     """`<project>.svc.id.goog`; None: workload identity is off."""
     dns_endpoint: str | None
-    """Host name; None where it is not open to clients outside the VPC."""
+    """Host name; None: not open to clients outside the VPC."""
     endpoint: str
     certificate_authority: str
     """Of `endpoint`: base64 PEM."""
     ranges: Mapping[str, str]
-    """Of pods, services and the control plane, as far as GKE says them: what each is for, and its CIDR."""
+    """CIDR by purpose: pods, services and the control plane, where known."""
 
 
-def found_kubeconfig(name: str, found: FoundCluster) -> str:
-    """Return how to reach a cluster: by its DNS endpoint with IAM where it is open, else by its address."""
+def found_kubeconfig(name: str, found: ExistingGke) -> str:
+    """Return the kubeconfig of a cluster: by its DNS endpoint with IAM if that is open, else by its address."""
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None)
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput where a new cluster, whose version its channel chose, is too old for the pools of a plan."""
+    """Raise BadInput if a new cluster, whose version its channel chose, is too old for the pools of a plan."""
     problems = Problems("cluster")
     _check_version(plan, version, problems)
     if problems.found:
@@ -56,22 +56,22 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
         problems.add(
             f"GKE {version}",
             f"{needed} or newer: the pools need it",
-            f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before it is made",
+            f"upgrade the cluster, or write kubernetes: '1.{minor(needed)}' before it is created",
         )
 
 
-def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
-    """Raise BadInput with everything for which a cluster cannot carry the pools of a plan."""
+def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
+    """Raise BadInput with every reason why a cluster cannot run the pools of a plan."""
     problems = Problems("cluster")
     _check_version(plan, found.version, problems)
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
             f"{plan.kubernetes!r} on GKE {found.version}",
-            "what the cluster has, or older",
+            "the version of the cluster, or older",
             "correct it, or upgrade",
         )
     if found.autopilot:
-        problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "make one")
+        problems.add("an Autopilot cluster", "a Standard cluster: Autopilot has no node pools", "create one")
     if found.workload_pool is None:
         problems.add(
             "no workload identity pool",
@@ -82,21 +82,21 @@ def require_fit(plan: GkeClusterPlan, found: FoundCluster) -> None:
         problems.add(
             f"datapath {found.datapath or 'LEGACY_DATAPATH'}",
             f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
-            "make another cluster: the datapath of one that is there cannot be changed",
+            "create another cluster: the datapath of an existing one cannot be changed",
         )
     if plan.networks and not found.multi_networking:
         problems.add(
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
-            "make another cluster with it, or give the pools network: {via: profile}",
+            "create another cluster with it, or give the pools network: {via: profile}",
         )
     _check_ranges(plan, found, problems)
     if problems.found:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)
 
 
-def _check_ranges(plan: GkeClusterPlan, found: FoundCluster, problems: Problems) -> None:
-    """A node has an interface in each GPU network: what overlaps one of them would be sent there."""
+def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) -> None:
+    """Record ranges that overlap a GPU network: nodes, with an interface in each, would route them there."""
     for what, cidr in found.ranges.items():
         theirs = ipaddress.IPv4Network(cidr)
         taken = [network.cidr for network in plan.networks if theirs.overlaps(ipaddress.IPv4Network(network.cidr))]
@@ -104,5 +104,5 @@ def _check_ranges(plan: GkeClusterPlan, found: FoundCluster, problems: Problems)
             problems.add(
                 f"{cidr} for {what}, which overlaps {taken[0]} of the GPU networks",
                 "ranges of their own for the cluster and its GPU networks",
-                "give the pools network: {via: profile}, or make another cluster",
+                "give the pools network: {via: profile}, or create another cluster",
             )

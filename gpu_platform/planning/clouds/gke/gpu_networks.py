@@ -1,8 +1,8 @@
-"""The networks that carry traffic between GPUs, one for each GPU NIC of a node.
+"""Plan the networks between GPUs, one for each GPU NIC of a node.
 
-GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) want a VPC for each NIC; RDMA (A3 Ultra and newer) wants one more VPC
+GPUDirect-TCPX (A3 High) and -TCPXO (A3 Mega) need a VPC for each NIC; RDMA (A3 Ultra and newer) needs one more VPC
 for gVNIC, and one whose network profile makes it RDMA over converged Ethernet, with a subnet for each NIC. The
-Kubernetes networks are called as in Google's own examples, so that these run as they are.
+Kubernetes networks have the names of Google's own examples, which therefore run unchanged.
 
 Source: GKE docs, Maximize GPU network bandwidth, and cluster-toolkit 1.95 (blueprints gke-a3-highgpu, -megagpu and
 -ultragpu, modules multivpc and gpu-rdma-vpc); read 2026-11-21.
@@ -23,14 +23,14 @@ from gpu_platform.spec.pool import Pool
 
 RANGE = ipaddress.IPv4Network("192.168.0.0/16")
 SUBNET_PREFIX = 20  # 4,092 nodes
-TCPX_MTU = 8244  # what the TCPX header leaves of a jumbo frame
+TCPX_MTU = 8244  # a jumbo frame without the TCPX header
 RDMA_MTU = 8896
 
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
 
 
 def joined(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal["none", "networks", "profile"]:
-    """Return how a pool gets its GPU NICs."""
+    """Return how the GPU NICs of a pool join their networks."""
     wanted = pool.network.rdma if pool.network.rdma is not None else pool.workload == "training"
     if not wanted or machine.rdma_interfaces == 0:
         return "none"
@@ -40,12 +40,12 @@ def joined(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal["none"
 
 
 def network_count(machine: MachineType, fabric: Fabric) -> int:
-    """Return how many GPU networks a pool of a machine type joins: RDMA has a gVNIC network beside its own."""
+    """Return how many GPU networks a pool of a machine type joins: RDMA also has a gVNIC network."""
     return machine.rdma_interfaces + (1 if fabric == "rdma" else 0)
 
 
 def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog) -> list[ipaddress.IPv4Network]:
-    """Return the address ranges that the GPU networks of some pools take."""
+    """Return the address ranges of the GPU networks of pools."""
     counts = [
         network_count(machine, catalog.gcp_family(machine).fabric)
         for pool, machine in pools
@@ -57,7 +57,7 @@ def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catal
 def check_gpu_networks(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
-    """Record pools whose GPU networks one cluster cannot have; `problems` stands at the cluster."""
+    """Record pools whose GPU networks cannot be in one cluster; `problems` is at the cluster."""
     joining = [(pool, machine) for pool, machine in pools if joined(pool, machine, catalog) == "networks"]
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
     if over_rdma and len(over_rdma) < len(joining):
@@ -65,21 +65,22 @@ def check_gpu_networks(
         problems.add(
             f"RDMA networks for {_named(over_rdma)} beside GPUDirect-TCPX networks for {', '.join(others)}",
             "networks of one kind in a cluster: both name their first network after the same NIC",
-            f"give {_named(over_rdma)} network: {{via: profile}}, which needs no networks",
+            f"give {_named(over_rdma)} network: {{via: profile}}, which needs no such networks",
         )
     zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
     if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):
         problems.add(
-            f"pools {_named(over_rdma)} with RDMA networks in " + (", ".join(sorted(zones)) or "zones not said"),
+            f"pools {_named(over_rdma)} with RDMA networks in "
+            + (", ".join(sorted(zones)) or "no declared zones"),
             "one zone for all of them: a RoCE network profile belongs to a zone",
             "name the same single zone in each, or give them network: {via: profile}",
         )
 
 
 def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalog) -> tuple[GpuNetwork, ...]:
-    """Return the networks for the pool with the most GPU NICs: every other pool joins the first of them.
+    """Return the networks for the pool with the most GPU NICs: other pools join the first of them.
 
-    `prefix`: what their VPCs are named after.
+    `prefix`: of the names of their VPCs.
     """
     joining = [pool for pool in pools if pool.network == "networks"]
     if not joining:

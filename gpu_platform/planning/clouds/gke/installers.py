@@ -1,8 +1,8 @@
-"""DaemonSets that prepare GPU nodes on GKE: the driver where the operator brings none, and GPUDirect's plugins.
+"""Plan the DaemonSets that prepare GPU nodes on GKE: the driver where the operator installs none, and GPUDirect.
 
 Container-Optimized OS has no package manager and a read-only root: drivers and libraries go to
 /home/kubernetes/bin/nvidia on the host, where GKE's and the operator's device plugin look for them. All run in
-kube-system, the one namespace that admits system-node-critical pods without a quota of their own.
+kube-system, the one namespace that admits system-node-critical pods without a ResourceQuota.
 
 Source: GoogleCloudPlatform/container-engine-accelerators, commit 992db812 of 2026-06-11 (its folders
 nvidia-driver-installer/cos, gpudirect-* and nri_device_injector); NVIDIA GPU Operator docs, Google GKE.
@@ -21,7 +21,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
-# GPUs that need a newer driver branch get the newest that the node image knows, not its default.
+# GPUs that need a newer driver branch get the newest of the node image, not its default.
 OLDEST_DEFAULT_BRANCH = 535
 
 PAUSE_IMAGE = "pause"
@@ -30,13 +30,13 @@ INJECTOR_IMAGE = "gke-device-injector"
 TCPX_IMAGE = "gke-tcpx-installer"
 TCPXO_IMAGE = "gke-tcpxo-installer"
 GIB_IMAGES: Mapping[str, str] = {"amd64": "gke-gib-installer", "arm64": "gke-gib-installer-arm64"}
-HOST_TOOLS_IMAGE = "node-agent-python"  # Debian: its nsenter is all that is used
+HOST_TOOLS_IMAGE = "node-agent-python"  # Debian; only its nsenter is used
 
 _Pool = tuple[PoolPlan, GkePoolPlan]
 
 
 def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSetPlan, ...]:
-    """Return the DaemonSets that some pools need; each selects the nodes of exactly these pools."""
+    """Return the DaemonSets that pools need; each selects the nodes of exactly those pools."""
     prepared = [
         *_driver_installers(pools, catalog),
         *_fabric_installer("tcpx", "gpudirect-tcpx-installer", pools, catalog, [_tcpx(catalog)]),
@@ -84,7 +84,7 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A kernel module cannot be exchanged under running pods: a new node gets the new driver.
+                # A loaded kernel module cannot be replaced under running pods: only new nodes get a new driver.
                 "if lsmod | grep -q '^nvidia '; then",
                 "  echo 'a driver is loaded; nothing to do'",
                 "else",
@@ -140,17 +140,17 @@ def _copy_plugin(source: str) -> tuple[str, ...]:
 
 
 def _open_host(catalog: Catalog) -> Mapping[str, Any]:
-    """Prepare a host for TCPXO: let its traffic in, load its kernel module, show the NICs' apertures to pods."""
+    """Return a script for TCPXO hosts: accept its traffic, load its kernel module, mount apertures of NICs."""
     apertures = "/dev/aperture_devices"
     accept = "INPUT --protocol tcp --jump ACCEPT"
     return {
         "name": "prepare-host",
         "image": catalog.images[HOST_TOOLS_IMAGE].reference,
-        # Runs in the host's own namespaces.
+        # Runs in the namespaces of the host.
         "command": ["nsenter", "--all", "--target", "1", "--", "bash", "-c"],
         "args": [
             _script(
-                # Container-Optimized OS drops what it does not know, between GPU NICs too.
+                # Container-Optimized OS drops unknown traffic, between GPU NICs as well.
                 f"iptables --check {accept} || iptables --insert {accept}",
                 "modprobe import-helper",
                 "lspci -nn -D | awk '/1ae0:0084/ {print $1}' | while read -r nic; do",
@@ -168,7 +168,7 @@ def _open_host(catalog: Catalog) -> Mapping[str, Any]:
 
 
 def _gib_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
-    """RDMA over converged Ethernet; the plugin is another image on Arm."""
+    """Return the installers for RDMA over converged Ethernet, whose plugin has a separate image for Arm."""
     host = {"libraries": f"{NVIDIA_DIR}/lib64", "gib": "/home/kubernetes/bin/gib"}
     mounts = {"libraries": "/host/lib64", "gib": "/host/gib"}
     steps = (
@@ -190,7 +190,7 @@ def _plugin(catalog: Catalog, image: str, steps: Sequence[str], mounts: Mapping[
         "command": ["/bin/sh", "-c"],
         "args": [_script(*steps)],
         "volumeMounts": [_mount(name, path) for name, path in mounts.items()],
-        **_PRIVILEGED,  # as Google ships it: what its script does is not public
+        **_PRIVILEGED,  # as in Google's manifest: the source of its script is not public
     }
 
 
@@ -229,7 +229,7 @@ def _on_nodes(
     steps: Sequence[Mapping[str, Any]],
     volumes: Mapping[str, str],
 ) -> DaemonSetPlan:
-    """Return a DaemonSet that does its steps once on each node of some pools, and then holds the place."""
+    """Return a DaemonSet that runs its steps once on each node of the pools, and then a pause container."""
     pause = {
         "name": "pause",
         "image": catalog.images[PAUSE_IMAGE].reference,
@@ -254,7 +254,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
     return {
         "priorityClassName": "system-node-critical",
         "automountServiceAccountToken": False,
-        # As Google ships them all: the node must be made ready before it is, without a pod network if need be.
+        # As in Google's manifests: they prepare nodes that are not Ready yet, so without a pod network.
         "hostNetwork": True,
         "hostPID": True,
         "affinity": {
@@ -271,7 +271,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
                 }
             }
         },
-        # Pools have taints of their own and GKE adds some (Arm, queued provisioning): all of them are meant.
+        # Tolerates every taint: those of pools, and those that GKE adds (Arm, queued provisioning).
         "tolerations": [{"operator": "Exists"}],
         "volumes": [
             {"name": name, "hostPath": {"path": path, "type": _PATH_TYPES.get(path, "DirectoryOrCreate")}}

@@ -1,4 +1,4 @@
-"""How a GKE pool gets at its GPU NICs.
+"""Check how a GKE pool uses its GPU NICs.
 
 Sources: GKE docs, Maximize GPU network bandwidth, and Configure automated networking for accelerator VMs;
 cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -14,7 +14,7 @@ from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 
 DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
-"""What GKE's DRA driver for networks looks for on the nodes of a pool with a network profile."""
+"""Label by which GKE's DRA driver for networks selects nodes of a pool with a network profile."""
 PROFILE_FEATURE = "accelerator-network-profile"
 
 
@@ -27,12 +27,12 @@ def check_network(
         if pool.network.rdma:
             here.at("rdma").add(
                 f"true on {machine.name}",
-                "false: it has no GPU NICs; machines with eight GPUs from a3-highgpu-8g on have them",
-                "remove rdma, or take such a machine type",
+                "false: it has no GPU NICs; machines with eight GPUs have them from a3-highgpu-8g on",
+                "remove rdma, or use such a machine type",
             )
         if pool.network.via is not None:
             here.at("via").add(
-                f"{pool.network.via!r} on {machine.name}", "nothing: it has no GPU NICs", "remove via"
+                f"{pool.network.via!r} on {machine.name}", "no via: it has no GPU NICs", "remove via"
             )
         return
     if pool.network.via is not None and pool.network.rdma is False:
@@ -44,7 +44,7 @@ def check_network(
     if pool.image.family == "ubuntu":
         problems.at("image").at("family").add(
             "'ubuntu' with GPU NICs",
-            "cos: GPUDirect and the networks of GPU NICs are there on Container-Optimized OS alone",
+            "cos: GPUDirect and networks of GPU NICs need Container-Optimized OS",
             "write family: cos, or network: {rdma: false}",
         )
     feature = catalog.gke_features[PROFILE_FEATURE]

@@ -1,4 +1,4 @@
-"""What a node of a GKE pool is made of: image, disks, accelerator, kubelet, labels and taints.
+"""Plan the node configuration of a GKE pool: image, disks, accelerator, kubelet, labels and taints.
 
 Sources: GKE docs on GPUs, GPU sharing, local SSD and node system configuration; terraform-provider-google,
 node_config; cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -34,25 +34,25 @@ _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys
 
 
 def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
-    """Return the node image as the GKE API spells it."""
+    """Return the node image using the GKE API name."""
     return catalog.node_images["gcp", pool.image.family or "cos"].image_types[machine.arch]
 
 
 def disk_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
-    """Return the type of the boot disk: what the stack says, else what the family's machines take first."""
+    """Return the type of the boot disk: the declared one, else the default of the machine family."""
     return pool.disk.type or catalog.gcp_family(machine).boot_disk_types[0]
 
 
 def local_ssd_count(machine: MachineType) -> int:
-    """Return how many local SSDs the machine comes with; all of them hold pods' ephemeral storage."""
+    """Return the number of local SSDs of the machine; all of them are ephemeral storage of pods."""
     return machine.local_nvme_gb // LOCAL_SSD_GB
 
 
 def secure_boot(pool: Pool) -> bool:
     """Return whether nodes load only signed kernel modules.
 
-    Google signs the drivers that GKE and the installer bring to Container-Optimized OS; cluster-toolkit keeps it
-    on for every GPU pool. On Ubuntu the driver's modules are built on the node, and nobody has signed them
+    Google signs the drivers that GKE and the installer install on Container-Optimized OS; cluster-toolkit keeps it
+    on for every GPU pool. On Ubuntu the driver's modules are built on the node, and unsigned
     (NVIDIA/gpu-operator#1726).
     """
     return pool.image.family != "ubuntu"
@@ -60,7 +60,7 @@ def secure_boot(pool: Pool) -> bool:
 
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
     """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
-    assert machine.accelerator_label is not None  # noqa: S101 - a test holds it for every machine type of GCP
+    assert machine.accelerator_label is not None  # noqa: S101 - a test checks it for every machine type of GCP
     sharing = pool.sharing if software.device_plugin == "provider" else None
     strategy: Literal["TIME_SHARING", "MPS"] | None = None
     if isinstance(sharing, TimeSlicing | Mps):
@@ -77,7 +77,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
 
 
 def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
-    """Return the kubelet's settings as the GKE provider spells them."""
+    """Return the kubelet settings using names of the GKE provider."""
     if kubelet is None:
         return None
     return GkeKubelet(
@@ -91,7 +91,7 @@ def kubelet_config(kubelet: Kubelet | None) -> GkeKubelet | None:
 def node_labels(
     pool: Pool, labels: Mapping[str, str], software: NodeSoftware, network: Literal["none", "networks", "profile"]
 ) -> Mapping[str, str]:
-    """Return the labels that nodes are made with."""
+    """Return the labels that nodes are created with."""
     own: dict[str, str] = {}
     if software.device_plugin == "operator":
         own[NO_DEVICE_PLUGIN_LABEL] = "true"
@@ -103,7 +103,7 @@ def node_labels(
 
 
 def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
-    """Return taints as the GKE API spells them."""
+    """Return taints using GKE API names."""
     return tuple(GkeTaint(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect]) for taint in taints)
 
 
@@ -126,7 +126,7 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
             f"false on {machine.name}",
-            f"true: its {local_ssd_count(machine)} local SSDs come with it and are paid for, used or not",
+            f"true: its {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
             "remove local_nvme",
         )
 

@@ -1,4 +1,4 @@
-"""How a GKE pool's nodes stand to each other, and how they are replaced by newer ones.
+"""Plan compact placement and upgrades of a GKE pool.
 
 Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
 workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -21,29 +21,29 @@ _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class PlacementChoice:
     """The placement of a pool, and why."""
 
     compact: CompactPlacement | None
     why: str
 
 
-def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> Chosen:
+def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> PlacementChoice:
     """Return the placement of a pool without problems."""
     if pool.placement is not None:
         if pool.placement.type != "compact":
-            return Chosen(compact=None, why="the stack says so")
+            return PlacementChoice(compact=None, why="the stack file sets it")
         group = pool.placement.group
-        why = "the stack says so"
+        why = "the stack file sets it"
         if group is None and pool.capacity.type == "reservation":
             # cluster-toolkit 1.95, update_reservation_props of its Slurm controller.
-            why += ": a dense reservation takes it, any other one only the policy that it was made with"
-        return Chosen(compact=_compact(pool, group), why=why)
+            why += "; a dense reservation supports it, others only the policy of the reservation"
+        return PlacementChoice(compact=_compact(pool, group), why=why)
     why_not = _why_not(pool, machine, cluster, catalog.gcp_family(machine))
     if why_not is not None:
-        return Chosen(compact=None, why=why_not)
-    return Chosen(
-        compact=_compact(pool, None), why="training on several nodes with GPU NICs: nodes close together"
+        return PlacementChoice(compact=None, why=why_not)
+    return PlacementChoice(
+        compact=_compact(pool, None), why="training on several nodes with GPU NICs needs them close together"
     )
 
 
@@ -52,30 +52,28 @@ def _compact(pool: Pool, group: str | None) -> CompactPlacement:
 
 
 def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpFamily) -> str | None:
-    """Return why a pool that says nothing has no compact placement; None: it has."""
+    """Return why a pool without `placement` has no compact placement; None: it has one."""
     zones = locations(pool, cluster)
     if pool.workload != "training" or pool.count.maximum < 2:
         return "only training on several nodes needs them close together"
     if machine.rdma_interfaces == 0 or pool.network.rdma is False:
-        return "without GPU NICs the distance between nodes counts for little"
+        return "without GPU NICs the distance between nodes matters little"
     if pool.capacity.type == "reservation":
-        return "a reservation has a placement of its own; another one would keep nodes out of it"
+        return "a reservation has a placement of its own; nodes with another one cannot use it"
     if not family.compact_placement:
-        return (
-            f"{machine.name} is placed by its NVLink domain: make a workload policy and name it in placement.group"
-        )
+        return f"{machine.name} is placed by NVLink domain: name a workload policy in placement.group"
     if isinstance(pool.capacity, FlexStart):
         if pool.capacity.queued:
-            return "queued provisioning takes no compact placement"
+            return "queued provisioning supports no compact placement"
         if not family.compact_with_flex_start:
             return f"{machine.name} has no compact placement with flex-start"
     if len(zones) != 1:
-        return "compact placement is in one zone, and the pool has several"
+        return "compact placement needs one zone, and the pool has several"
     return None
 
 
 def is_compact(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
-    """Return whether a pool is placed compactly, whether or not it may be."""
+    """Return whether a pool has compact placement, before any check of it."""
     return plan_placement(pool, machine, cluster, catalog).compact is not None
 
 
@@ -99,15 +97,15 @@ def check_placement(
         here.at("group").add(
             f"{placement.group!r}",
             "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
-            "see gcloud compute resource-policies list, or leave it out",
+            "see gcloud compute resource-policies list, or remove it",
         )
     family = catalog.gcp_family(machine)
     if not family.compact_placement and placement.group is None:
         here.at("group").add(
             f"none on {machine.name}",
-            f"a workload policy: {family.name} machines are placed by their NVLink domain, and the program makes "
+            f"a workload policy: {family.name} machines are placed by NVLink domain, and the program creates "
             "compact policies alone",
-            "make one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
+            "create one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
         )
     _check_compact(pool, machine, cluster, family, here.at("type"))
 
@@ -127,19 +125,19 @@ def _check_compact(
     if pool.capacity.queued:
         here.add(
             "'compact' with queued provisioning",
-            "none: GKE takes no compact placement for nodes of a ProvisioningRequest",
+            "none: GKE supports no compact placement for nodes of a ProvisioningRequest",
             "write type: none, or remove capacity.queued",
         )
     elif not family.compact_with_flex_start:
         here.add(
             f"'compact' with flex-start on {machine.name}",
-            "none: of the GPU machines only a3-ultragpu and a4-highgpu take both",
+            "none: of the GPU machines only a3-ultragpu and a4-highgpu support both",
             "write type: none, or buy the capacity in another way",
         )
 
 
 def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
-    """Return how nodes are replaced: without a node to spare where capacity is reserved, placed or lent."""
+    """Return how nodes are replaced: without surge where capacity is reserved, placed or flex-start."""
     if pool.upgrade.strategy == "blue-green":
         return UpgradeSettings(strategy="BLUE_GREEN", max_surge=None, max_unavailable=None)
     tight = compact or pool.capacity.type in ("reservation", "flex-start")
@@ -153,7 +151,7 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
 def check_upgrade(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record upgrade settings that GKE refuses, or for which there are no nodes."""
+    """Record upgrade settings that GKE refuses, or that need nodes beyond the capacity."""
     here = problems.at("upgrade")
     compact = is_compact(pool, machine, cluster, catalog)
     held = (
@@ -164,28 +162,28 @@ def check_upgrade(
         if tight:
             here.at("strategy").add(
                 f"'blue-green' with {held}",
-                "surge: Blue-Green needs a second set of nodes beside the first, and there is no room for it",
+                "surge: Blue-Green needs a second set of nodes, for which there is no capacity",
                 "remove strategy",
             )
         for name in ("max_surge", "max_unavailable"):
             if getattr(pool.upgrade, name) is not None:
                 here.at(name).add(f"{name} with blue-green", f"{name} only with surge", f"remove {name}")
         return
-    said = pool.upgrade.max_surge
-    if said is not None and said > 0 and (compact or pool.capacity.type == "flex-start"):
+    max_surge = pool.upgrade.max_surge
+    if max_surge is not None and max_surge > 0 and (compact or pool.capacity.type == "flex-start"):
         here.at("max_surge").add(
-            f"{said} with {held}",
-            "0: an extra node would need room beside the placed ones"
+            f"{max_surge} with {held}",
+            "0: an extra node would need capacity beside the placed ones"
             if compact
-            else "0: GKE gives flex-start nodes to pods that ask, not to upgrades",
+            else "0: GKE creates flex-start nodes for pods, not for upgrades",
             "remove max_surge; nodes are then replaced one by one",
         )
     settings = plan_upgrade(pool, compact)
     together = (settings.max_surge or 0) + (settings.max_unavailable or 0)
     if together == 0:
         here.at("max_unavailable").add(
-            "0, and no surge",
-            "one of max_surge and max_unavailable above 0, or no node could ever be replaced",
+            "0, without surge",
+            "one of max_surge and max_unavailable above 0, or no node can be replaced",
             "write max_unavailable: 1",
         )
     if together > MAX_PARALLEL_UPGRADES:

@@ -1,4 +1,4 @@
-"""What is decided about GKE pools and clusters, in the words of the GKE and Compute APIs. Nothing decides here."""
+"""Types of the plans of GKE pools and clusters, using names of the GKE and Compute APIs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReservationAffinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPlacement:
-    """A resource policy of collocated placement: made by the program (`create`), or one that is there."""
+    """A resource policy of compact placement: created by the program (`create`), or an existing one."""
 
     policy: str
     create: bool
@@ -61,7 +61,7 @@ class GkeKubelet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeTaint:
-    """A taint as the GKE API spells it: NO_SCHEDULE."""
+    """A taint using GKE API names: NO_SCHEDULE."""
 
     key: str
     value: str
@@ -70,7 +70,7 @@ class GkeTaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSetPlan:
-    """A pinned DaemonSet of the platform's own: name, namespace and pod template as Kubernetes has it."""
+    """A pinned DaemonSet of the platform: name, namespace and pod spec in Kubernetes form."""
 
     name: str
     namespace: str
@@ -84,7 +84,7 @@ class GkePoolPlan:
     kind: Literal["gke"] = "gke"
     node_pool: str
     node_locations: tuple[str, ...]
-    """Exactly one where placement or a reservation asks for it; empty: the cluster's."""
+    """Exactly one where placement or a reservation needs it; empty: the cluster's."""
     machine_type: str
     accelerator: Accelerator
     image_type: str
@@ -105,14 +105,14 @@ class GkePoolPlan:
     network: Literal["none", "networks", "profile"]
     """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
     gpu_networks: int = 0
-    """With `networks`: how many of the cluster's GPU networks it joins, from the first on."""
+    """With `networks`: number of the cluster's GPU networks that it joins, from the first on."""
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"]
     labels: Mapping[str, str]
     taints: tuple[GkeTaint, ...]
     resource_labels: Mapping[str, str]
     autoscaled: bool
     nodes_per_location: int | None
-    """How many each location begins with, or keeps where nothing scales the pool; None: no count (flex-start)."""
+    """Nodes of each location, at first or, without an autoscaler, always; None: no count (flex-start)."""
     min_nodes: int
     """Over all locations, as `max_nodes`."""
     max_nodes: int
@@ -140,7 +140,7 @@ class GkePoolPlan:
     @property
     def created_on_demand(self) -> str | None:
         """Why the pool may have no nodes."""
-        return "made by GKE when it has the capacity" if self.flex_start else None
+        return "created by GKE when it has the capacity" if self.flex_start else None
 
     @property
     def relabels_in_place(self) -> bool:
@@ -149,7 +149,7 @@ class GkePoolPlan:
 
     @property
     def efa_interfaces(self) -> int:
-        """None: EFA is of AWS."""
+        """None: only AWS has EFA."""
         return 0
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
@@ -166,7 +166,7 @@ class GkePoolPlan:
 class GpuNetwork:
     """One subnet for one GPU NIC, and the Kubernetes objects that let pods join it.
 
-    GPUDirect-TCPX and -TCPXO want a VPC for each; RDMA subnets share one, made by a zone's network profile.
+    GPUDirect-TCPX and -TCPXO need a VPC for each; RDMA subnets share one with the network profile of a zone.
     """
 
     vpc: str
@@ -174,7 +174,7 @@ class GpuNetwork:
     cidr: str
     mtu: int
     network_profile: str | None
-    """Of the VPC: `<zone>-vpc-roce`; such a VPC takes no firewall rules."""
+    """Of the VPC: `<zone>-vpc-roce`; such a VPC supports no firewall rules."""
     kubernetes_network: str
     device_mode: Literal["NetDevice", "RDMA"]
 
@@ -191,7 +191,7 @@ class MaintenanceExclusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateGkePlan:
-    """What a new cluster is made of."""
+    """The settings of a new cluster."""
 
     network: str
     nodes_cidr: str
@@ -200,7 +200,7 @@ class CreateGkePlan:
     control_plane_cidr: str
     api_access: tuple[str, ...]
     public_endpoint: bool
-    """Whether the API server has a public address: only where somebody outside private ranges may reach it."""
+    """Whether the API server has a public address: only if `api_access` has a public network."""
     release_channel: str
     maintenance_start: str
     maintenance_end: str
@@ -209,7 +209,7 @@ class CreateGkePlan:
     autoscaling_profile: Literal["BALANCED", "OPTIMIZE_UTILIZATION"]
     logs: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Components as the GKE API spells them: SYSTEM_COMPONENTS, DCGM."""
+    """Components by GKE API names: SYSTEM_COMPONENTS, DCGM."""
     system_machine_type: str
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
@@ -217,7 +217,7 @@ class CreateGkePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeClusterPlan:
-    """A GKE cluster: made (`create`) or looked up, and what all its GPU pools share."""
+    """A new (`create`) or existing GKE cluster, and the settings that all its GPU pools share."""
 
     kind: Literal["gke"] = "gke"
     name: str
@@ -227,26 +227,26 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Of a new cluster: whether it can have further networks; it cannot be changed later."""
+    """Of a new cluster: whether nodes can join further networks; permanent."""
     gpu_nics: bool
-    """Whether some pool uses its GPU NICs."""
+    """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
     node_account: str
-    """Id of the nodes' service account, which the program makes."""
+    """Id of the nodes' service account, which the program creates."""
     node_roles: tuple[str, ...]
     """Its IAM roles."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None
-    """The lowest GKE version that has all that the pools ask for, with the patch."""
+    """The lowest GKE version that supports all pools, with the patch."""
     resource_labels: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]
-    """What `destroy` leaves behind, for a reader."""
+    """Resources that `destroy` does not delete, as text."""
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """What can create the nodes of its pools."""
+        """Platforms that create the nodes of its pools."""
         return ("gke",)
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:

@@ -1,4 +1,4 @@
-"""GKE node pools: what follows from a machine type, a capacity type and a workload."""
+"""Check and plan GKE node pools from their machine type, capacity type and workload."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpu_platform.planning.clouds.gke.node import (
     secure_boot,
 )
 from gpu_platform.planning.clouds.gke.placement import (
-    Chosen,
+    PlacementChoice,
     check_placement,
     check_upgrade,
     plan_placement,
@@ -41,19 +41,17 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
-MAX_NAME = (
-    32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can be there at once
-)
+MAX_NAME = 32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can exist at once
 
 
 def check_gke_pool(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record every combination that GKE refuses, or that would waste what the pool pays for."""
+    """Record every combination that GKE refuses, or that wastes paid capacity."""
     if len(pool.name) > MAX_NAME:
         problems.at("name").add(
             f"{len(pool.name)} characters",
-            f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 tell a new pool from the old",
+            f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 are a suffix for replacements",
             "shorten it",
         )
     check_capacity(pool, cluster, problems)
@@ -94,7 +92,7 @@ def plan_gke_pool(
         disk_type=disk_type(pool, machine, catalog),
         disk_size_gb=pool.disk.size_gb,
         kms_key=pool.disk.kms_key,
-        # GPUDirect needs it, and every machine type with GPUs has it.
+        # GPUDirect needs gVNIC, and every machine type with GPUs supports it.
         gvnic=True,
         secure_boot=secure_boot(pool),
         kubelet=kubelet_config(requirements.kubelet),
@@ -110,9 +108,9 @@ def plan_gke_pool(
         max_nodes=nodes.max,
         location_policy=location_policy(pool),
         auto_repair=flex is None if pool.repair is None else pool.repair,
-        # A cluster on a release channel takes no pool without; when it happens is the cluster's maintenance.
+        # Clusters on a release channel require auto-upgrade; the maintenance window of the cluster decides when.
         auto_upgrade=True,
-        # Reserved capacity holds no second pool beside the first.
+        # Reserved capacity does not suffice for a second pool beside the first.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.production,
     )
@@ -124,15 +122,15 @@ def plan_gke_pool(
     return Decided(plan, decisions)
 
 
-def _reasons(plan: GkePoolPlan, placement: Chosen, nodes: Sizes) -> Iterator[tuple[str, str, str]]:
-    """Yield what was chosen and why, for a reader."""
+def _reasons(plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes) -> Iterator[tuple[str, str, str]]:
+    """Yield what was chosen and why, as text."""
     compact = placement.compact
     yield "placement", "none" if compact is None else f"compact, {compact.policy}", placement.why
     affinity = plan.reservation
     yield (
         "reservation",
         ", ".join(affinity.values) or "none",
-        "the stack names it" if affinity.values else "nodes take no reservation that others count on",
+        "the stack file sets it" if affinity.values else "nodes use no reservation of other teams",
     )
     match plan.network:
         case "networks":
@@ -148,22 +146,24 @@ def _reasons(plan: GkePoolPlan, placement: Chosen, nodes: Sizes) -> Iterator[tup
                 "GKE makes the networks of this machine type",
             )
         case "none":
-            yield "GPU NICs", "not used", "the machine type has none, or the pool's work needs none"
+            yield "GPU NICs", "not used", "the machine type has none, or the workload needs none"
     upgrade = plan.upgrade
     if upgrade.strategy == "SURGE":
         yield (
             "upgrade",
             f"surge {upgrade.max_surge}, unavailable {upgrade.max_unavailable}",
-            "a new node beside the old ones first" if upgrade.max_surge else "no capacity for a node more",
+            "new nodes are created before old ones are deleted"
+            if upgrade.max_surge
+            else "no capacity for another node",
         )
     else:
-        yield "upgrade", "blue-green", "the stack says so"
+        yield "upgrade", "blue-green", "the stack file sets it"
     if nodes.autoscaled:
-        yield "autoscaler", f"{nodes.min} to {nodes.max} nodes, {plan.location_policy}", "count says how far"
+        yield "autoscaler", f"{nodes.min} to {nodes.max} nodes, {plan.location_policy}", "limits of count"
     if plan.local_ssd_count:
-        yield "ephemeral storage", f"{plan.local_ssd_count} local SSDs", "they come with the machine type"
+        yield "ephemeral storage", f"{plan.local_ssd_count} local SSDs", "they are part of the machine type"
     yield (
         "secure boot",
         "on" if plan.secure_boot else "off",
-        "Google signs the driver" if plan.secure_boot else "nobody signs the driver's kernel modules",
+        "Google signs the driver" if plan.secure_boot else "the driver's kernel modules are unsigned",
     )

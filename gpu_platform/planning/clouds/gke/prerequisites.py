@@ -1,4 +1,4 @@
-"""What an `up` of a GKE stack needs from Google Cloud."""
+"""List what an `up` of a GKE stack needs from Google Cloud."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 
-# As the shipped stack files and Google's own examples have it.
+# The project of the shipped stack files and of Google's own examples.
 _EXAMPLE_PROJECT: Final = "my-project"
-# Roles that cover each service that the program touches, and the APIs that it calls for it.
+# Roles and APIs of each service that the program uses.
 _ROLES: Final = {
     "compute": "roles/compute.admin",
     "container": "roles/container.admin",
@@ -28,7 +28,7 @@ _APIS: Final = {
     "projects": "cloudresourcemanager.googleapis.com",
     "serviceaccount": "iam.googleapis.com",
 }
-# What nodes call by themselves.
+# APIs that nodes call.
 _NODE_APIS: Final = (
     "artifactregistry.googleapis.com",
     "logging.googleapis.com",
@@ -46,8 +46,8 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
         install="run gcloud components install gke-gcloud-auth-plugin",
         credentials="google",
         owner=f"project {cluster.project}",
-        # Pulumi takes the application default credentials, the kubeconfig's plugin gcloud's own.
-        login="run gcloud auth login --update-adc, which serves Pulumi and the kubeconfig's plugin alike",
+        # Pulumi uses the application default credentials, the plugin of the kubeconfig those of gcloud.
+        login="run gcloud auth login --update-adc, for Pulumi and the plugin of the kubeconfig",
         quota_console="IAM & Admin, Quotas",
         all_regions_quota="GPUS_ALL_REGIONS",
         permissions=", ".join(_ROLES.get(service, f"a role for {service}") for service in services),

@@ -1,6 +1,6 @@
 """Properties of GKE node pools whose change replaces the pool or its nodes, using the names of the API.
 
-What a change of each does is in catalog/facts/pool_changes.yaml.
+Their effects are in catalog/facts/pool_changes.yaml.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from gpu_platform.spec.pool import Pool
 
 DEFAULT_FAMILY = "cos"
 NVIDIA_DIR = "/home/kubernetes/bin/nvidia"
-"""Where drivers are on GKE's nodes, and where the toolkit may write: it survives a reboot and may be executed."""
+"""Directory of drivers on GKE's nodes, where the toolkit may write: persistent and executable."""
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
@@ -24,7 +24,7 @@ def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
 
 
 def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return who installs what: one of GKE and the operator has all of it but the driver of COS."""
+    """Return the owner of each component: GKE or the operator, and on COS the installer for the driver."""
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
@@ -39,15 +39,15 @@ def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
 
 
 def explain_software(pool: Pool, software: NodeSoftware) -> str:
-    """Return the reason for the owners, for a reader."""
+    """Return the reason for the owners, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin, software.driver:
         case "provider", _:
-            return "the stack says provider: GKE shares the GPUs, and no operand of the operator runs there"
+            return "the stack file sets provider: GKE shares the GPUs, and no operand of the operator runs there"
         case _, "operator":
             return f"{family} has none of them, and GKE's own are off"
         case _:
-            return f"the platform's own installer brings the driver to {family}; GKE's driver and plugin are off"
+            return f"the platform's own installer installs the driver on {family}; GKE's driver and plugin are off"
 
 
 def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
@@ -58,7 +58,7 @@ def check_software(pool: Pool, operator: Operator, catalog: Catalog, problems: P
 
 
 def check_driver_dir(pools: Sequence[tuple[int, Pool]], catalog: Catalog, problems: Problems) -> None:
-    """Record pools whose drivers lie in different places: the operator takes one place for the whole cluster.
+    """Record pools whose drivers are in different directories: the operator has one setting for the whole cluster.
 
     `pools`: index in the file, pool; `problems` is at the file's root.
     """
@@ -86,32 +86,32 @@ def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Pr
         if owner == "operator":
             driver.add(
                 f"'operator' for pool {pool.name}, where GKE installs the driver for its own device plugin",
-                "host: two drivers on one node fight for the kernel module",
-                f"leave owner out, or write device_plugin: operator for {pool.name}",
+                "host: two drivers on one node conflict over the kernel module",
+                f"remove owner, or write device_plugin: operator for {pool.name}",
             )
         if operator.toolkit == "operator":
             toolkit.add(
                 f"'operator' for pool {pool.name}, where GKE's device plugin works without a toolkit",
                 "host, or nothing: pools with the operator's device plugin get the toolkit either way",
-                "leave toolkit out",
+                "remove toolkit",
             )
         return
     if operator.toolkit == "host":
         toolkit.add(
             f"'host' for pool {pool.name}",
-            "operator: no image of GKE has the toolkit, so nobody would bring it",
-            "leave toolkit out",
+            "operator: no image of GKE has the toolkit, so it would be missing",
+            "remove toolkit",
         )
     if image.family == "ubuntu" and owner == "host":
         driver.add(
             f"'host' for pool {pool.name}, whose ubuntu image has no driver",
-            "operator: with the operator's device plugin GKE installs none, so nobody would bring it",
-            f"leave owner out, or write device_plugin: provider for {pool.name}",
+            "operator: with the operator's device plugin GKE installs none, so it would be missing",
+            f"remove owner, or write device_plugin: provider for {pool.name}",
         )
     if image.family != "ubuntu" and owner == "operator":
         driver.add(
             f"'operator' for pool {pool.name} on {image.family}",
             "host: the operator has no driver container for Container-Optimized OS; the platform's installer "
             "brings the driver",
-            f"leave owner out, or write image: {{family: ubuntu}} for {pool.name}",
+            f"remove owner, or write image: {{family: ubuntu}} for {pool.name}",
         )

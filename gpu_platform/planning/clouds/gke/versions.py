@@ -1,4 +1,4 @@
-"""GKE versions, such as 1.34.1-gke.1829001: the minor is Kubernetes' own, the rest is Google's."""
+"""Compare GKE versions, such as 1.34.1-gke.1829001: minor version of Kubernetes, patch and build of Google."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _VERSION = re.compile(r"1\.(\d+)(?:\.(\d+)(?:-gke\.(\d+))?)?")
 
 
 def order(version: str) -> tuple[int, int, int]:
-    """Return a key that sorts versions; what one leaves out counts as 0. Raises ValueError for another form."""
+    """Return a key that sorts versions; missing parts count as 0. Raises ValueError for another form."""
     match = _VERSION.match(version)
     if match is None:
         raise ValueError(version)

@@ -1,1 +1,1 @@
-"""The sandbox: a real control plane on this machine, with simulated GPU nodes that the program creates."""
+"""Decide the simulated GPU nodes of the sandbox, a real control plane on this machine."""

@@ -13,11 +13,11 @@ from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.spec.cluster import Operator, SandboxCluster
 from gpu_platform.spec.pool import Pool
 
-KUBERNETES: Final = "1.36"  # what sandbox/go.mod pins
+KUBERNETES: Final = "1.36"  # the version in sandbox/go.mod
 
 
 class Sandbox(Cloud):
-    """A sandbox of this machine."""
+    """A sandbox on this machine."""
 
     access = "sandbox"
 

@@ -102,7 +102,7 @@ def test_subnets_belong_to_a_cluster_that_is_there() -> None:
 
 def test_further_security_groups_are_for_a_cluster_that_is_there() -> None:
     found = problems(created(security_groups=["sg-0a1b2c3d4e5f60718"]))
-    assert "only for a cluster that is there" in found["cluster.security_groups"]
+    assert "only for an existing cluster" in found["cluster.security_groups"]
     assert cloud(eks(security_groups=["sg-0a1b2c3d4e5f60718"])).security_groups == ("sg-0a1b2c3d4e5f60718",)
 
 
@@ -190,7 +190,7 @@ def test_zones_up_to_the_two_that_eks_asks_for_are_derived_by_letter_and_said() 
 
 
 def test_zones_that_follow_from_pools_are_said_to_be_worth_writing_down() -> None:
-    said = "write all of them down as create.zones"
+    said = "declare all of them as create.zones"
     assert said in decisions(created(), {**SERVE, "zones": ["us-east-2b"]})["zones"][1]
     written = created({"zones": ["us-east-2a", "us-east-2b"]})
     assert said not in decisions(written, {**SERVE, "zones": ["us-east-2b"]})["zones"][1]
@@ -233,7 +233,7 @@ def test_nat_is_per_zone_in_production_unless_the_stack_says_otherwise(cluster: 
 
 def test_an_api_server_that_nobody_outside_may_reach_is_said() -> None:
     chosen, why = decisions(created())["API server"]
-    assert chosen == "private; public for nobody outside the VPC"
+    assert chosen == "private; public for no network outside the VPC"
     assert "`up` itself" in why
     assert decisions(created({"api_access": ["203.0.113.0/24"]}))["API server"][0].endswith("203.0.113.0/24")
 

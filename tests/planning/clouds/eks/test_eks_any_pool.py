@@ -177,7 +177,7 @@ def check_capacity(spec: Pool, plan: EksPoolPlan) -> None:
 
 def check_user_data(machine: MachineType, plan: EksPoolPlan) -> None:
     told = plan.user_data
-    assert told is None or told.joins == (plan.ami is not None)
+    assert told is None or told.needs_cluster_access == (plan.ami is not None)
     assert told is not None or plan.ami is None, "nodes of an own image cannot join without user data"
     if told is None:
         return

@@ -114,7 +114,7 @@ INVALID: dict[str, Invalid] = {
     "placement in every zone": Invalid(
         {**SERVE, "placement": {"type": "cluster"}},
         "zones",
-        ("nothing, so every zone", "write zones: [us-east-2a]"),
+        ("no zones, so every zone", "write zones: [us-east-2a]"),
     ),
     "a group that is there in every zone": Invalid(
         {**SERVE, "placement": {"type": "cluster", "group": "rack-7"}}, "zones", ("exactly one zone",)
@@ -164,7 +164,7 @@ INVALID: dict[str, Invalid] = {
     "another group than the reservation's": Invalid(
         {"capacity": IN_GROUP, "placement": {"type": "cluster", "group": "rack-8"}},
         "placement.group",
-        ("'rack-8'", "'rack-7'", "do not get what is reserved"),
+        ("'rack-8'", "'rack-7'", "get no reserved capacity"),
     ),
     "a group with a reservation that names none": Invalid(
         {"capacity": RESERVATION, "placement": {"type": "cluster", "group": "rack-8"}},
@@ -208,7 +208,7 @@ INVALID: dict[str, Invalid] = {
     "EFA on card 0 of p6-b300": Invalid(
         {"machine_type": "p6-b300.48xlarge", "network": {"layout": "efa-primary"}},
         "network.layout",
-        ("network card 0 of p6-b300 carries no EFA",),
+        ("network card 0 of p6-b300 has no EFA",),
     ),
     # -- image
     "cos": Invalid({"image": {"family": "cos"}}, "image.family", ("al2023 or bottlerocket",)),
@@ -271,12 +271,12 @@ INVALID: dict[str, Invalid] = {
     "a label of EKS's": Invalid(
         {"labels": {"eks.amazonaws.com/nodegroup": "mine"}},
         "labels.eks.amazonaws.com/nodegroup",
-        ("a label of your own",),
+        ("a label outside the domain",),
     ),
     "the label of EFA": Invalid(
         {"labels": {"vpc.amazonaws.com/efa.present": "false"}},
         "labels.vpc.amazonaws.com/efa.present",
-        ("a label of your own",),
+        ("a label outside the domain",),
     ),
     "more taints than a node group takes": Invalid(
         {"taints": [{"key": f"team-{index}", "effect": "NoSchedule"} for index in range(50)]},

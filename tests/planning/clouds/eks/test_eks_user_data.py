@@ -98,7 +98,7 @@ def test_a_pool_with_nothing_to_say_has_no_user_data() -> None:
 def test_eks_adds_the_cluster_to_its_own_images_so_it_is_not_in_their_user_data() -> None:
     plan = node_group()
     assert plan.user_data is not None
-    assert not plan.user_data.joins
+    assert not plan.user_data.needs_cluster_access
     assert "cluster" not in node_config(write_user_data(plan.user_data, ACCESS))["spec"]
 
 

@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "provisioner: managed",
     ),
     "a number of nodes": (said(count={"desired": 2}), "count.desired", "desired: 0, max: 2"),
-    "no nodes at all": (said(count={"desired": 0}), "count.max", "how many"),
+    "no nodes at all": (said(count={"desired": 0}), "count.max", "maximum number"),
     "renamed shares": (said(sharing=TIME_SLICING), "sharing.rename", "rename: false"),
     "renamed mps shares": (said(sharing={"mode": "mps", "replicas": 4}), "sharing.rename", "rename: false"),
     "mig": (training(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}), "sharing.mode", "provisioner: managed"),

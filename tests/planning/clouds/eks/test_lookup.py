@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.planning.clouds.eks.existing_cluster import LookedUpEks, check_looked_up
+from gpu_platform.planning.clouds.eks.existing_cluster import ExistingEksFacts, check_looked_up
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 from tests.planning.clouds.eks.test_cluster import KARPENTER, SERVE, TRAIN, cloud, eks
 
 ZONE = "us-east-2a"
-GOOD = LookedUpEks(
+GOOD = ExistingEksFacts(
     kubernetes="1.34",
     authentication_mode="API",
     vpc_cni="v1.20.4-eksbuild.2",
@@ -26,7 +26,7 @@ def needed(*pools: dict[str, Any], **rest: Any) -> EksClusterPlan:
     return cloud(eks(**rest), *(pools or (EFA,)))
 
 
-def found_problems(found: LookedUpEks, plan: EksClusterPlan) -> dict[str, str]:
+def found_problems(found: ExistingEksFacts, plan: EksClusterPlan) -> dict[str, str]:
     return {one.path: str(one) for one in check_looked_up(found, plan)}
 
 
@@ -37,7 +37,7 @@ def test_a_cluster_as_the_pools_need_it_has_no_problems() -> None:
 def test_a_version_other_than_the_stack_says_is_a_problem() -> None:
     found = found_problems(replace(GOOD, kubernetes="1.35"), needed(kubernetes="1.34"))
     assert list(found) == ["cluster.kubernetes"]
-    assert "'1.35', which is what ml runs" in found["cluster.kubernetes"]
+    assert "'1.35', the version of ml" in found["cluster.kubernetes"]
 
 
 @pytest.mark.parametrize("version", ["1.32", "1.37"])
@@ -87,7 +87,7 @@ def test_pools_that_name_no_zone_need_a_private_subnet_somewhere() -> None:
 
 
 def test_all_problems_come_together() -> None:
-    bad = LookedUpEks(
+    bad = ExistingEksFacts(
         kubernetes="1.30",
         authentication_mode="CONFIG_MAP",
         vpc_cni="v1.12.0-eksbuild.1",

@@ -11,7 +11,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
-from gpu_platform.planning.clouds.gke.existing_cluster import FoundCluster, found_kubeconfig, require_fit
+from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, found_kubeconfig, require_fit
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import highest, minor, order
 from gpu_platform.stacks import plan_platform
@@ -160,7 +160,7 @@ def test_a_control_plane_range_of_another_size_is_refused() -> None:
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
     """16 pools' nodes and 6 of the system need 22 addresses, and 22 ranges /24 for their pods."""
     many = on("g2-standard-48", count={"desired": 16})
-    assert "room for 22" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    assert "enough for 22" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
     few = on("g2-standard-48", count={"desired": 6})
     assert plan(few, cluster=cluster({field: value}))
 
@@ -263,7 +263,7 @@ def exclusion(name: str, start: str, end: str, scope: str = "no-upgrades") -> di
         (
             [exclusion("a", "02-01", "02-02"), exclusion("a", "03-01", "03-02")],
             "[1].name",
-            "a name of its own",
+            "unique names",
         ),
         ([exclusion(each, "02-01", "02-02") for each in "abcd"], "", "at most 3 at a time"),
     ],
@@ -355,7 +355,7 @@ def test_rdma_networks_are_in_the_zone_of_a_cluster_of_one_zone() -> None:
     ultra = on("a3-ultragpu-8g", zones=None, network={"via": "networks"})
     profiles = {network.network_profile for network in cloud(ultra, cluster=cluster(location=ZONE)).networks}
     assert profiles == {None, f"{ZONE}-vpc-roce"}
-    assert "zones not said" in refused(ultra)["cluster"]
+    assert "no declared zones" in refused(ultra)["cluster"]
 
 
 @pytest.mark.parametrize("machine", ["a3-highgpu-1g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g"])
@@ -438,7 +438,7 @@ def test_only_a_production_cluster_that_the_program_makes_is_protected() -> None
     assert cloud(on("g2-standard-48")).protect
     assert not cloud(on("g2-standard-48"), cluster=cluster({}, production=False)).protect
     assert not cloud(on("g2-standard-48"), cluster=cluster()).protect
-    assert "which was there before" in cloud(on("g2-standard-48"), cluster=cluster()).retained[0]
+    assert "the existing cluster" in cloud(on("g2-standard-48"), cluster=cluster()).retained[0]
 
 
 def test_the_stacks_name_is_a_label_that_google_cloud_takes() -> None:
@@ -450,7 +450,7 @@ def test_the_stacks_name_is_a_label_that_google_cloud_takes() -> None:
 # -- a cluster as it turned out ---------------------------------------------------------------------------
 
 
-def found(**rest: Any) -> FoundCluster:
+def found(**rest: Any) -> ExistingGke:
     facts: dict[str, Any] = {
         "version": "1.35.2-gke.1269001",
         "autopilot": False,
@@ -463,7 +463,7 @@ def found(**rest: Any) -> FoundCluster:
         "ranges": {"pods": "10.4.0.0/14", "services": "34.118.224.0/20"},
         **rest,
     }
-    return FoundCluster(**facts)
+    return ExistingGke(**facts)
 
 
 def test_ranges_of_a_cluster_are_free_where_no_pool_joins_gpu_networks() -> None:

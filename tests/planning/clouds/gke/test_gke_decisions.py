@@ -207,7 +207,7 @@ def test_every_choice_is_said_with_its_reason() -> None:
     said = {d.what: (d.chosen, d.why) for d in plan.decisions if d.subject == "pool train"}
     assert said["placement"][0] == "compact, train-compact"
     assert said["GPU NICs"][0] == "8 networks (tcpxo)"
-    assert said["upgrade"] == ("surge 0, unavailable 1", "no capacity for a node more")
+    assert said["upgrade"] == ("surge 0, unavailable 1", "no capacity for another node")
     assert said["autoscaler"][0] == "0 to 4 nodes, BALANCED"
     assert all(why for _, why in said.values())
 
@@ -225,7 +225,7 @@ def test_a_policy_of_the_programs_own_on_a_reservation_is_told_to_need_a_dense_o
 ) -> None:
     plan = plan_platform(platform(said), "test")
     (why,) = [d.why for d in plan.decisions if (d.subject, d.what) == ("pool train", "placement")]
-    assert ("only the policy that it was made with" in why) is warned
+    assert ("only the policy of the reservation" in why) is warned
 
 
 CAPACITIES = st.sampled_from(

@@ -79,12 +79,12 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     # zones and counts
     ({"zones": ["us-east1-b"]}, "zones[0]", "the cluster's region"),
     ({**G2, "zones": [ZONE, ZONE]}, "zones[1]", "each zone once"),
-    ({**G2, "zones": None}, "count.desired", "zones that are not said"),
+    ({**G2, "zones": None}, "count.desired", "nodes without zones"),
     ({**G2, "zones": TWO, "count": {"desired": 3}}, "count.desired", "a multiple of 2"),
     ({**G2, "zones": TWO, "count": {"min": 1, "desired": 1, "max": 9}}, "count.desired", "write desired: 2"),
     ({"name": "a" * 33}, "name", "at most 32"),
     # flex-start and queued provisioning
-    ({**A4, "capacity": FLEX}, "count.desired", "0: nodes come when"),
+    ({**A4, "capacity": FLEX}, "count.desired", "0: nodes are created when"),
     ({**A4, "capacity": QUEUED, "count": {"min": 1, "desired": 1, "max": 4}}, "count.desired", "with flex-start"),
     ({**A4, "capacity": FLEX, "count": {"desired": 0}}, "count.max", "1 or more"),
     (
@@ -126,14 +126,14 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ({**G2, "capacity": FLEX, "count": GROW, "upgrade": BLUE_GREEN}, "upgrade.strategy", "with flex-start"),
     ({**G2, "upgrade": {**BLUE_GREEN, "max_surge": 1}}, "upgrade.max_surge", "only with surge"),
     ({**G2, "upgrade": {**BLUE_GREEN, "max_unavailable": 1}}, "upgrade.max_unavailable", "only with surge"),
-    ({"upgrade": {"max_surge": 1}}, "upgrade.max_surge", "room beside the placed ones"),
+    ({"upgrade": {"max_surge": 1}}, "upgrade.max_surge", "capacity beside the placed ones"),
     (
         {**G2, "capacity": FLEX, "count": GROW, "upgrade": {"max_surge": 2}},
         "upgrade.max_surge",
-        "to pods that ask",
+        "for pods, not for upgrades",
     ),
-    ({**G2, "upgrade": {"max_surge": 0, "max_unavailable": 0}}, "upgrade.max_unavailable", "no node could ever"),
-    ({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", "no node could ever"),
+    ({**G2, "upgrade": {"max_surge": 0, "max_unavailable": 0}}, "upgrade.max_unavailable", "no node can be replaced"),
+    ({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", "no node can be replaced"),
     ({**G2, "upgrade": {"max_surge": 15, "max_unavailable": 6}}, "upgrade", "GKE's limit"),
 ]
 
@@ -154,7 +154,7 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     ({**A4, "disk": {"type": "pd-ssd"}}, "disk.type", "hyperdisk-balanced"),
     ({**A3_ULTRA, "disk": {"type": "pd-balanced"}}, "disk.type", "on a3-ultragpu-8g"),
     ({**G2, "disk": {"type": "hyperdisk-balanced"}}, "disk.type", "pd-balanced"),
-    ({"local_nvme": False}, "local_nvme", "16 local SSDs come with it"),
+    ({"local_nvme": False}, "local_nvme", "16 local SSDs are part of the machine type"),
     ({**A4, "local_nvme": False}, "local_nvme", "32 local SSDs"),
     ({**A2_80, "local_nvme": False}, "local_nvme", "8 local SSDs"),
     # GPU NICs
@@ -164,7 +164,7 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     ({**G4, "network": {"via": "profile"}}, "network.via", "no GPU NICs"),
     ({**A2, "network": {"via": "networks"}}, "network.via", "remove via"),
     ({"network": {"rdma": False, "via": "networks"}}, "network.via", "with rdma false"),
-    ({"image": {"family": "ubuntu"}}, "image.family", "Container-Optimized OS alone"),
+    ({"image": {"family": "ubuntu"}}, "image.family", "need Container-Optimized OS"),
     ({**A4, "image": {"family": "ubuntu"}}, "image.family", "write family: cos"),
     # sharing by GKE's device plugin
     (
