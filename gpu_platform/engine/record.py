@@ -13,7 +13,7 @@ import runpy
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -245,11 +245,6 @@ def _event_loop() -> Generator[asyncio.AbstractEventLoop]:
         asyncio.set_event_loop(None)
 
 
-def _aliases(request: resource_pb2.RegisterResourceRequest) -> Iterable[alias_pb2.Alias]:
-    """Return the aliases of a request; the SDK's stub of the request lacks the import of their type."""
-    return cast("Iterable[alias_pb2.Alias]", request.aliases)  # pyright: ignore[reportUnknownMemberType]
-
-
 class _NoMocks(Mocks):
     """Mocks for MockMonitor's constructor; never called, because the recorder answers all requests."""
 
@@ -332,6 +327,7 @@ class _Recorder(MockMonitor):
                 if value.urns
             },
         )
+        aliases = cast("Sequence[alias_pb2.Alias]", cast("Any", request).aliases)  # untyped in Pulumi's stubs
         record = replace(
             record,
             id=self._identity(record, request.importId),
@@ -340,7 +336,7 @@ class _Recorder(MockMonitor):
             replace_on_changes=tuple(request.replaceOnChanges),
             delete_before_replace=request.deleteBeforeReplace,
             retain_on_delete=request.retainOnDelete,
-            aliases=tuple(self._alias(request, alias) for alias in _aliases(request)),
+            aliases=tuple(self._alias(request, alias) for alias in aliases),
         )
         self._records[record.urn] = record
         unknown = record.custom and not record.id

@@ -132,7 +132,11 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
         "upgrade.max_surge",
         "for pods, not for upgrades",
     ),
-    ({**G2, "upgrade": {"max_surge": 0, "max_unavailable": 0}}, "upgrade.max_unavailable", "no node can be replaced"),
+    (
+        {**G2, "upgrade": {"max_surge": 0, "max_unavailable": 0}},
+        "upgrade.max_unavailable",
+        "no node can be replaced",
+    ),
     ({"upgrade": {"max_unavailable": 0}}, "upgrade.max_unavailable", "no node can be replaced"),
     ({**G2, "upgrade": {"max_surge": 15, "max_unavailable": 6}}, "upgrade", "GKE's limit"),
 ]
