@@ -85,7 +85,7 @@ def test_pools_get_the_subnet_of_their_zone_and_the_groups_of_the_cluster() -> N
 def test_pools_that_name_no_zone_get_the_private_subnets_of_all() -> None:
     _, found = look_up(plan({"machine_type": "g6e.12xlarge", "workload": "inference"}), answers())
     assert found["every"] == ["subnet-a", "subnet-b"]
-    with pytest.raises(pulumi.RunError, match="a private subnet at least"):
+    with pytest.raises(pulumi.RunError, match="at least one private subnet"):
         look_up(plan({"machine_type": "g6e.12xlarge", "workload": "inference"}), answers(subnets={}))
 
 

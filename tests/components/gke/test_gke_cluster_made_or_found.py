@@ -287,5 +287,5 @@ def test_a_cluster_without_a_provider_of_google_cloud_says_what_it_lacks() -> No
     def program() -> pulumi.Output[Any]:
         return GkeCluster("ml", cloud).kubeconfig
 
-    with pytest.raises(ValueError, match="give it a provider"):
+    with pytest.raises(ValueError, match=r"pass a Google Cloud provider in opts\.providers"):
         deploy(program, FOUND)
