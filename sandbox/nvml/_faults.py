@@ -137,7 +137,7 @@ class MigConfigFailed(_Fault):
 
 
 class MigChangeFailed(_Fault):
-    """A change of MIG fails and leaves the GPUs as they are; a layout that is there stays good."""
+    """A change of MIG fails and leaves the GPUs as they are; the current layout stays valid."""
 
     kind: Literal["mig-change-failed"] = "mig-change-failed"
 

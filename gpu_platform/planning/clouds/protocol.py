@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -89,10 +89,6 @@ class Cloud(Protocol):
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
         """Return which nodes the pool has; `named`: nodes that the stack file names for this part of the pool."""
         ...
-
-    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
-        """Return the image that the program gives the nodes; None: no image, or a wrong family."""
-        return None
 
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs driver, toolkit and device plugin on the pool's nodes."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
-from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software, node_image
+from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -57,10 +57,6 @@ class Eks(Cloud):
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
         """Return the nodes of a node group or of Karpenter."""
         return nodes_plan(pool, "cloud")
-
-    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
-        """Return the image family of the nodes."""
-        return node_image(pool, catalog)
 
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what on the nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog, MachineType, NodeImage, OperatorRelease
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
@@ -16,7 +16,6 @@ from gpu_platform.planning.clouds.gke.software import (
     check_software,
     explain_software,
     gke_software,
-    node_image,
 )
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
@@ -64,10 +63,6 @@ class Gke(Cloud):
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
         """Return the nodes of a node pool."""
         return nodes_plan(pool, "cloud")
-
-    def node_image(self, pool: Pool, catalog: Catalog) -> NodeImage | None:
-        """Return the image family of the nodes."""
-        return node_image(pool, catalog)
 
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what on the nodes."""
