@@ -8,6 +8,9 @@ STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
   --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
+# Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install up down test suite lint docs fmt clean help
 
 help: ## show this
@@ -48,7 +51,7 @@ docs: $(STAMP) ## write the generated pages and build the site in site/
 	$(BIN)/python -m tools.docs
 	$(BIN)/zensical build --clean --strict
 
-fmt: $(STAMP) ## format and mend what lint can mend
+fmt: $(STAMP) ## format, and fix what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -17,6 +17,9 @@ try:
 except BadInput as error:
     raise pulumi.RunError(str(error)) from None
 
-component = Environment(plan.stack, plan) if plan.kind == "environment" else Team(plan.stack, plan)
+options = pulumi.ResourceOptions(protect=plan.protect)
+component = (
+    Environment(plan.stack, plan, options) if plan.kind == "environment" else Team(plan.stack, plan, options)
+)
 for name, value in component.exports.items():
     pulumi.export(name, value)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import pulumi
+
+UPSERT: Final = True
+"""Setting of Kubernetes providers: an object that exists is taken over instead of refused as "already exists".
+
+A team that returns finds its retained namespace, and an `up` that was killed finds what it created before.
+"""
 
 
 def child_options(
@@ -23,6 +29,11 @@ def child_options(
     return pulumi.ResourceOptions(parent=component, depends_on=[*listed, *after])
 
 
+def retained(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
+    """Return options with which Pulumi leaves an object in the cluster when the program no longer declares it."""
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
+
+
 def child_of_stack(
     component: pulumi.Resource,
     *,
@@ -35,6 +46,7 @@ def child_of_stack(
     """
     return pulumi.ResourceOptions(
         parent=component,
+        protect=False,  # the protection of a stack is its own alone: parts of it may be removed
         aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         providers=list(providers) if providers is not None else None,
         depends_on=list(depends_on) if depends_on is not None else None,

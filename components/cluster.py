@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._options import UPSERT
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
 
@@ -38,7 +39,11 @@ class Cluster(pulumi.ComponentResource):
         if plan.access == "sandbox":
             path = str(sandbox_kubeconfig(plan.name))
         self.provider = k8s.Provider(
-            name, kubeconfig=path, context=plan.context, opts=pulumi.ResourceOptions(parent=self)
+            name,
+            kubeconfig=path,
+            context=plan.context,
+            upsert_existing_objects=UPSERT,
+            opts=pulumi.ResourceOptions(parent=self),
         )
         self.kubeconfig = pulumi.Output.from_input(path)
         self.context = pulumi.Output.from_input(plan.context)

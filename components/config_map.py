@@ -39,6 +39,6 @@ class GpuSharing(_HashedConfigMap):
 
 
 class MigLayout(_HashedConfigMap):
-    """ConfigMap of mig-parted: one layout per pool, selected by the node label `nvidia.com/mig.config`."""
+    """ConfigMap with MIG layouts for mig-parted, one per pool; the label `nvidia.com/mig.config` selects one."""
 
     resource_type = "gpu-platform:index:MigLayout"

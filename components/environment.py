@@ -18,6 +18,7 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
+from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
 from gpu_platform.planning.operator.allocation import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -34,15 +35,17 @@ class ReachedCluster(Protocol):
 
 
 class Environment(pulumi.ComponentResource):
-    """A whole platform: cluster, pools, operator, priorities, monitoring, validation, then teams.
+    """Component of a whole platform: cluster, pools, operator, priorities, monitoring, validation, then teams.
 
+    `spec.stack.Environment` is the stack file that it comes from.
     Teams come last: their workloads start on nodes that passed validation.
 
     Outputs: the stack's own (`exports`).
     """
 
     exports: dict[str, Any]
-    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation` and `pools`."""
+    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation`, `pools`,
+    `software` and `teams`."""
 
     def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Environment", name, None, opts)
@@ -72,6 +75,8 @@ class Environment(pulumi.ComponentResource):
             "allocation": allocation(args.pools),
             "pools": dict(pool_facts(args)),
             "protected": list(protected(args)),
+            "software": dict(software_facts(args)),
+            "teams": dict(team_facts(args)),
         }
         self.register_outputs(self.exports)
 

@@ -22,7 +22,9 @@ _POD_SECURITY = "privileged"
 
 
 class GpuOperator(pulumi.ComponentResource):
-    """The operator's namespace, its content-hashed ConfigMaps, and the operator itself.
+    """The operator's namespace, its content-hashed ConfigMaps, and the operator itself, from a planned operator.
+
+    `components.public.gpu_operator.GpuOperator` takes plain arguments, plans, and has this one as its child.
 
     On a real cluster a Helm release, whose chart creates the ClusterPolicy, or with DRA the GPUCluster; in the
     sandbox that object itself, from the same values, for the simulated operator.

@@ -13,12 +13,12 @@ from gpu_platform.planning.pools.section import PoolPlan
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
 
-    In the sandbox it makes `v1/Node` objects that KWOK brings to life; on an existing cluster it labels the nodes
-    that the stack names. It leaves their taints alone: `spec.taints` is one list for all owners, and a patch would
-    take away the others'; validation says which taint is missing. Nodes chosen by a selector belong to somebody
-    else and are left alone.
+    In the sandbox it creates `v1/Node` objects, which KWOK simulates; on an existing cluster it labels the nodes
+    that the stack file names. It does not change their taints: `spec.taints` is one list for all owners, and a
+    patch would remove the taints of the others; validation reports a taint that is missing. Nodes that a selector
+    selects are not changed.
 
-    Outputs: `node_names`, the nodes that it made or labelled.
+    Outputs: `node_names`, the nodes that it created or labelled.
     """
 
     node_names: pulumi.Output[list[str]]

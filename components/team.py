@@ -9,13 +9,15 @@ import pulumi
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
 from components.tenant import Tenant
+from gpu_platform.planning.changes.deployed import team_facts
+from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.plan import TeamPlan
 
 
 class Team(pulumi.ComponentResource):
     """A team's tenant on the cluster of its environment, which a stack reference reaches.
 
-    Outputs: `namespaces`.
+    Outputs: `namespaces`, `teams`.
     """
 
     exports: dict[str, Any]
@@ -32,5 +34,10 @@ class Team(pulumi.ComponentResource):
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
         tenants = [Tenant(tenant.namespace, tenant, on_cluster) for tenant in args.tenants]
-        self.exports = {"namespaces": [tenant.namespace for tenant in tenants]}
+        self.exports = {
+            "namespaces": [tenant.namespace for tenant in tenants],
+            "environment": args.environment_stack,
+            "protected": list(protected(args)),
+            "teams": dict(team_facts(args)),
+        }
         self.register_outputs(self.exports)

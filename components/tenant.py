@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import child_options
+from components._options import child_options, retained
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
@@ -40,6 +40,11 @@ _MAX_UNAVAILABLE = 1
 # The pod security level `restricted`, without a user: images choose their own.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
+# A team that leaves keeps its namespace, with the objects that isolate and limit it. When it returns, Pulumi's
+# provider takes them over, and may change fields that it set under another name before.
+_TAKEN_OVER = {"pulumi.com/patchForce": "true"}
+# A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
+_NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
 
 class Tenant(pulumi.ComponentResource):
@@ -55,10 +60,11 @@ class Tenant(pulumi.ComponentResource):
         self._args = args
         namespace = k8s.core.v1.Namespace(
             args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
-            opts=child_options(self, opts),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels, annotations=_TAKEN_OVER),
+            opts=retained(child_options(self, opts)),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._kept = retained(self._child)
         guards = [*self._create_quotas(), self._create_limits()]
         self._create_access()
         self._create_network_policies()
@@ -84,12 +90,15 @@ class Tenant(pulumi.ComponentResource):
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
+    def _kept_meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace, annotations=_TAKEN_OVER)
+
     def _create_quotas(self) -> list[pulumi.Resource]:
         total = k8s.core.v1.ResourceQuota(
             self._logical("quota"),
-            metadata=self._meta("gpu-quota"),
+            metadata=self._kept_meta("gpu-quota"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
-            opts=self._child,
+            opts=self._kept,
         )
         others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
         if self._args.priorities:
@@ -100,7 +109,7 @@ class Tenant(pulumi.ComponentResource):
             )
         above = k8s.core.v1.ResourceQuota(
             self._logical("priority"),
-            metadata=self._meta("priority-above-own"),
+            metadata=self._kept_meta("priority-above-own"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(
                 hard=_FORBIDDEN_PODS,
                 scope_selector=k8s.core.v1.ScopeSelectorArgs(
@@ -108,14 +117,14 @@ class Tenant(pulumi.ComponentResource):
                     match_expressions=others
                 ),
             ),
-            opts=self._child,
+            opts=self._kept,
         )
         return [total, above]
 
     def _create_limits(self) -> pulumi.Resource:
         return k8s.core.v1.LimitRange(
             self._logical("limits"),
-            metadata=self._meta("defaults"),
+            metadata=self._kept_meta("defaults"),
             spec=k8s.core.v1.LimitRangeSpecArgs(
                 limits=[
                     k8s.core.v1.LimitRangeItemArgs(
@@ -125,7 +134,7 @@ class Tenant(pulumi.ComponentResource):
                     )
                 ]
             ),
-            opts=self._child,
+            opts=self._kept,
         )
 
     def _create_access(self) -> None:
@@ -152,25 +161,25 @@ class Tenant(pulumi.ComponentResource):
         everything = k8s.meta.v1.LabelSelectorArgs()
         k8s.networking.v1.NetworkPolicy(
             self._logical("default-deny"),
-            metadata=self._meta("default-deny"),
+            metadata=self._kept_meta("default-deny"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(pod_selector=everything, policy_types=_DENIED),
-            opts=self._child,
+            opts=self._kept,
         )
         peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-own"),
-            metadata=self._meta("allow-own-namespace"),
+            metadata=self._kept_meta("allow-own-namespace"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
                 policy_types=_DENIED,
                 ingress=[k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=peers)],
                 egress=[k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=peers)],
             ),
-            opts=self._child,
+            opts=self._kept,
         )
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-dns"),
-            metadata=self._meta("allow-dns"),
+            metadata=self._kept_meta("allow-dns"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
                 policy_types=["Egress"],
@@ -193,7 +202,7 @@ class Tenant(pulumi.ComponentResource):
                     )
                 ],
             ),
-            opts=self._child,
+            opts=self._kept,
         )
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
@@ -216,7 +225,9 @@ class Tenant(pulumi.ComponentResource):
         )
         k8s.apps.v1.Deployment(
             self._logical(workload.name),
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=workload.name, namespace=self._args.namespace, labels=labels),
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=workload.name, namespace=self._args.namespace, labels=labels, annotations=_NOT_AWAITED
+            ),
             spec=k8s.apps.v1.DeploymentSpecArgs(
                 replicas=workload.replicas,
                 selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: workload.name}),

@@ -14,6 +14,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import UnknownOutcome
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
+from sandbox.diagnosis import diagnose
 
 KUBECONFIG_OUTPUT = "kubeconfig"
 
@@ -23,7 +24,7 @@ def client_of(plan: Plan) -> KubernetesClient:
     cluster = plan.cluster
     match cluster.access:
         case "sandbox":
-            return KubernetesClient(sandbox_kubeconfig(cluster.name))
+            return KubernetesClient(sandbox_kubeconfig(cluster.name), diagnose=lambda: diagnose(cluster.name))
         case "kubeconfig":
             path = Path(cluster.kubeconfig).expanduser() if cluster.kubeconfig else None
             return KubernetesClient(path, cluster.context)

@@ -18,6 +18,13 @@ STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live
 
+# A namespace whose team left its stack: it stays with what members made. The platform's policies and limits in it
+# stay too, and have the label alone.
+RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # "true"
+RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339, UTC
+RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # the stack; the team is TEAM_LABEL
+RETAINED_QUOTA: Final = "retained"  # name of the ResourceQuota that keeps new GPU pods out of a retained namespace
+
 MIG_ROLLOUT_ANNOTATION: Final = (
     "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
 )

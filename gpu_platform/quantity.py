@@ -39,6 +39,16 @@ def parse_memory_mib(value: str) -> int:
     return math.ceil(parse_quantity(text) / 2**20)
 
 
+def bytes_text(size: Decimal | int) -> str:
+    """Return a number of bytes for a reader in the largest fitting binary unit: `2 TiB`, `1.5 GiB`, `512 B`."""
+    amount = Decimal(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{round(amount, 1).normalize():f} {unit}"
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration for a reader: `40 s`, `15 min`, `1 h 30 min`; fractions of a second are rounded."""
     rest = round(seconds)

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.quantity import parse_quantity
 
 _VENDOR = "nvidia.com/"
 _ENDED = {"Succeeded", "Failed"}
@@ -38,7 +39,7 @@ def gpu_usage(
     shared = set(uncounted)
     for pod in pods:
         named = [key for key in _claims_of(pod) if key in shared]
-        requested = _requested(pod)
+        requested: Mapping[str, int] = gpu_units(pod)
         if named and mapping_at(pod, "status").get("phase") not in _ENDED:
             requested = {**requested, **_take_devices(named, uncounted)}
         if not (requested or named) or mapping_at(pod, "status").get("phase") in _ENDED:
@@ -93,10 +94,15 @@ def _devices(claim: Mapping[str, Any]) -> Mapping[str, int] | None:
     return used if used or not results else None
 
 
-def _requested(pod: Mapping[str, Any]) -> dict[str, int]:
+def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
+    """Return the units of each `nvidia.com/` resource that the containers of a pod use.
+
+    Requests and limits of an extended resource are equal; a manifest may have one of them alone.
+    """
     units: dict[str, int] = {}
     for container in items_at(pod, "spec", "containers"):
-        for name, count in mapping_at(container, "resources", "requests").items():
+        resources = mapping_at(container, "resources")
+        for name, count in {**mapping_at(resources, "limits"), **mapping_at(resources, "requests")}.items():
             if name.startswith(_VENDOR):
-                units[name] = units.get(name, 0) + int(count)
+                units[name] = units.get(name, 0) + int(parse_quantity(count))
     return units

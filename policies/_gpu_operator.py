@@ -24,7 +24,7 @@ _HELM_KINDS = ("helm.sh/Release", "helm.sh/Chart")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuOperator:
-    """The GPU Operator's values: the spec of a ClusterPolicy or the values of a Helm release, in the same form."""
+    """A rendered GPU Operator: the spec of a ClusterPolicy or the values of a Helm release, in the same form."""
 
     resource: Resource
     values: Value
@@ -65,7 +65,7 @@ _SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS"
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """One sharing block of a device-plugin config."""
+    """One sharing block of a rendered device-plugin config."""
 
     mode: SharingMode
     block: Value
@@ -113,7 +113,7 @@ class MigDevices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MigLayout:
-    """One named layout of a mig-parted config."""
+    """One named layout of a rendered mig-parted config."""
 
     resource: Resource
     name: str

@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from gpu_platform.errors import did_you_mean
 
-_ENGINES = ("NVDEC", "NVENC", "JPEG", "OFA")
 _ROW = re.compile(
     r"(?P<name>\S+)\s+(?P<memory>\d+)/(?P<memories>\d+)\s+(?P<compute>\d+)/(?P<computes>\d+)"
     r"\s+(?P<engines>[-\d]+ [-\d]+ [-\d]+ [-\d]+)\s+(?P<instances>\d+)"

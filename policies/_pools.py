@@ -46,7 +46,7 @@ class NodeTaint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePool(ABC):
-    """One node pool, or one node of it. Everything but `resource`, `name` and `group` may raise NotVisible."""
+    """One rendered node pool, or one node of it. All but `resource`, `name` and `group` may raise NotVisible."""
 
     resource: Resource
     stack: Stack

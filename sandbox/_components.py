@@ -135,8 +135,8 @@ def kwok(binaries: Binaries, layout: Layout) -> Component:
 def simulator(layout: Layout) -> Component:
     """Return the simulator of GPU Operator and nodes, restarted if its code or the catalogue changes."""
     kubeconfig = layout.component_kubeconfig("sandbox-simulator")
-    rooms = (_HERE / "simulator", _HERE / "nvml", PROJECT_ROOT / "gpu_platform" / "catalog")
-    sources = [file for room in rooms for suffix in ("py", "yaml") for file in room.rglob(f"*.{suffix}")]
+    folders = (_HERE / "simulator", _HERE / "nvml", PROJECT_ROOT / "gpu_platform" / "catalog")
+    sources = [file for folder in folders for suffix in ("py", "yaml") for file in folder.rglob(f"*.{suffix}")]
     return Component(
         "simulator",
         [sys.executable, "-m", "sandbox.simulator", "--kubeconfig", str(kubeconfig)],

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.interruption import deferred
 
 _POLL_SECONDS = 0.02
 
@@ -109,7 +110,8 @@ class Daemon:
             path.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        with self._record.open("a") as record, self.log.open("wb") as log:
+        # An interrupted start stops what it started, so a process is never started without its record.
+        with deferred(), self._record.open("a") as record, self.log.open("wb") as log:
             fcntl.flock(record, fcntl.LOCK_EX)
             record.truncate(0)
             child = subprocess.Popen(
@@ -123,7 +125,7 @@ class Daemon:
                 pass_fds=(record.fileno(),),
             )
             json.dump({"pid": child.pid, "fingerprint": fingerprint}, record)
-        _children.append(child)
+            _children.append(child)
 
 
 def _fingerprint(command: Sequence[str], reads: Iterable[Path]) -> str:

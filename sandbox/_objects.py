@@ -23,9 +23,11 @@ from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.names import SANDBOX_NAMESPACE
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, Layout, Settings
+from sandbox.diagnosis import diagnose
 
 _PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
 _FIELD_MANAGER: Final = "gpu-platform-sandbox"
+REQUEST_SECONDS: Final = 30.0
 
 
 def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> None:
@@ -92,11 +94,28 @@ def _client(layout: Layout, settings: Settings) -> Generator[ApiClient]:
     )
     configuration.ssl_ca_cert = str(layout.authority)
     configuration.proxy = None  # this machine is never behind the proxy of the environment
+    configuration.retries = 1  # of the client's three, each with a timeout of its own
     try:
         with ApiClient(configuration) as client:
+            connection: Any = client.rest_client
+            connection.request = _limited(connection.request)
             yield client
     except (HTTPError, ApiException) as error:
-        raise UnknownOutcome(f"The sandbox's API server at {settings.server} does not answer: {error}") from error
+        answer = cast("Any", error)
+        cause = f"HTTP {answer.status} {answer.reason}" if isinstance(error, ApiException) else str(error)
+        raise UnknownOutcome(
+            f"The sandbox's API server at {settings.server} does not answer: {cause}. {diagnose(settings.name)}"
+        ) from error
+
+
+def _limited(request: Callable[..., object]) -> Callable[..., object]:
+    """Return the client's function for requests with a time limit, which they do not have by default."""
+
+    def limited(*args: object, **options: object) -> object:
+        options["_request_timeout"] = options.get("_request_timeout") or REQUEST_SECONDS
+        return request(*args, **options)
+
+    return limited
 
 
 def _definitions(api: ApiextensionsV1Api) -> list[Document]:

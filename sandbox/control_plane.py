@@ -1,8 +1,8 @@
 """Starts, repairs, inspects and removes sandboxes: Kubernetes control planes on this machine with simulated nodes.
 
-The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command that
-starts them; KWOK and the simulator replace the nodes. All of them listen on the loopback address or on sockets in
-the sandbox's data folder.
+The processes are real (etcd, API server, controller manager, scheduler) and keep running after the command
+that starts them; KWOK and the simulator replace the nodes. All of them listen on the loopback address or on
+sockets in the sandbox's data folder.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from sandbox._daemons import Daemon
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
+from sandbox.diagnosis import diagnose, require_disk
 
 _START_SECONDS: Final = 300.0  # a start takes 4 s; on a machine with a load of 30, over 120 s
+_ANSWER_SECONDS: Final = 60.0  # for components that ran before and only have to answer
 _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
@@ -68,24 +70,28 @@ def up(
 ) -> Status:
     """Start the sandbox `name`; build its programs, create its data and restart components as needed.
 
-    Args:
-        name: lower-case letters, digits and hyphens; sandboxes of different names can run at the same time.
-        data_dir: an empty or new folder for its data, default `paths.sandbox_dir(name)`, which becomes a link to
-            it. Only needed in the first `up`.
-        api_port: the API server's TCP port; by default a free one, which the sandbox keeps.
-        crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
-        progress: shows the progress of long steps.
+    Args: name: lower-case letters, digits and hyphens; sandboxes of different names can run at the same time.
+    data_dir: an empty or new folder for its data, default `paths.sandbox_dir(name)`, which becomes a link to
+    it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
+    sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
+    progress: shows the progress of long steps.
 
-    Raises:
-        BadInput: the name, folder or port cannot be used, or `crds_dir` contains other files.
-        UnknownOutcome: a component could not be built or started; the message has the end of its log.
+    Raises: BadInput: the name, folder or port cannot be used, or `crds_dir` contains other files.
+    UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
+    its log.
     """
     progress = progress or Progress()
     definitions = read_definitions(crds_dir) if crds_dir else []
     layout = Layout(_claim(name, data_dir))
+    require_disk(layout.folder)
     binaries = build.binaries(progress)
     with file_lock(layout.lock), progress.step(f"Starting sandbox {name}"):
-        return _Starter(name, layout, binaries).run(api_port, definitions)
+        starter = _Starter(name, layout, binaries)
+        try:
+            return starter.run(api_port, definitions)
+        except KeyboardInterrupt:
+            starter.stop_started()
+            raise
 
 
 def down(name: str, *, keep_data: bool = False) -> Status:
@@ -136,8 +142,9 @@ class _Starter:
         self._name = name
         self._layout = layout
         self._binaries = binaries
-        self._deadline = time.monotonic() + _START_SECONDS
+        self._since = time.monotonic()
         self._started: set[str] = set()
+        self._ran = {component for component in _NAMES if Daemon(component, layout.folder).pid() is not None}
         self._ensured: dict[str, Callable[[], None]] = {}
 
     def run(self, api_port: int | None, definitions: Sequence[Document]) -> Status:
@@ -163,6 +170,12 @@ class _Starter:
         self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))
         self._keep_alive()
         return status(self._name)
+
+    def stop_started(self) -> None:
+        """Stop the components that this `up` started; the data stay, and the next `up` continues."""
+        for component in reversed(_NAMES):
+            if component not in self._ran:
+                Daemon(component, self._layout.folder).stop(grace_seconds=5.0)
 
     def _settings(self, api_port: int | None) -> Settings:
         """Return the settings to use; stops all components first if the port or certificate changes."""
@@ -194,11 +207,12 @@ class _Starter:
     def _wait(self, component: str, what: str, done: Callable[[], bool]) -> None:
         while not done():
             self._keep_alive()
-            if time.monotonic() > self._deadline:
+            limit = _START_SECONDS if self._started else _ANSWER_SECONDS
+            if time.monotonic() - self._since > limit:
                 daemon = Daemon(component, self._layout.folder)
                 raise UnknownOutcome(
-                    f"Sandbox {self._name}: {component} did not {what} within {_START_SECONDS:.0f} s."
-                    f" The end of {daemon.log}:\n{daemon.last_words()}"
+                    f"Sandbox {self._name}: {component} did not {what} within {limit:.0f} s."
+                    f" {diagnose(self._name)}. The end of {daemon.log}:\n{daemon.last_words()}"
                 )
             time.sleep(_POLL_SECONDS)
 

@@ -1,4 +1,7 @@
-"""EKS: the cluster and its GPU node pools. The only modules that import this cloud's SDK."""
+"""EKS: the cluster and its GPU node pools.
+
+Only this package and `components/public/_cluster.py` import the SDK of AWS.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GKE: the cluster and its GPU node pools. The only modules that import this cloud's SDK."""
+"""GKE: the cluster and its GPU node pools.
+
+Only this package and `components/public/_cluster.py` import the SDK of Google Cloud.
+"""
 
 from __future__ import annotations
 

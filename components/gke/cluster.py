@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import child_options
+from components._options import UPSERT, child_options
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
@@ -111,6 +111,7 @@ class GkeCluster(pulumi.ComponentResource):
             name,
             kubeconfig=self.kubeconfig,
             context=args.name,
+            upsert_existing_objects=UPSERT,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*self._ready]),
         )
         self._create_objects(name, networks)

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs, GkeOutputs
+from components._options import UPSERT
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
 from gpu_platform.errors import Problem
@@ -48,7 +49,13 @@ def kubernetes_options(
         path = str(sandbox_kubeconfig(cluster.get("name", "local")))
     elif not declared:
         return options
-    provider = k8s.Provider(name, kubeconfig=path, context=context, opts=pulumi.ResourceOptions(parent=component))
+    provider = k8s.Provider(
+        name,
+        kubeconfig=path,
+        context=context,
+        upsert_existing_objects=UPSERT,
+        opts=pulumi.ResourceOptions(parent=component),
+    )
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(providers=[provider]))
 
 

@@ -25,6 +25,8 @@ class GpuNetwork(TypedDict):
 class GpuCluster(TypedDict, total=False):
     """A cluster that exists, or that the same program creates. Give all components of a cluster the same one.
 
+    It is not the object `GPUCluster` of the GPU Operator.
+
     Existing clusters of any kind: `provider`, `name`, and what the provider needs of the fields below.
     """
 
@@ -298,6 +300,8 @@ class PoolSettings(TypedDict, total=False):
     local_nvme: bool
     upgrade: Upgrade
     repair: bool
+    protect: bool
+    """EKS and GKE: protect this pool from deletion."""
     usd_per_hour: float
     utilisation: float
 

@@ -1,4 +1,4 @@
-"""`GpuValidation`: proof on every node of the pools that what was declared is what came up."""
+"""`GpuValidation`: compares every node of the pools with what the pool declares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Required, cast
@@ -25,8 +25,8 @@ class GpuValidationArgs(ValidationSettings, total=False):
 class GpuValidation(pulumi.ComponentResource):
     """A DaemonSet per pool that compares each node with what its pool declares.
 
-    Name the pools and the operator in `depends_on`. What depends on this component comes after the proof, where
-    `gate` is on.
+    Name the pools and the operator in `depends_on`. What depends on this component is created after the
+    nodes are validated, where `gate` is on.
     """
 
     namespace: pulumi.Output[str]

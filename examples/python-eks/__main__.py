@@ -88,7 +88,7 @@ pools = [train.pool, serve.pool]
 # The kubeconfig of the current context, as `aws eks update-kubeconfig` writes it.
 in_cluster = pulumi.ResourceOptions(providers=[k8s.Provider("cluster", context=config.get("context"))])
 operator = GpuOperator("gpu-operator", GpuOperatorArgs(cluster=cluster, pools=pools), in_cluster)
-proof = GpuValidation(
+validated = GpuValidation(
     "gpu-validation",
     GpuValidationArgs(cluster=cluster, pools=pools, timeout="30m"),
     pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(depends_on=[train, serve, operator])),
@@ -102,7 +102,7 @@ vision = GpuTeam(
         priority="training",
         members=["group:vision"],
     ),
-    pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(depends_on=[proof])),
+    pulumi.ResourceOptions.merge(in_cluster, pulumi.ResourceOptions(depends_on=[validated])),
 )
 
 pulumi.export("nodeGroup", train.node_pool_name)

@@ -14,18 +14,19 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from gpu_platform.catalog._references import aws_family_name, check_references, gcp_family_name
+from gpu_platform.catalog._references import check_references
+from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AwsFamily,
     CatalogFile,
     Chart,
+    ContainerImage,
     EksAddon,
     Fact,
     GcpFamily,
     GkeFeature,
     Gpu,
     GpuQuota,
-    Image,
     MachineType,
     NodeImage,
     OperatorRelease,
@@ -41,10 +42,10 @@ class Catalog:
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
-    images: Mapping[str, Image]
+    images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
-    node_images: Mapping[tuple[str, str], NodeImage]  # by provider (aws, gcp) and family
+    node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
     gke_features: Mapping[str, GkeFeature]
@@ -57,22 +58,21 @@ class Catalog:
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
-        return self.aws_families[aws_family_name(machine.name)]
+        return self.aws_families[family_of(machine)]
 
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
-        return self.gcp_families[gcp_family_name(machine.name)]
+        return self.gcp_families[family_of(machine)]
 
     def gpu_quota(self, machine: MachineType, *, spot: bool) -> GpuQuota | None:
         """Return the quota that machines of a type count against, or None where its name is not known."""
-        of_aws = machine.provider == "aws"
-        family = aws_family_name(machine.name) if of_aws else gcp_family_name(machine.name)
-        wanted = (machine.provider, "spot" if spot else "on-demand")
+        family = family_of(machine)
+        wanted = (machine.vendor, "spot" if spot else "on-demand")
         return next(
             (
                 quota
                 for quota in self.gpu_quotas.values()
-                if (quota.provider, quota.capacity) == wanted and family in quota.families
+                if (quota.vendor, quota.capacity) == wanted and family in quota.families
             ),
             None,
         )
@@ -141,7 +141,7 @@ SOURCE = "the catalogue (gpu_platform/catalog/facts)"
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("model",),
     "operator_releases": ("version",),
-    "node_images": ("provider", "family"),
+    "node_images": ("vendor", "family"),
     "pool_properties": ("platform", "name"),
 }
 

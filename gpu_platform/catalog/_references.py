@@ -1,27 +1,27 @@
 """Check that the facts of one file name entries of another that exist, and that every family is used.
 
-A missing entry would else be a KeyError far away, on the one provider that looks for it.
+A missing entry would else be a KeyError far away, on the one cloud that looks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import assert_never, get_args
 
-from gpu_platform.catalog.models import CatalogFile, Gpu, MachineType, OperatorRelease
+from gpu_platform.catalog.families import family_of
+from gpu_platform.catalog.models import (
+    AwsFamily,
+    CatalogFile,
+    CloudVendor,
+    GcpFamily,
+    Gpu,
+    MachineType,
+    OperatorRelease,
+)
 from gpu_platform.errors import Problem, did_you_mean
 
 Place = Callable[[object], str]
 """Where an entry is: `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""
-
-
-def aws_family_name(machine_type: str) -> str:
-    """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
-    return machine_type.partition(".")[0]
-
-
-def gcp_family_name(machine_type: str) -> str:
-    """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
-    return machine_type.rpartition("-")[0]
 
 
 def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
@@ -30,10 +30,9 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
         yield from _check_machine_type(machine, facts, place(machine))
     yield from _check_families_are_used(facts, place)
     for quota in facts.gpu_quotas:
-        families = facts.aws_families if quota.provider == "aws" else facts.gcp_families
-        known = [family.name for family in families]
+        known = [family.name for family in _families(facts, quota.vendor)]
         for name in quota.families:
-            yield from _known(name, known, f"{place(quota)}.families", f"{quota.provider}_families")
+            yield from _known(name, known, f"{place(quota)}.families", f"{quota.vendor}_families")
     for gpu in facts.gpus:
         yield from _check_mig(gpu, place(gpu))
     for release in facts.operator_releases:
@@ -52,35 +51,39 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
     if machine.numa_nodes is not None and len(machine.numa_nodes) != machine.gpu_count:
         found = f"{len(machine.numa_nodes)} NUMA nodes for {machine.gpu_count} GPUs"
         yield Problem(f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or none")
-    if machine.provider == "on-prem":
+    if machine.vendor == "on-prem":
         return
-    if machine.provider == "aws":
-        families = [family.name for family in facts.aws_families]
-        yield from _known(aws_family_name(machine.name), families, f"{path}.name", "aws_families")
-    else:
-        families = [family.name for family in facts.gcp_families]
-        yield from _known(gcp_family_name(machine.name), families, f"{path}.name", "gcp_families")
-        if machine.accelerator_label is None:
-            allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
-            yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
-    images = [image for image in facts.node_images if image.provider == machine.provider]
+    families = [family.name for family in _families(facts, machine.vendor)]
+    yield from _known(family_of(machine), families, f"{path}.name", f"{machine.vendor}_families")
+    if machine.vendor == "gcp" and machine.accelerator_label is None:
+        allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
+        yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
+    images = [image for image in facts.node_images if image.vendor == machine.vendor]
     if not any(machine.arch in image.image_types for image in images):
-        allowed = f"an architecture of some node image of {machine.provider}"
+        allowed = f"an architecture of some node image of {machine.vendor}"
         yield Problem(f"{path}.arch", f"{machine.arch!r}", allowed, "add an image_type to node_images")
 
 
 def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Problem]:
-    used = {
-        *(("aws", aws_family_name(one.name)) for one in facts.machine_types if one.provider == "aws"),
-        *(("gcp", gcp_family_name(one.name)) for one in facts.machine_types if one.provider == "gcp"),
-    }
-    families = (*(("aws", one) for one in facts.aws_families), *(("gcp", one) for one in facts.gcp_families))
-    for provider, family in families:
-        if (provider, family.name) not in used:
-            found = f"{family.name!r}, a family without machine types"
-            yield Problem(
-                place(family), found, "a family of some machine type", "add the machine types, or drop it"
-            )
+    used = {(machine.vendor, family_of(machine)) for machine in facts.machine_types}
+    for vendor in get_args(CloudVendor):
+        for family in _families(facts, vendor):
+            if (vendor, family.name) not in used:
+                found, allowed = (
+                    f"{family.name!r}, a family without machine types",
+                    "a family of some machine type",
+                )
+                yield Problem(place(family), found, allowed, "add the machine types, or drop it")
+
+
+def _families(facts: CatalogFile, vendor: CloudVendor) -> tuple[AwsFamily, ...] | tuple[GcpFamily, ...]:
+    match vendor:
+        case "aws":
+            return facts.aws_families
+        case "gcp":
+            return facts.gcp_families
+        case _:
+            assert_never(vendor)
 
 
 def _check_mig(gpu: Gpu, path: str) -> Iterator[Problem]:

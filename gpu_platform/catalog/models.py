@@ -11,6 +11,10 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+CloudVendor = Literal["aws", "gcp"]
+VendorName = Literal[CloudVendor, "on-prem"]
+"""Who sells a machine type. The stack file's `provider` is the Kubernetes service on it: eks, gke, existing."""
+
 
 class Fact(BaseModel):
     """Base of all catalogue entries: immutable, and no field that is not declared."""
@@ -121,13 +125,15 @@ class MachineType(Fact):
     """One machine type with whole GPUs."""
 
     name: str
-    provider: Literal["aws", "gcp", "on-prem"]
+    vendor: VendorName
     gpu: str = Field(description="a Gpu.model")
     gpu_count: int = Field(ge=1)
     vcpu: int
     memory_mib: int
     arch: Literal["amd64", "arm64"] = "amd64"
-    nvlinks_per_gpu: int = 0
+    nvlinks_per_gpu: int = Field(
+        default=0, description="active NVLinks of each GPU; depends on the machine type, not on the GPU model"
+    )
     numa_nodes: tuple[int, ...] | None = Field(
         default=None, description="NUMA node of each GPU in index order; None: not known, or hidden by the VM"
     )
@@ -169,13 +175,13 @@ class GcpFamily(Fact):
 
 
 class NodeImage(Fact):
-    """A family of node images of one cloud, and what it brings of NVIDIA's stack."""
+    """A family of node images of one cloud, and what it includes of NVIDIA's stack."""
 
     family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
-    provider: Literal["aws", "gcp"]
+    vendor: CloudVendor
     image_types: dict[Literal["amd64", "arm64"], str] = Field(description="EKS ami_type or GKE image_type")
-    brings: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
-    driver_branch: int | None = Field(default=None, description="branch of the driver that it brings")
+    includes: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
+    driver_branch: int | None = Field(default=None, description="branch of the driver that it includes")
     data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
     release: str | None = Field(
         default=None, description="pinned release, where a program must name one: v20260714"
@@ -211,7 +217,7 @@ class PoolProperty(Fact):
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
     name: str = Field(description="as the API of the platform spells it: ami_type")
     effect: Literal["replace", "roll", "shrink"] = Field(
-        description="replace: the pool is deleted and made anew; roll: its nodes are, some at a time; "
+        description="replace: the pool is deleted and recreated; roll: its nodes are, some at a time; "
         "shrink: it loses some of them"
     )
     because: str
@@ -221,7 +227,7 @@ class PoolProperty(Fact):
 class GpuQuota(Fact):
     """A cloud's quota on machines with GPUs, per account or project and region."""
 
-    provider: Literal["aws", "gcp"]
+    vendor: CloudVendor
     families: tuple[str, ...] = Field(description="machine families that count: p5, a3-megagpu")
     capacity: Literal["on-demand", "spot"]
     name: str = Field(description="as the cloud's console has it")
@@ -245,7 +251,7 @@ class OperatorRelease(Fact):
     source: Source
 
 
-class Image(Fact):
+class ContainerImage(Fact):
     """A container image, pinned by digest; by a release's tag only where no digest can be known, and why."""
 
     name: str
@@ -254,7 +260,7 @@ class Image(Fact):
     source: Source
 
     @model_validator(mode="after")
-    def _pinned(self) -> Image:
+    def _pinned(self) -> ContainerImage:
         if ("@sha256:" in self.reference) == (self.undigested is not None):
             raise ValueError(f"{self.reference}: either a digest, or a reason why there is none")
         if "@" not in self.reference and self.reference.rpartition(":")[2] in {self.reference, "", "latest"}:
@@ -276,7 +282,7 @@ class CatalogFile(Fact):
     gpus: tuple[Gpu, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
-    images: tuple[Image, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
     node_images: tuple[NodeImage, ...] = ()

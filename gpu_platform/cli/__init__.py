@@ -1,5 +1,23 @@
 """The command line `gpu-platform`."""
 
-from gpu_platform.cli.app import main
+from __future__ import annotations
+
+from gpu_platform import interruption
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line with `arguments`, default those of the process; ends with SystemExit.
+
+    The commands are imported here, after the signals are handled: the import takes some tenths of a second.
+    """
+    with interruption.handled(restore=arguments is not None):
+        from gpu_platform.cli.app import main as run
+
+        try:
+            run(arguments)
+        finally:
+            if arguments is None:
+                interruption.ignore()  # the command is done; while Python ends, a signal would kill the process
+
 
 __all__ = ["main"]

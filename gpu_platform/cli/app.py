@@ -12,15 +12,16 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from gpu_platform import interruption
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
 from gpu_platform.project import check_project, version
 
-_INTERRUPTED = 130  # 128 + SIGINT, as in shells
+_INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
 app = typer.Typer(
     name="gpu-platform",
@@ -36,6 +37,9 @@ app.add_typer(sandbox_app, name="sandbox")
 mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, minimum number of GPUs.", no_args_is_help=True)
 app.add_typer(mig_app, name="mig")
 
+team_app = typer.Typer(help="Namespaces of teams that left their stack.", no_args_is_help=True)
+app.add_typer(team_app, name="team")
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -50,6 +54,7 @@ def root(
     ] = False,
 ) -> None:
     """Deploy a GPU platform on Kubernetes from a stack file, and validate its nodes."""
+    interruption.begin()
     check_project()
 
 
@@ -91,6 +96,15 @@ FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="auto: the Pulumi CLI if it can be used, else embedded.")
 ]
+FailOnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="EFFECTS",
+        help="Exit with 1, before anything changes, if a change has one of these effects: "
+        "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods.",
+    ),
+]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; several can run at the same time.")]
 
 
@@ -124,12 +138,16 @@ def capacity_show(
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 10.0,
+    deployed: Annotated[
+        bool, typer.Option("--deployed", help="Read the quotas of the stacks of teams from the cluster.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Show GPUs by pool, whether all quotas fit the nodes, cost and waste; `show` is the default command."""
     from gpu_platform.cli.capacity import show_capacity
 
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=output is Format.JSON))
+    to_json = output is Format.JSON
+    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=to_json, deployed=deployed))
 
 
 @capacity_app.command("suggest")
@@ -147,27 +165,86 @@ def capacity_suggest(
 
 
 @app.command()
-def preview(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatOption = Format.TEXT) -> None:
-    """Show the changes that `up` would make."""
+def preview(
+    stack: StackArgument,
+    engine: EngineOption = Engine.AUTO,
+    objects: Annotated[bool, typer.Option("--objects", help="Also print each object that changes.")] = False,
+    fail_on: FailOnOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show the changes that `up` would make, and what they do to nodes, GPUs, pods, data and access."""
     from gpu_platform.cli.deploy import preview_stack
 
-    _leave(preview_stack(stack, engine.value, to_json=output is Format.JSON))
+    to_json = output is Format.JSON
+    _leave(preview_stack(stack, engine.value, to_json=to_json, objects=objects, fail_on=fail_on))
 
 
 @app.command()
-def up(stack: StackArgument, engine: EngineOption = Engine.AUTO, output: FormatOption = Format.TEXT) -> None:
+def up(
+    stack: StackArgument,
+    engine: EngineOption = Engine.AUTO,
+    fail_on: FailOnOption = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
     """Deploy a stack, wait until its nodes pass validation, and print a report."""
     from gpu_platform.cli.deploy import deploy_stack
 
-    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON))
+    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON, fail_on=fail_on))
 
 
 @app.command()
-def destroy(stack: StackArgument, engine: EngineOption = Engine.AUTO) -> None:
-    """Delete all resources that a stack deployed, and nothing else."""
+def destroy(
+    stack: StackArgument,
+    engine: EngineOption = Engine.AUTO,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask for the stack's name: the consent without a terminal.")
+    ] = False,
+    delete_data: Annotated[
+        bool, typer.Option("--delete-data", help="Also delete what members of its teams made, volumes included.")
+    ] = False,
+) -> None:
+    """List and delete what a stack deployed, after consent; what members of teams made is kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
-    _leave(destroy_stack(stack, engine.value))
+    _leave(destroy_stack(stack, engine.value, yes=yes, delete_data=delete_data))
+
+
+@team_app.command("remove")
+def team_remove(
+    stack: StackArgument,
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
+    confirm: Annotated[
+        str | None,
+        typer.Option("--confirm", metavar="TEAM", help="The team's name: the consent without a terminal."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="Write manifests of the objects to a new YAML file."),
+    ] = None,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Write the data of Secrets to the file as well.")
+    ] = False,
+    delete_claims: Annotated[
+        bool, typer.Option("--delete-claims", help="Delete bound volume claims too.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list, and write the file of --export.")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Delete the retained namespace of a team that left its stack, with everything that members made in it."""
+    from gpu_platform.cli.team import remove_team
+
+    _leave(
+        remove_team(
+            stack,
+            team,
+            confirm=confirm,
+            export=export,
+            with_secrets=with_secrets,
+            delete_claims=delete_claims,
+            dry_run=dry_run,
+            to_json=output is Format.JSON,
+        )
+    )
 
 
 @app.command()
@@ -237,7 +314,9 @@ def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
 @mig_app.command("check")
 def mig_check(
     gpu: GpuOption,
-    instances: Annotated[list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4")],
+    instances: Annotated[
+        list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4; = for : is accepted")
+    ],
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Check whether one GPU can hold the instances; exit code 1 if not, with the conflicts."""
@@ -253,7 +332,11 @@ def mig_solve(
     ],
     demand: Annotated[
         list[str],
-        typer.Option("--demand", metavar="PROFILE=COUNT,...", help="Number of instances: 1g.10gb=14,3g.40gb=3"),
+        typer.Option(
+            "--demand",
+            metavar="PROFILE:COUNT,...",
+            help="Number of instances: 1g.10gb:14,3g.40gb:3; = for : is accepted",
+        ),
     ],
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16)] = 8,
     seconds: Annotated[
@@ -335,11 +418,19 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(int(error.exit_code))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
-            print("interrupted: run the same command again to continue", file=sys.stderr)
+            _leave_interrupted()
         raise
+    except KeyboardInterrupt:
+        _leave_interrupted()
     except BrokenPipeError:
         # The reader closed the pipe; without this Python reports the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _leave_interrupted() -> NoReturn:
+    interruption.ignore()
+    print("interrupted: run the same command again to continue", file=sys.stderr)
+    sys.exit(interruption.exit_code())
 
 
 def _wants_json(arguments: list[str]) -> bool:

@@ -14,7 +14,10 @@ from rich.table import Table
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
+from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.names import quota_key
+from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
 from gpu_platform.spec.utilisation import read_utilisation
@@ -23,8 +26,12 @@ from gpu_platform.stacks import load_stack
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 
 
-def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, to_json: bool) -> ExitCode:
+def show_capacity(
+    stack: str, *, utilisation: Path | None, seconds: float, to_json: bool, deployed: bool = False
+) -> ExitCode:
     """Print the capacity of an environment at its desired size.
+
+    `deployed`: read the quotas of stacks of teams from the cluster, and show them beside the environment's own.
 
     Returns a finding if the quotas do not fit the nodes at the maximum size of the pools.
     """
@@ -42,6 +49,7 @@ def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, to_js
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
     document = capacity_document(plan, report, catalog)
+    document["team_stacks"] = _team_stacks(plan) if deployed else None
     if to_json:
         print(json.dumps(document, indent=2))
     else:
@@ -49,12 +57,48 @@ def show_capacity(stack: str, *, utilisation: Path | None, seconds: float, to_js
     return _EXIT_CODES[document["quotas"]["verdict"]]
 
 
+def _team_stacks(plan: EnvironmentPlan) -> list[dict[str, Any]] | None:
+    """Return the GPU quotas of the deployed stacks of teams; None if they cannot be read."""
+    quotas = read_quotas(plan)
+    if quotas is None:
+        return None
+    return [
+        {
+            "stack": quota.stack,
+            "team": name,
+            "quota": {key: int(quota.hard.get(key, "0")) for key in plan.quota_limits},
+        }
+        for name, quota in quotas.items()
+        if quota.stack != plan.stack
+    ]
+
+
+def _show_team_stacks(out: Console, document: Mapping[str, Any]) -> None:
+    if document["team_stacks"] is None:
+        out.print("quotas of stacks of teams are not included: --deployed reads them from the cluster")
+        return
+    for resource in document["resources"]:
+        key = quota_key(resource["name"])
+        shares = {each["team"]: each["quota"][key] for each in document["team_stacks"] if each["quota"].get(key)}
+        if shares:
+            total = resource["allocated"] + sum(shares.values())
+            named = ", ".join(f"{team} {count}" for team, count in shares.items())
+            over = ": more than is offered" if total > resource["offered"] else ""
+            out.print(
+                escape(
+                    f"{resource['name']}: {total} of {resource['offered']} allocated with the deployed stacks of "
+                    f"teams ({named}){over}"
+                )
+            )
+
+
 def _show(out: Console, document: Mapping[str, Any]) -> None:
     _show_pools(out, document)
     for mode in document["modes"]:
         out.print(f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical")
     for resource in document["resources"]:
-        out.print(f"{resource['name']}: {resource['granted']} of {resource['offered']} allocated to teams")
+        out.print(f"{resource['name']}: {resource['allocated']} of {resource['offered']} allocated to teams")
+    _show_team_stacks(out, document)
     _show_quotas(out, document["quotas"])
     cost, effective, waste = document["cost"], document["effective"], document["waste"]
     out.print(

@@ -40,7 +40,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
     for pool in plan.pools:
         for name, count in pool.units_desired.items():
             offered[name] = offered.get(name, 0) + count
-    granted = {
+    allocated = {
         name: sum(int(tenant.quota.get(names.quota_key(name), "0")) for tenant in plan.tenants) for name in offered
     }
     lines = zip(plan.pools, plan.cost.pools, report.uses, strict=True)
@@ -50,7 +50,8 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
         "pools": [_pool(pool, line, use, catalog) for pool, line, use in lines],
         "modes": _modes(plan.pools),
         "resources": [
-            {"name": name, "offered": count, "granted": granted[name]} for name, count in sorted(offered.items())
+            {"name": name, "offered": count, "allocated": allocated[name]}
+            for name, count in sorted(offered.items())
         ],
         "quotas": _quotas(report),
         "cost": _cost(plan),

@@ -11,20 +11,27 @@ from typing import Any
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_policies, verdict
 from gpu_platform.cli.console import console
+from gpu_platform.cli.destroy import Destruction, destroy_deployed, refuse_protected, refuse_protected_pools
 from gpu_platform.cli.engines import Deployment, choose_deployment
+from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, show_impacts
 from gpu_platform.cli.mig_rollout import (
     change_nodes,
     hold_nodes,
     preview_rollout,
-    release_nodes,
     rollout_as_json,
+    warn_of_rollout,
 )
+from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
+from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.choice import EngineName
+from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, Problem
-from gpu_platform.planning import EnvironmentPlan, Plan
+from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
+from gpu_platform.planning import Plan
+from gpu_platform.planning.changes.departures import TeamChange
+from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
 from gpu_platform.planning.operator.allocation import check_allocation
@@ -32,13 +39,16 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
+from gpu_platform.rollout.plan import Rollout
 from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
+from gpu_platform.workloads import wait_for_workloads
 from policies import PolicyReport
 from sandbox import control_plane
 
+_WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
 _SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
 
 
@@ -70,71 +80,140 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
     return _Prepared(loaded, report, deployment, progress)
 
 
-def preview_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
-    """Print what `up` would change; raises Finding for a violation of a mandatory policy."""
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """What is known of the changes before they are made.
+
+    `pools`, `teams` None: unknown; `skipped`: objects of others.
+    """
+
+    outputs: Mapping[str, Any]
+    pools: tuple[PoolChange, ...] | None
+    teams: tuple[TeamChange, ...] | None
+    rollout: Rollout | None
+    changes: Mapping[str, Any] | None
+    impacts: Impacts
+    skipped: ObjectsSkipped | None = None
+
+
+def preview_stack(
+    stack: str, engine: str, *, to_json: bool, objects: bool = False, fail_on: str | None = None
+) -> ExitCode:
+    """Print what `up` would change, with `objects` each object, too.
+
+    Raises Finding for a violation of a mandatory policy, and for a change with an effect that `fail_on`
+    lists.
+    """
+    refused = _refused_effects(fail_on)
     prepared = _prepare(stack, engine, quiet=to_json)
-    outputs = _outputs(prepared)
-    pools = _warn_of_pools(prepared, outputs)
-    rollout = preview_rollout(prepared.loaded.plan, outputs)
-    changes = prepared.deployment.preview()
+    announced = _announce(prepared, always_compare=True)
+    changes = announced.changes or {}
+    warn_of_rollout(announced.rollout)
     if to_json:
         document = {
             "version": 1,
             "policies": prepared.report.to_json(),
-            "pool_changes": _as_json(pools),
-            "mig_changes": rollout_as_json(rollout),
+            "impact": announced.impacts.to_json(),
+            "pool_changes": _as_json(announced.pools),
+            "team_changes": _as_json(announced.teams),
+            "mig_changes": rollout_as_json(announced.rollout),
             "changes": changes,
         }
         print(json.dumps(document, indent=2))
     else:
-        show_changes(console(), changes)
+        show_impacts(console(), announced.impacts)
+        show_changes(console(), changes, objects=objects)
         show_policies(console(), prepared.report)
+    refuse(announced.impacts, refused)
+    if announced.skipped is not None:
+        print(f"error: {announced.skipped}", file=sys.stderr)
+        return announced.skipped.exit_code
     return ExitCode.GOOD
 
 
+def _refused_effects(fail_on: str | None) -> frozenset[Effect]:
+    return frozenset() if fail_on is None else parse_effects(fail_on)
+
+
+def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
+    """Return what changes, and its impact; the engine compares objects only where the stack is deployed.
+
+    Raises BadInput if the plan is not compatible with the last deployment, or quotas exceed what the pools offer.
+    """
+    plan = prepared.loaded.plan
+    outputs = _outputs(prepared)
+    pools = _pool_changes(prepared, outputs)
+    check_all_quotas(plan, is_deployed=bool(outputs) or plan.kind == "team")
+    teams = warn_of_teams(plan, outputs)
+    rollout = preview_rollout(plan, outputs)
+    skipped: ObjectsSkipped | None = None
+    try:
+        changes = prepared.deployment.preview() if outputs or always_compare else None
+    except ObjectsSkipped as error:
+        skipped, changes = error, error.changes.to_json()
+    impacts = find_impacts(plan, outputs, pools, rollout, changes)
+    return _Announced(outputs, pools, teams, rollout, changes, impacts, skipped)
+
+
 def _outputs(prepared: _Prepared) -> Mapping[str, Any]:
-    """Return the outputs of an environment's last deployment, empty if there is none.
+    """Return the outputs of the last deployment, empty if there is none.
 
     Raises BadInput if the plan is not compatible with them.
     """
     plan = prepared.loaded.plan
-    if plan.kind != "environment":
-        return {}
     outputs = prepared.deployment.outputs() or {}
-    problems = Problems()
-    check_allocation(outputs, plan.pools, problems)
-    if problems.found:
-        raise BadInput(str(prepared.loaded.path), problems.found)
+    if plan.kind == "environment":
+        problems = Problems()
+        check_allocation(outputs, plan.pools, problems)
+        if problems.found:
+            raise BadInput(str(prepared.loaded.path), problems.found)
     return outputs
 
 
-def _warn_of_pools(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:
-    """Print to standard error how the pools of the last deployment change; None if that is unknown."""
+def _pool_changes(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[PoolChange, ...] | None:
+    """Return how the pools of the last deployment change; None if that is unknown."""
     plan = prepared.loaded.plan
     if plan.kind != "environment" or not outputs:
         return ()
     if "pools" not in outputs:
         print("pools were not compared with the last deployment: its outputs do not list them", file=sys.stderr)
         return None
-    changes = pool_changes(outputs["pools"], plan, load_catalog())
-    for change in changes:
-        print(f"warning: {change}", file=sys.stderr)
-    return changes
+    return pool_changes(outputs["pools"], plan, load_catalog())
 
 
-def _as_json(changes: tuple[PoolChange, ...] | None) -> list[dict[str, Any]] | None:
+def _as_json(changes: Sequence[PoolChange | TeamChange] | None) -> list[dict[str, Any]] | None:
     return None if changes is None else [change.to_json() for change in changes]
 
 
-def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
-    """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code."""
+def deploy_stack(stack: str, engine: str, *, to_json: bool, fail_on: str | None = None) -> ExitCode:
+    """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code.
+
+    The impact of all changes is printed before the first of them. Raises Finding, with nothing changed, for a
+    change with an effect that `fail_on` lists.
+    """
+    refused = _refused_effects(fail_on)
     prepared = _prepare(stack, engine, quiet=to_json)
+    with prepared.deployment.lock("up"):
+        return _deploy(prepared, refused, to_json=to_json)
+
+
+def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -> ExitCode:
+    announced = _announce(prepared, always_compare=False)
     if not to_json:
         show_policies(console(), prepared.report)
-    outputs = _outputs(prepared)
-    pools = _warn_of_pools(prepared, outputs)
+    # With JSON, standard output has one document, which comes at the end.
+    show_impacts(console(stderr=to_json), announced.impacts)
+    refuse(announced.impacts, refused)
+    refuse_protected_pools(prepared.loaded.stack, announced.pools)
+    outputs = announced.outputs
     failure: GpuPlatformError | None = None
-    summary = Summary(engine=prepared.deployment.engine, why=prepared.deployment.why, pool_changes=_as_json(pools))
+    summary = Summary(
+        engine=prepared.deployment.engine,
+        why=prepared.deployment.why,
+        pool_changes=_as_json(announced.pools),
+        team_changes=_as_json(announced.teams),
+        impact=announced.impacts.to_json(),
+    )
     plan = prepared.loaded.plan
     try:
         # Before the engine, which would change all nodes at once.
@@ -143,12 +222,15 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
         hold_nodes(plan)
     except RolloutFailed as error:
         failure, summary.mig_changes = error, error.outcomes
+    except ObjectsSkipped as error:
+        failure, summary.changes = error, error.changes.to_json()
+        hold_nodes(plan)
     except Finding as error:
         failure = error
     # Only the Pulumi CLI may have applied a part before a failure of another kind.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
-    applied = failure is None or isinstance(failure, NotReady) or partly
-    if plan.kind == "environment" and applied:
+    applied = failure is None or isinstance(failure, NotReady | ObjectsSkipped) or partly
+    if applied:
         _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
     if to_json:
         print(json.dumps(summary.to_json(plan, failure), indent=2))
@@ -161,9 +243,15 @@ def deploy_stack(stack: str, engine: str, *, to_json: bool) -> ExitCode:
     return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD
 
 
-def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress: Progress) -> None:
-    """Add the validation report of the nodes and the GPU usage of the pods to the summary."""
+def _observe(summary: Summary, plan: Plan, *, failed: bool, progress: Progress) -> None:
+    """Add the teams' workloads, the validation report of the nodes and the GPU usage to the summary."""
     client = client_of(plan)
+    if any(tenant.workloads for tenant in plan.tenants):
+        with progress.step("waiting for the teams' workloads"):
+            waits = not failed and _changed(summary.changes)  # what did not start before is not waited for again
+            summary.unready = wait_for_workloads(client, plan, _WORKLOAD_SECONDS if waits else 0)
+    if plan.kind != "environment":
+        return
     if failed:
         summary.report = collect_report(client, plan)
     else:
@@ -176,41 +264,25 @@ def _observe(summary: Summary, plan: EnvironmentPlan, *, failed: bool, progress:
     summary.usage = gpu_usage(client.objects("v1", "Pod"), pools, claims)
 
 
-def destroy_stack(stack: str, engine: str) -> ExitCode:
-    """Delete all resources that a stack deployed, and nothing else; raises BadInput while one is protected."""
+def _changed(changes: Mapping[str, Any] | None) -> bool:
+    counts: Mapping[str, int] = (changes or {}).get("counts") or {}
+    return any(count for action, count in counts.items() if action != "unchanged")
+
+
+def destroy_stack(stack: str, engine: str, *, yes: bool = False, delete_data: bool = False) -> ExitCode:
+    """Delete what a stack deployed after consent, and nothing that members of teams made unless `delete_data`.
+
+    `yes`: the consent where there is no terminal. Raises BadInput, before anything is changed, without consent,
+    while something is protected, and while stacks of teams are deployed on the environment.
+    """
     plan = load_stack(stack).plan
-    _refuse_protected(stack, protected(plan) if plan.kind == "environment" else (), "the stack file")
+    refuse_protected(stack, protected(plan), "the stack file")
     cluster = plan.cluster
     if cluster.access == "sandbox" and control_plane.status(cluster.name).state == "absent":
         print(f"sandbox {cluster.name} does not exist: nothing to destroy")
         return ExitCode.GOOD
     prepared = _prepare(stack, engine, quiet=False, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
-    _refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
-    prepared.deployment.destroy()
-    release_nodes(plan)
-    _show_retained(plan)
+    refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
+    destroy_deployed(Destruction(stack, plan, prepared.deployment, outputs, prepared.progress), yes, delete_data)
     return ExitCode.GOOD
-
-
-def _refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
-    if not names:
-        return
-    problem = Problem(
-        "cluster.production",
-        f"true in {source}, which protects {', '.join(names)}",
-        "false in the stack file and in the last deployment: no single command destroys a production cluster",
-        f"set production: false, run `gpu-platform up {stack}`, then destroy again; nothing was changed",
-    )
-    raise BadInput(stack, [problem])
-
-
-def _show_retained(plan: Plan) -> None:
-    """Print the resources that a destroy keeps."""
-    retained = plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
-    print(
-        f"stack {plan.stack}: destroyed"
-        + ("; these resources were kept, remove them by hand:" if retained else "")
-    )
-    for name in retained:
-        print(f"  {name}")

@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,12 +15,14 @@ from typing import Any, Protocol
 import yaml
 
 from gpu_platform.cluster_access import client_of
+from gpu_platform.engine import retention
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import is_deployed, stack_outputs
 from gpu_platform.engine.choice import EngineName, choose_engine
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
+from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
@@ -49,6 +51,10 @@ class Deployment(Protocol):
         """Reason why the engine was chosen."""
         ...
 
+    def lock(self, command: str) -> AbstractContextManager[None]:
+        """Exclude other runs that change the stack, while the context is open; `command` is shown to them."""
+        ...
+
     def outputs(self) -> Mapping[str, Any] | None:
         """Return the outputs of the last deployment, secrets masked; None if there is none."""
         ...
@@ -74,6 +80,10 @@ class EmbeddedDeployment:
     progress: Progress
     why: str
     engine: str = EngineName.EMBEDDED.value
+
+    def lock(self, command: str) -> AbstractContextManager[None]:
+        """Hold the stack's Lease in the cluster; raises UnknownOutcome if another run holds it for too long."""
+        return StackLock(client_of(self.loaded.plan), self.loaded.stack, command, self.progress).held()
 
     def outputs(self) -> Mapping[str, Any] | None:
         """Read the outputs from the cluster."""
@@ -117,6 +127,11 @@ class PulumiDeployment:
         """Path and version of the CLI, and its backend."""
         return self.cli.why
 
+    def lock(self, command: str) -> AbstractContextManager[None]:
+        """Do nothing: the backend of the Pulumi CLI locks the stack itself."""
+        del command
+        return nullcontext()
+
     def outputs(self) -> Mapping[str, Any] | None:
         """Run `pulumi stack output`."""
         with self._driver() as driver:
@@ -130,12 +145,28 @@ class PulumiDeployment:
     def up(self) -> ChangesDocument:
         """Run `pulumi up`."""
         with self._driver() as driver:
-            return driver.up().to_json()
+            changes = driver.up().to_json()
+        self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
+        return changes
 
     def destroy(self) -> ChangesDocument:
         """Run `pulumi destroy`."""
         with self._driver() as driver:
-            return driver.destroy().to_json()
+            changes = driver.destroy().to_json()
+        cloud = self.loaded.plan.cluster.cloud
+        if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
+            self._settle(())
+        return changes
+
+    def _settle(self, declared: Collection[str]) -> None:
+        """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
+        try:
+            retention.settle(client_of(self.loaded.plan), self.loaded.stack, declared, self.progress)
+        except (Refused, UnknownOutcome) as reason:
+            self.progress.line(
+                "namespaces of teams that left could not be marked as retained (the next `gpu-platform up` does "
+                f"it): {reason}"
+            )
 
     @contextmanager
     def _driver(self) -> Generator[PulumiEngine]:
@@ -157,8 +188,8 @@ class PulumiDeployment:
 def _project_for(folder: Path, scratch: Path) -> Path:
     """Return the folder of a temporary Pulumi project that runs this program with stack files of another folder.
 
-    The CLI finds stack files only by the project's stackConfigDir, a path relative to Pulumi.yaml, and writes its
-    encryption salt into them.
+    The CLI finds stack files only by the project's stackConfigDir, a path relative to Pulumi.yaml, and writes
+    its encryption salt into them.
     """
     project: dict[str, Any] = {**project_settings()}
     project |= {"main": str(PROJECT_ROOT), "stackConfigDir": os.path.relpath(folder, scratch.resolve())}

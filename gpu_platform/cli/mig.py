@@ -63,7 +63,7 @@ def list_profiles(model: str, *, to_json: bool) -> ExitCode:
 def check_instances(model: str, instances: Sequence[str], *, to_json: bool) -> ExitCode:
     """Print whether one GPU can hold the instances, with the placement or the conflicts."""
     gpu, mig = _mig_gpu(model)
-    layout = _counts(instances, ":", "PROFILE:COUNT", gpu, mig)
+    layout = _counts(instances, gpu, mig)
     illegal = check_layout(gpu, layout)
     blocked = blocked_by(mig, layout)
     placed = blocked[0] if blocked else place(mig, layout) or ()
@@ -105,7 +105,7 @@ def solve_demands(
     solved: list[tuple[Gpu, Mig, dict[str, int], MigSolution]] = []
     for model, demand in zip(models, demands, strict=True):
         gpu, mig = _mig_gpu(model)
-        requested = _counts(demand.split(","), "=", "PROFILE=COUNT", gpu, mig)
+        requested = _counts(demand.split(","), gpu, mig)
         solved.append((gpu, mig, requested, solve_mig(mig, requested, seconds=seconds)))
     if to_json:
         print(json.dumps({"version": 1, "solutions": [_document(one, gpus_per_node) for one in solved]}, indent=2))
@@ -114,7 +114,8 @@ def solve_demands(
     for gpu, mig, requested, solution in solved:
         proof = "optimal" if solution.optimal else "not proven optimal, try more --seconds"
         out.print(
-            f"{gpu.product}: {len(solution.gpus)} GPUs for {layout_text(requested)}; "
+            f"{gpu.product}: {len(solution.gpus)} GPU{'' if len(solution.gpus) == 1 else 's'} for "
+            f"{layout_text(requested)}; "
             f"lower bound {solution.bound}, {proof}"
         )
         for number, instances in enumerate(solution.gpus):
@@ -171,15 +172,15 @@ def _mig_gpu(model: str) -> tuple[Gpu, Mig]:
     raise BadInput("mig", [problem])
 
 
-def _counts(texts: Sequence[str], between: str, form: str, gpu: Gpu, mig: Mig) -> dict[str, int]:
+def _counts(texts: Sequence[str], gpu: Gpu, mig: Mig) -> dict[str, int]:
     """Parse `3g.40gb:1` or `3g.40gb=1`, each profile once; raises BadInput with every mistake."""
     names = [profile.name for profile in mig.profiles]
     counts: dict[str, int] = {}
     problems: list[Problem] = []
     for text in (part.strip() for part in texts):
-        name, found, number = text.partition(between)
+        name, found, number = text.replace("=", ":").partition(":")
         if not found or not number.isascii() or not number.strip("0") or not number.isdigit():
-            problems.append(Problem(text or "(nothing)", repr(text), form, f"for example {names[0]}{between}2"))
+            problems.append(Problem(text or "(nothing)", repr(text), "PROFILE:COUNT", f"for example {names[0]}:2"))
         elif name not in names:
             allowed = f"a profile of {gpu.product}: " + ", ".join(names)
             problems.append(Problem(text, repr(name), allowed, did_you_mean(name, names)))

@@ -18,14 +18,12 @@ from gpu_platform.rollout.run import roll
 
 
 def preview_rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout | None:
-    """Print to standard error which nodes `up` would drain and change; None if the cluster does not answer."""
+    """Return which nodes `up` would drain and change; None, with a line, if the cluster does not answer."""
     try:
-        rollout = _rollout(plan, outputs)
+        return _rollout(plan, outputs)
     except UnknownOutcome as reason:
         print(f"MIG layouts of live nodes were not checked: {reason}", file=sys.stderr)
         return None
-    _warn(rollout)
-    return rollout
 
 
 def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
@@ -38,7 +36,7 @@ def change_nodes(plan: Plan, outputs: Mapping[str, Any], progress: Progress) -> 
     rollout = _rollout(plan, outputs)
     if plan.kind != "environment" or not rollout.changes:
         return ()
-    _warn(rollout)
+    warn_of_rollout(rollout)
     with progress.step("changing MIG layouts"):
         return roll(client_of(plan), plan, rollout, progress)
 
@@ -67,6 +65,7 @@ def _cluster_exists(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
     return plan.cluster.cloud is None or bool(outputs)
 
 
-def _warn(rollout: Rollout) -> None:
-    for pool in rollout.drained:
+def warn_of_rollout(rollout: Rollout | None) -> None:
+    """Print to standard error which nodes are drained and changed, node by node with their pods."""
+    for pool in rollout.drained if rollout is not None else ():
         print(f"warning: {pool}", file=sys.stderr)

@@ -33,6 +33,6 @@ def document_for_machine(name: str, catalog: Catalog) -> str:
     machine = catalog.machine_types.get(name)
     if machine is None:
         known = catalog.machine_types
-        allowed = f"one of the {len(known)} machine types of the catalogue"
+        allowed = "one of the machine types of the catalogue"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, did_you_mean(name, known))])
     return json.dumps(expectations_for_machine(machine, catalog).to_json())

@@ -33,12 +33,12 @@ def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode
 
 def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     hour = suggestion.usd_per_hour
-    yield f"{suggestion.provider}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
+    yield f"{suggestion.vendor}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
     proven = "optimal" if suggestion.optimal else "not proven optimal, try more --seconds"
     yield f"lower bound over all machine types and modes considered: {suggestion.bound:.2f} USD/h, {proven}"
     yield _prices(suggestion, demands)
-    for provider, usd in suggestion.others.items():
-        yield f"{provider}: " + (f"{usd:.2f} USD/h" if usd is not None else "no pools found for these workloads")
+    for vendor, usd in suggestion.others.items():
+        yield f"{vendor}: " + (f"{usd:.2f} USD/h" if usd is not None else "no pools found for these workloads")
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if suggestion.left_out:
@@ -52,7 +52,7 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
 
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
-    region = VENDORS[suggestion.provider].price_region
+    region = VENDORS[suggestion.vendor].price_region
     own = f"prices of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     listed = f"on-demand list prices in {region}" if region is not None else ""
     elsewhere = (
@@ -78,7 +78,7 @@ def _next_best(one: SuggestedPool) -> str:
 def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
     return {
         "version": 1,
-        "provider": suggestion.provider,
+        "provider": suggestion.vendor,
         "usd_per_hour": round(suggestion.usd_per_hour, 4),
         "usd_per_month": round(suggestion.usd_per_hour * HOURS_PER_MONTH, 2),
         "bound_usd_per_hour": round(suggestion.bound, 4),

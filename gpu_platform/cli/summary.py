@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -16,10 +16,11 @@ from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.cost.cost import idle_cost
 from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
+from gpu_platform.workloads import UnreadyWorkload
 from validators.render import print_report
 from validators.report import ValidationReport
 
-_MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-"}
+_MARKS = {"create": "+", "update": "~", "replace": "±", "delete": "-", "retain": "=", "skip": "!"}
 
 
 @dataclass(slots=True)
@@ -33,8 +34,14 @@ class Summary:
     usage: Usage | None = None
     pool_changes: Sequence[Mapping[str, Any]] | None = ()
     """Changes of the pools of the last deployment; None: unknown."""
+    team_changes: Sequence[Mapping[str, Any]] | None = ()
+    """Teams that left or returned; None: unknown."""
     mig_changes: Sequence[Outcome] = ()
     """Results of the nodes whose MIG layout changes."""
+    unready: Sequence[UnreadyWorkload] = ()
+    """Declared workloads of teams whose pods do not all run."""
+    impact: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Effects of all changes, as they were announced before the first of them."""
 
     def to_json(self, plan: Plan, failure: GpuPlatformError | None) -> dict[str, Any]:
         """Return the summary as plain JSON values."""
@@ -44,13 +51,16 @@ class Summary:
             "stack": plan.stack,
             "engine": {"name": self.engine, "why": self.why},
             "error": str(failure) if failure else None,
+            "impact": dict(self.impact),
             "pool_changes": self.pool_changes,
+            "team_changes": self.team_changes,
             "mig_changes": [outcome.to_json() for outcome in self.mig_changes],
             "changes": self.changes,
             "logical_gpus": {
                 pool.name: dict(pool.units_desired) for pool in (environment.pools if environment else ())
             },
             "pods": {"scheduled": self.usage.scheduled, "pending": self.usage.pending} if self.usage else None,
+            "unready_workloads": [workload.to_json() for workload in self.unready],
             "validation": self.report.to_json() if self.report else None,
             "cost": _cost(environment, self.usage) if environment else None,
         }
@@ -70,23 +80,44 @@ def _rounded(usd: float | None) -> float | None:
     return None if usd is None else round(usd, 4)
 
 
-def show_changes(out: Console, changes: Mapping[str, Any]) -> None:
-    """Print each change with its fields, then the counts."""
-    for change in changes["changes"]:
+def show_changes(out: Console, changes: Mapping[str, Any], *, objects: bool = True) -> None:
+    """Print the counts, and with `objects` each change with its fields before them."""
+    for change in changes["changes"] if objects else ():
         place = f"{change['namespace']}/" if change["namespace"] else ""
         reason = f" ({change['reason']})" if change["reason"] else ""
-        out.print(escape(f"{_MARKS[change['action']]} {change['kind']} {place}{change['name']}{reason}"))
-        for field in change["fields"]:
-            out.print(escape(f"    {field['path']}: {value_text(field['old'])} → {value_text(field['new'])}"))
-    out.print(_counts(changes))
+        out.print(escape(f"{_MARKS.get(change['action'], ' ')} {change['kind']} {place}{change['name']}{reason}"))
+        for notice in change.get("notices", ()):
+            out.print(escape(f"    {notice}"))
+        for one in change["fields"]:
+            out.print(escape(f"    {one['path']}: {value_text(one['old'])} → {value_text(one['new'])}"))
+    if not objects:
+        for notice in _notices(changes):
+            out.print(escape(notice))
+    hint = "" if objects or not changes["changes"] else "; --objects lists them"
+    out.print(_counts(changes) + hint)
 
 
 def _counts(changes: Mapping[str, Any]) -> str:
     parts = [
         f"{count} to {action}" if action in _MARKS else f"{count} {action}"
-        for action, count in changes["counts"].items()
+        for action, count in _shown_counts(changes)
     ]
     return "changes: " + ", ".join(parts)
+
+
+def _shown_counts(changes: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the counts by action, without retained and skipped objects where there are none."""
+    return [
+        (action, count) for action, count in changes["counts"].items() if count or action not in {"retain", "skip"}
+    ]
+
+
+def _notices(changes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the notices of all objects, each with its object."""
+    for change in changes["changes"]:
+        place = f" in namespace {change['namespace']}" if change["namespace"] else ""
+        for notice in change.get("notices", ()):
+            yield f"{change['kind']} {change['name']}{place}: {notice}"
 
 
 def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
@@ -97,8 +128,12 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     out.print(escape(f"engine      {summary.engine}: {summary.why}"))
     if summary.changes is not None:
         out.print(f"resources   {_by_kind(summary.changes)}")
-        counts = summary.changes["counts"]
-        out.print("            " + ", ".join(f"{action} {count}" for action, count in counts.items()))
+        counts = _shown_counts(summary.changes)
+        out.print("            " + ", ".join(f"{action} {count}" for action, count in counts))
+        for line in _notices(summary.changes):
+            out.print(escape(f"            {line}"))
+    for index, workload in enumerate(summary.unready):
+        out.print(escape(f"{'not running' if index == 0 else '':<12}{workload}"))
     if plan.kind != "environment":
         return
     for index, outcome in enumerate(summary.mig_changes):
@@ -142,6 +177,6 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
 def _by_kind(changes: Mapping[str, Any]) -> str:
     kinds: dict[str, int] = {}
     for action, counts in changes["kinds"].items():
-        for kind, count in counts.items() if action != "delete" else ():
+        for kind, count in counts.items() if action not in ("delete", "skip") else ():
             kinds[kind] = kinds.get(kind, 0) + count
     return ", ".join(f"{kind.split('.')[0]} {count}" for kind, count in sorted(kinds.items()))

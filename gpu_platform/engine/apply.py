@@ -1,50 +1,76 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
-Every step can be repeated. The ApplySet's parent names the kinds of old and new members before the first object is
+Every step can be repeated. The ApplySet's parent records old and new members before the first object is
 changed, so that the next run can finish an interrupted one.
+
+Nobody who may only change objects in the own namespace can stop a run. An object of the stack that somebody
+relabelled or created again is taken back, with a notice; one that belongs to somebody else is skipped, with
+all objects in it if it is a Namespace. Everything else is applied and pruned, and the run ends with
+ObjectsSkipped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
+from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, is_first, placed
-from gpu_platform.engine.deletion import delete_all
-from gpu_platform.engine.objects import KubernetesObject, ObjectKey
+from gpu_platform.engine.drift import Addition, additions, grants_access, removal
+from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
+from gpu_platform.engine.objects import WORKLOAD_GROUPS, KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.readiness import is_awaited
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.engine.wait import Awaited, Waiter, timeout_seconds
+from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
+from gpu_platform.errors import Finding, GpuPlatformError
 from gpu_platform.progress import Progress
+
+NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
+_HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
 
 
 def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progress | None = None) -> Changes:
     """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
 
-    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses, NotReady
-    for one that does not become ready; objects that were applied before stay.
+    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
+    NotReady for one that does not become ready; objects that were applied before stay. Raises ObjectsSkipped
+    at the end of a run in which objects were skipped.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
     members = ApplySet(client, recorded.stack)
     parent = members.read_parent()
-    inventory = parent.inventory | Inventory.of(placed(client, declared).key for declared in objects)
-    members.write_parent(inventory, parent.outputs)
-    run = _Run(client, members, members.members(inventory), progress)
-    with progress.step(f"applying {len(objects)} objects"):
-        for declared in objects:
-            run.apply(declared)
-    with progress.step("waiting until all objects are ready"):
-        run.wait()
-    with progress.step("deleting objects that are no longer declared"):
-        run.prune()
+    keys = [placed(client, declared).key for declared in objects]
+    inventory = parent.inventory.with_kinds_of(keys)
+    live = members.members(inventory)
+    old = parent.inventory.recorded or {}
+    planned = {key: old.get(key, "") for key in keys} | {key: uid_of(item) for key, item in live.items()}
+    members.write_parent(replace(inventory, recorded=planned), parent.outputs)
+    run = _Run(client, members, recorded.stack, parent.inventory, live, progress)
+    try:
+        with progress.step(f"applying {len(objects)} objects"):
+            run.apply_all(objects)
+        with progress.step("waiting until all objects are ready"):
+            run.wait()
+        with progress.step("deleting objects that are no longer declared"):
+            run.prune()
+    except (Finding, KeyboardInterrupt):
+        with contextlib.suppress(GpuPlatformError):  # the first error matters
+            members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
+        raise
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
-    members.write_parent(Inventory.of(run.applied), public)
-    return Changes(recorded.stack, tuple(run.changes))
+    kept = {key: old[key] for key in run.skipped if old.get(key)}
+    members.write_parent(Inventory.of(kept | run.applied), public)
+    changes = Changes(recorded.stack, tuple(run.changes))
+    if changes.count(Action.SKIP):
+        raise ObjectsSkipped(changes)
+    return changes
 
 
 class _Run:
@@ -54,28 +80,60 @@ class _Run:
         self,
         client: KubernetesClient,
         members: ApplySet,
+        stack: str,
+        before: Inventory,
         live: Mapping[ObjectKey, Mapping[str, Any]],
         progress: Progress,
     ) -> None:
         self._client = client
         self._members = members
+        self._stack = stack
+        self._before = before
         self._live = live
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
-        self.applied: set[ObjectKey] = set()
+        self.applied: dict[ObjectKey, str] = {}  # with uids
+        self.skipped: set[ObjectKey] = set()
         self.changes: list[Change] = []
 
-    def apply(self, declared: KubernetesObject) -> None:
-        if not is_first(declared.key):
-            self._wait_for(self._first)
-            self._first = set()
-        self._wait_for(declared.record.dependencies)
+    def apply_all(self, objects: Sequence[KubernetesObject]) -> None:
+        """Apply objects in their order; one whose dependencies are not ready yet does not hold up the others."""
+        left = list(objects)
+        while left:
+            waiting = {declared.record.urn for declared in left}
+            blocked: list[KubernetesObject] = []
+            for declared in left:
+                if self._blockers(declared) or waiting.intersection(declared.record.dependencies):
+                    blocked.append(declared)
+                else:
+                    self._apply(declared)
+                    waiting.discard(declared.record.urn)
+            if len(blocked) == len(left):
+                self._wait_for_one({urn for declared in blocked for urn in self._blockers(declared)})
+            left = blocked
+
+    def _blockers(self, declared: KubernetesObject) -> set[str]:
+        """Return the URNs of applied objects that must be ready before this one is applied."""
+        needed = self._awaited.keys() & set(declared.record.dependencies)
+        return needed if is_first(declared.key) else needed | self._first
+
+    def _wait_for_one(self, urns: Collection[str]) -> None:
+        awaited = {urn: self._awaited[urn] for urn in urns}
+        ready = self._waiter.until_one_is_ready(awaited.values())
+        for urn, item in awaited.items():
+            if item.key in ready:
+                del self._awaited[urn]
+                self._first.discard(urn)
+
+    def _apply(self, declared: KubernetesObject) -> None:
         declared = placed(self._client, declared)
         key, urn = declared.key, declared.record.urn
         change = self._bring(declared)
-        self.applied.add(key)
         self.changes.append(change)
+        if change.action is Action.SKIP:
+            self.skipped.add(key)
+            return
         if is_awaited(declared.manifest):
             timeout = timeout_seconds(declared, "create" if change.action is Action.CREATE else "update")
             self._awaited[urn] = Awaited(key, declared.api_version, time.monotonic(), timeout)
@@ -83,43 +141,102 @@ class _Run:
                 self._first.add(urn)
 
     def wait(self) -> None:
-        self._wait_for(list(self._awaited))
+        self._waiter.until_ready(self._awaited.values())
+        self._awaited = {}
 
     def prune(self) -> None:
-        superfluous = [live for key, live in self._live.items() if key not in self.applied]
-        self.changes.extend(delete_all(self._client, self._waiter, superfluous))
-
-    def _wait_for(self, urns: Iterable[str]) -> None:
-        self._waiter.until_ready([self._awaited.pop(urn) for urn in urns if urn in self._awaited])
+        superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]
+        self.changes.extend(retention.prune(self._client, self._waiter, self._stack, superfluous))
 
     def _bring(self, declared: KubernetesObject) -> Change:
-        """Create, update or replace the object, and return the change."""
+        """Create, update, replace or skip the object, and return the change."""
         key, manifest = declared.key, self._members.labelled(declared.manifest)
+        if is_in_skipped_namespace(key, self.skipped):
+            return Change(Action.SKIP, key, reason=NAMESPACE_SKIPPED)
         before = self._live.get(key) or self._client.get(declared.api_version, key.kind, key.name, key.namespace)
         if before is not None and "deletionTimestamp" in before["metadata"]:
-            self._waiter.until_deleted([before], timeout_seconds(declared, "delete"))
+            if held := self._held(declared, before):
+                return Change(Action.SKIP, key, reason=held)
             before = None
         if before is None:
-            self._client.apply(manifest)
+            self._applied(self._client.apply(manifest))
             return Change(Action.CREATE, key)
-        self._members.refuse_foreign(before)
+        adopted = retention.may_be_adopted(before, self._stack)
+        if isinstance(adopted, str):
+            return Change(Action.SKIP, key, reason=adopted)
+        owner = Ownership() if adopted else self._members.ownership(before, self._before)
+        if owner.foreign:
+            return Change(Action.SKIP, key, reason=owner.foreign)
+        notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
         try:
             after = self._client.apply(manifest)
         except Refused as refusal:
-            return self._replace(declared, manifest, before, refusal)
+            if not must_be_replaced(self._client, key, manifest, refusal):
+                raise
+            if owner.recreated and not may_be_deleted_to_take_back(key):
+                return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
+            self._client.delete(before)
+            if held := self._held(declared, before):
+                return Change(Action.SKIP, key, reason=held, notices=notices)
+            after = self._client.apply(manifest)
+            self._applied(after)
+            fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
+            return Change(Action.REPLACE, key, fields, refusal.message, notices)
+        self._applied(after)
+        if adopted:
+            retention.release(self._client, before)
         fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
-        return Change(Action.UPDATE if fields else Action.UNCHANGED, key, fields)
+        changed = bool(fields or notices)
+        if not adopted and (drift := additions(self._client, after, manifest)):
+            notices += tuple(drift_notices(after, drift))
+            if grants_access(after):
+                self._client.merge(removal(after, drift))
+                changed = True
+        return Change(Action.UPDATE if changed else Action.UNCHANGED, key, fields, notices=notices)
 
-    def _replace(
-        self, declared: KubernetesObject, manifest: Mapping[str, Any], before: Mapping[str, Any], refusal: Refused
-    ) -> Change:
-        if not must_be_replaced(self._client, declared.key, manifest, refusal):
-            raise refusal
-        self._client.delete(before)
-        self._waiter.until_deleted([before], timeout_seconds(declared, "delete"))
-        after = self._client.apply(manifest)
-        fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
-        return Change(Action.REPLACE, declared.key, fields, refusal.message)
+    def _applied(self, live: Mapping[str, Any]) -> None:
+        self.applied[object_key(live)] = uid_of(live)
+
+    def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:
+        """Wait until the object is deleted; return why it is not after the timeout, or an empty text.
+
+        Only the deletion of Namespaces and workloads takes long; anything else is held by somebody's
+        finalizer.
+        """
+        timeout = timeout_seconds(declared, "delete")
+        if not is_first(declared.key) and declared.key.group not in WORKLOAD_GROUPS:
+            timeout = min(timeout, _HELD_SECONDS)
+        try:
+            self._waiter.until_deleted([live], timeout)
+        except NotReady as error:
+            (unready,) = error.unready
+            return f"is being deleted, and that does not end: {unready.reason}"
+        return ""
+
+
+def drift_notices(live: Mapping[str, Any], drift: Sequence[Addition]) -> Iterator[str]:
+    """Yield a notice for each addition of others to an object."""
+    removed = "; `up` removes it, because it grants access" if grants_access(live) else ""
+    for addition in drift:
+        yield f"{addition}{removed}"
+
+
+def uid_of(live: Mapping[str, Any]) -> str:
+    """Return the uid of a live object."""
+    return str(live["metadata"]["uid"])
+
+
+def is_in_skipped_namespace(key: ObjectKey, skipped: Collection[ObjectKey]) -> bool:
+    """Return whether the object's Namespace is among the skipped objects."""
+    return bool(key.namespace) and ObjectKey("", "Namespace", "", key.namespace) in skipped
+
+
+def cannot_be_taken_back(refusal: Refused) -> str:
+    """Return why an object that somebody created again, and that may hold data, is skipped."""
+    return (
+        f"it cannot be changed into the declared one ({refusal.message}) and may hold data, so it is not "
+        "replaced. Save the data and delete it"
+    )
 
 
 def must_be_replaced(

@@ -1,8 +1,10 @@
 """Tracks the objects of a stack as an ApplySet, the labels that `kubectl apply --prune --applyset` uses.
 
-The parent is a ConfigMap in `kube-system`, which every cluster has; it names the kinds and namespaces of the
-members, every member has its id as a label, and its data are the stack's outputs. The engine has no other state.
-Specification: KEP-3659 of kubernetes/enhancements, read 2026-08.
+The parent is a ConfigMap in `kube-system`, which every cluster has and where tenants cannot write. It names
+the kinds and namespaces of the members; its data are the stack's outputs and the record of the members with
+their uids, in further ConfigMaps where it is large. Every member has its id as a label, for kubectl; what
+belongs to the stack is decided by the record (see members.py). The engine has no other state. Specification
+of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
 """
 
 from __future__ import annotations
@@ -11,43 +13,62 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.members import (
+    MAX_RECORD_BYTES,
+    PART_OF_LABEL,
+    Ownership,
+    Recorded,
+    decode_record,
+    encode_record,
+    ownership,
+)
 from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
 from gpu_platform.errors import Finding
 from gpu_platform.names import FIELD_MANAGER, STACK_LABEL
 from gpu_platform.project import version
 
 PARENT_NAMESPACE: Final = "kube-system"
-PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 _ID_LABEL: Final = "applyset.kubernetes.io/id"
 _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
+_RECORD_KEY: Final = "members.json"
+_PARTS_KEY: Final = "members.parts"  # names of the ConfigMaps that hold a large record, one in a line
+_RECORD_OF_LABEL: Final = "gpu-platform.dev/record-of"  # on those ConfigMaps: the id of the set
+PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
+"""Label selector of the parents of all stacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members."""
+    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members, and its recorded members.
+
+    `recorded` None: no record exists, which is so before the first run, and after a release that wrote none.
+    """
 
     group_kinds: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    recorded: Recorded | None = None
 
     @classmethod
-    def of(cls, keys: Iterable[ObjectKey]) -> Inventory:
-        """Return the kinds and namespaces of objects."""
-        objects = list(keys)
+    def of(cls, members: Mapping[ObjectKey, str]) -> Inventory:
+        """Return the inventory of members, given with their uids."""
         return cls(
-            frozenset(key.group_kind for key in objects),
-            frozenset(key.namespace for key in objects if key.namespace),
+            frozenset(key.group_kind for key in members),
+            frozenset(key.namespace for key in members if key.namespace),
+            members,
         )
 
-    def __or__(self, other: Inventory) -> Inventory:
-        return Inventory(self.group_kinds | other.group_kinds, self.namespaces | other.namespaces)
+    def with_kinds_of(self, keys: Iterable[ObjectKey]) -> Inventory:
+        """Return the inventory with the kinds and namespaces of further objects, which are not recorded."""
+        other = Inventory.of(dict.fromkeys(keys, ""))
+        return Inventory(self.group_kinds | other.group_kinds, self.namespaces | other.namespaces, self.recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +86,7 @@ class ApplySet:
     def __init__(self, client: KubernetesClient, stack: str) -> None:
         self._client = client
         self._stack = stack
-        self._name = _parent_name(stack)
+        self._name = parent_name(stack)
         identity = f"{self._name}.{PARENT_NAMESPACE}.ConfigMap."
         digest = base64.urlsafe_b64encode(hashlib.sha256(identity.encode()).digest()).decode().rstrip("=")
         self.id: Final = f"applyset-{digest}-v1"
@@ -80,67 +101,114 @@ class ApplySet:
         live = self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)
         if live is None:
             return Parent()
-        data = mapping_at(live, "data")
         return Parent(
             exists=True,
             inventory=Inventory(
-                _split(annotation(live, _KINDS_ANNOTATION)), _split(annotation(live, _NAMESPACES_ANNOTATION))
+                _split(annotation(live, _KINDS_ANNOTATION)),
+                _split(annotation(live, _NAMESPACES_ANNOTATION)),
+                self._read_record(mapping_at(live, "data")),
             ),
-            outputs=json.loads(data[_OUTPUTS_KEY]) if _OUTPUTS_KEY in data else None,
+            outputs=outputs_of(live),
         )
 
     def write_parent(self, inventory: Inventory, outputs: Mapping[str, Any] | None) -> None:
-        """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent."""
+        """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent.
+
+        A large record is written to ConfigMaps with new names first, and the old ones are deleted last, so
+        that the parent always names a complete record.
+        """
+        data: dict[str, str] = {}
+        parts: list[dict[str, Any]] = []
+        if inventory.recorded is not None:
+            texts = encode_record(inventory.recorded, MAX_RECORD_BYTES)
+            if len(texts) == 1:
+                data[_RECORD_KEY] = texts[0]
+            else:
+                parts = [self._part(text) for text in texts]
+                data[_PARTS_KEY] = "\n".join(part["metadata"]["name"] for part in parts)
+        if outputs is not None:
+            data[_OUTPUTS_KEY] = json.dumps(outputs, sort_keys=True)
+        for part in parts:
+            self._client.apply(part)
         annotations = {
             _TOOLING_ANNOTATION: f"{FIELD_MANAGER}/v{version()}",
             _KINDS_ANNOTATION: ",".join(sorted(inventory.group_kinds)),
             _NAMESPACES_ANNOTATION: ",".join(sorted(inventory.namespaces - {PARENT_NAMESPACE})),
         }
-        manifest: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": self._name,
-                "namespace": PARENT_NAMESPACE,
-                "labels": {_ID_LABEL: self.id, STACK_LABEL: self._stack},
-                "annotations": annotations,
-            },
-        }
-        if outputs is not None:
-            manifest["data"] = {_OUTPUTS_KEY: json.dumps(outputs, sort_keys=True)}
+        labels = {_ID_LABEL: self.id, STACK_LABEL: self._stack}
+        manifest = _config_map(self._name, labels, data)
+        manifest["metadata"]["annotations"] = annotations
         self._client.apply(manifest)
+        if inventory.recorded is not None:
+            self._delete_parts(keep={part["metadata"]["name"] for part in parts})
+
+    def _read_record(self, data: Mapping[str, Any]) -> Recorded | None:
+        if _RECORD_KEY in data:
+            return decode_record([data[_RECORD_KEY]])
+        if _PARTS_KEY not in data:
+            return None
+        texts: list[str] = []
+        for name in str(data[_PARTS_KEY]).splitlines():
+            part = self._client.get("v1", "ConfigMap", name, PARENT_NAMESPACE)
+            if part is None:
+                raise Finding(
+                    f"ConfigMap {name} in namespace {PARENT_NAMESPACE} was deleted; it held a part of the record "
+                    f"of the objects of stack {self._stack!r}. Restore it, or remove the key {_PARTS_KEY} of "
+                    f"ConfigMap {self._name} there: labels then decide which objects belong to the stack"
+                )
+            texts.append(str(mapping_at(part, "data")[_RECORD_KEY]))
+        return decode_record(texts)
+
+    def _part(self, text: str) -> dict[str, Any]:
+        name = f"{self._name}-members-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return _config_map(name, {_RECORD_OF_LABEL: self.id}, {_RECORD_KEY: text})
+
+    def _delete_parts(self, keep: Collection[str] = ()) -> None:
+        selector = f"{_RECORD_OF_LABEL}={self.id}"
+        parts = self._client.objects("v1", "ConfigMap", namespace=PARENT_NAMESPACE, label_selector=selector)
+        for part in list(parts):
+            if part["metadata"]["name"] not in keep:
+                self._client.delete(part)
 
     def delete_parent(self) -> None:
         """Delete the parent object, after all members were deleted."""
         if (live := self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)) is not None:
             self._client.delete(live)
+        self._delete_parts()
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members of the set in the kinds and namespaces of `inventory`."""
+        """Return the live members: those recorded, or without a record those of label and field manager.
+
+        An object that a tenant labelled is none, and neither is one that somebody created again under the
+        name of a member.
+        """
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")
             served = self._client.find_served(group, kind)
-            if served is not None:
-                for live in self._of_kind(served.api_version, kind, inventory.namespaces):
-                    found[object_key(live)] = live
+            if served is None:
+                continue
+            labelled = self._of_kind(served.api_version, kind, inventory.namespaces)
+            lives = {object_key(live): live for live in labelled}
+            for key in inventory.recorded or ():  # those without the label
+                if key.group_kind != group_kind or key in lives:
+                    continue
+                if live := self._client.get(served.api_version, kind, key.name, key.namespace):
+                    lives[key] = live
+            for key, live in lives.items():
+                owner = self.ownership(live, inventory)
+                if not owner.foreign and not owner.recreated:
+                    found[key] = live
         return found
 
-    def refuse_foreign(self, live: Mapping[str, Any]) -> None:
-        """Raise Finding for an object that belongs to another stack, or was not created by this engine."""
-        labels = mapping_at(live, "metadata", "labels")
-        if labels.get(PART_OF_LABEL) == self.id:
-            return
-        owner = "is not managed by this engine"
-        if PART_OF_LABEL in labels:
-            owner = (
-                f"belongs to stack {labels[STACK_LABEL]!r}"
-                if STACK_LABEL in labels
-                else "belongs to another stack"
-            )
-        raise Finding(
-            f"{object_key(live)} already exists and {owner}; stack {self._stack!r} does not take it over. "
-            "Delete it, or rename one of the two"
+    def ownership(self, live: Mapping[str, Any], inventory: Inventory) -> Ownership:
+        """Return whether a live object belongs to this stack, and what somebody else did to it."""
+        return ownership(
+            live,
+            set_id=self.id,
+            stack=self._stack,
+            recorded=inventory.recorded,
+            kinds=inventory.group_kinds,
         )
 
     def members_of_kind(self, api_version: str, kind: str) -> Iterator[dict[str, Any]]:
@@ -158,6 +226,12 @@ class ApplySet:
                 yield from self._client.objects(api_version, kind, namespace=namespace, label_selector=selector)
 
 
+def outputs_of(parent: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the stack outputs in a live parent; None while no deployment was completed."""
+    data = mapping_at(parent, "data")
+    return json.loads(data[_OUTPUTS_KEY]) if _OUTPUTS_KEY in data else None
+
+
 def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | None:
     """Return the outputs, without secrets, of a stack that this engine deployed, or None.
 
@@ -171,12 +245,21 @@ def is_deployed(client: KubernetesClient, stack: str) -> bool:
     return ApplySet(client, stack).read_parent().exists
 
 
-def _parent_name(stack: str) -> str:
+def parent_name(stack: str) -> str:
     """Return a DNS name for the parent; a hash distinguishes stacks that differ only in replaced characters."""
     slug = re.sub(r"[^a-z0-9.-]+", "-", stack.lower()).strip("-.")
     if slug != stack:
         slug = f"{slug}-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
     return f"gpu-platform-{slug}"
+
+
+def _config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": PARENT_NAMESPACE, "labels": dict(labels)},
+        "data": dict(data),
+    }
 
 
 def _split(text: str) -> frozenset[str]:

@@ -23,6 +23,8 @@ class Action(StrEnum):
     UPDATE = "update"
     REPLACE = "replace"  # deleted and created again, because of an immutable field
     DELETE = "delete"
+    RETAIN = "retain"  # no longer declared, kept with what members made
+    SKIP = "skip"  # left as it is, because it belongs to somebody else
     UNCHANGED = "unchanged"
 
 
@@ -45,7 +47,8 @@ class Change:
     action: Action
     key: ObjectKey
     fields: tuple[FieldChange, ...] = ()
-    reason: str = ""  # of a replacement
+    reason: str = ""  # of a replacement, a retained namespace, an adoption, or why the object is skipped
+    notices: tuple[str, ...] = ()  # what somebody else did to the object
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -55,6 +58,7 @@ class Change:
             "namespace": self.key.namespace,
             "name": self.key.name,
             "reason": self.reason,
+            "notices": list(self.notices),
             "fields": [{"path": field.path, "old": field.old, "new": field.new} for field in self.fields],
         }
 
@@ -81,12 +85,16 @@ class Changes:
         return self.count(Action.UNCHANGED) == len(self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return counts by action, counts by action and kind, and every change other than `unchanged`."""
+        """Return counts by action, counts by action and kind, and every change or notice."""
         return {
             "stack": self.stack,
             "counts": {action.value: self.count(action) for action in Action},
             "kinds": {action.value: self.by_kind(action) for action in Action},
-            "changes": [change.to_json() for change in self.changes if change.action is not Action.UNCHANGED],
+            "changes": [
+                change.to_json()
+                for change in self.changes
+                if change.action is not Action.UNCHANGED or change.notices
+            ],
         }
 
 
@@ -95,12 +103,12 @@ def field_changes(
 ) -> tuple[FieldChange, ...]:
     """Return the fields that an apply of `declared` changed between two states of an object on the server.
 
-    Compares declared fields, and fields that were declared last time and no longer are, so changes by controllers
-    do not count. With `secret` values are redacted.
+    Compares declared fields, and fields that were declared last time and no longer are, so changes by
+    controllers do not count. With `secret` values are redacted.
     """
     found = [
         *_changed(declared, before, after, ""),
-        *_given_up(_owned_fields(before), _owned_fields(after), before, after, ""),
+        *_given_up(owned_fields(before), owned_fields(after), before, after, ""),
     ]
     unique = {change.path: change for change in found}
     if secret:
@@ -150,7 +158,8 @@ def _join(path: str, key: str) -> str:
 # -- fields given up: managedFields, whose keys are f:<field>, k:<key fields of an item>, v:<value>, i:<index>
 
 
-def _owned_fields(live: Mapping[str, Any]) -> Mapping[str, Any]:
+def owned_fields(live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields (FieldsV1) that this engine applied to a live object, empty if it applied none."""
     entries: Iterable[Mapping[str, Any]] = live.get("metadata", {}).get("managedFields") or ()
     for entry in entries:
         if entry["manager"] == FIELD_MANAGER and entry["operation"] == "Apply" and "subresource" not in entry:
@@ -165,7 +174,7 @@ def _given_up(
         if key == "." or (key in after_fields and not inner):
             continue
         old, new = _child(before, key), _child(after, key)
-        place = _place(path, key)
+        place = place_of(path, key)
         if key not in after_fields and (not inner or "." in inner):  # a leaf, or an item as a whole
             if old is not _ABSENT and old != new:
                 yield FieldChange(place, cast("Json", old), None if new is _ABSENT else cast("Json", new))
@@ -189,7 +198,14 @@ def _child(node: object, key: str) -> object:
     return _ABSENT
 
 
-def _place(path: str, key: str) -> str:
+def child_at(node: object, key: str) -> object:
+    """Return the value at a key of FieldsV1 (`f:spec`, `k:{"name":"web"}`), None if it is not set."""
+    found = _child(node, key)
+    return None if found is _ABSENT else found
+
+
+def place_of(path: str, key: str) -> str:
+    """Return the path of a key of FieldsV1 below `path`, for a reader."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return _join(path, text)

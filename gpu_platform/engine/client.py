@@ -6,41 +6,25 @@ models, since the objects of a program can be of any kind.
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import urllib3
 import yaml
 from kubernetes.config import ConfigException, new_client_from_config  # pyright: ignore[reportUnknownVariableType]
 
-from gpu_platform.engine.objects import object_key
+from gpu_platform.engine.connection import HOW_TO_REACH, Connection, Limits, Refused
+from gpu_platform.engine.objects import WORKLOAD_GROUPS, object_key
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.names import FIELD_MANAGER
 
-_TIMEOUT_SECONDS: Final = 60.0
 _PAGE_SIZE: Final = 500
-_RETRY_PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # long enough for a restart of the API server
-_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE_PATCH: Final = "application/merge-patch+json"
-
-
-class Refused(Finding):
-    """The API server refused a request.
-
-    `status` is the HTTP status, `reason` that of the API (`Invalid`, `Forbidden`, `AlreadyExists`, ...).
-    """
-
-    def __init__(self, what: str, status: int, reason: str, message: str) -> None:
-        self.status = status
-        self.reason = reason
-        self.message = message
-        super().__init__(f"{what}: {message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +46,45 @@ class ApiResource:
 class KubernetesClient:
     """Client of one cluster, with a cache of the discovery.
 
-    Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer.
+    Methods raise Refused if the API server refuses the request, and UnknownOutcome if it does not answer
+    within 60 s, retries included.
     """
 
     def __init__(
-        self, kubeconfig: Path | None = None, context: str | None = None, *, source: str | None = None
+        self,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        *,
+        source: str | None = None,
+        limits: Limits | None = None,
+        diagnose: Callable[[], str] | None = None,
     ) -> None:
         """Read a kubeconfig file (default: $KUBECONFIG, else ~/.kube/config) and select one of its contexts.
 
         `source`: description of the kubeconfig in errors, default its path. The file is not read again.
+        `limits`: time limits of a request. `diagnose`: returns more about a server that does not answer.
         """
-        self._source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
+        source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
         try:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-            raise UnknownOutcome(f"{self._source} cannot be used: {error}. {_HOW_TO_REACH}") from error
-        self._configuration: Any = api.configuration
-        self._pool: urllib3.PoolManager = api.rest_client.pool_manager
+            raise UnknownOutcome(f"{source} cannot be used: {error}. {HOW_TO_REACH}") from error
+        pool: urllib3.PoolManager = api.rest_client.pool_manager
+        self._connection = Connection(
+            pool, api.configuration, source, limits=limits or Limits(), diagnose=diagnose
+        )
         self._resources: dict[str, dict[str, ApiResource]] = {}
 
     @property
     def server(self) -> str:
         """URL of the API server."""
-        return str(self._configuration.host)
+        return self._connection.server
+
+    def limited(self, limits: Limits) -> KubernetesClient:
+        """Return a client of the same cluster with other time limits of a request."""
+        client = copy.copy(self)
+        client._connection = self._connection.limited(limits)
+        return client
 
     # -- objects -------------------------------------------------------------------------------------------
 
@@ -151,15 +151,29 @@ class KubernetesClient:
                 raise
         return self._write("POST", _without_nulls(manifest), query)
 
-    def delete(self, live: Mapping[str, Any]) -> None:
+    def merge_if_unchanged(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge fields into an object that still has the resourceVersion of the manifest, without retries.
+
+        Raises Refused with status 409 if it was changed, and 404 if it was deleted.
+        """
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._write("PATCH", manifest, query, content_type=_MERGE_PATCH, patient=False)
+
+    def delete(self, live: Mapping[str, Any], *, unchanged: bool = False) -> None:
         """Delete this live object; no error if it does not exist, or if another object has its name.
+
+        With `unchanged` it is only deleted if nobody changed it since it was read.
 
         A workload is deleted after its pods, so that waiting for it includes them.
         """
         key = object_key(live)
         resource = self.resource(str(live["apiVersion"]), key.kind)
-        policy = "Foreground" if key.group in ("apps", "batch") else "Background"
-        body = {"propagationPolicy": policy, "preconditions": {"uid": live["metadata"]["uid"]}}
+        policy = "Foreground" if key.group in WORKLOAD_GROUPS else "Background"
+        metadata: dict[str, Any] = live["metadata"]
+        preconditions = {"uid": metadata["uid"]}
+        if unchanged:
+            preconditions["resourceVersion"] = metadata["resourceVersion"]
+        body = {"propagationPolicy": policy, "preconditions": preconditions}
         try:
             self._request("DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body)
         except Refused as refusal:
@@ -219,6 +233,24 @@ class KubernetesClient:
         found = (self.find_resource(str(version["groupVersion"]), kind) for version in versions)
         return next(filter(None, found), None)
 
+    def api_versions(self) -> tuple[str, ...]:
+        """Return the preferred API version of each group that the cluster serves."""
+        groups = self._request("GET", "/apis", "looking for API groups").get("groups") or ()
+        return ("v1", *(str(group["preferredVersion"]["groupVersion"]) for group in groups))
+
+    def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
+        """Return the namespaced kinds of an API version whose objects can be listed and deleted.
+
+        Raises Refused if the server of the group does not answer, such as one of an aggregated API.
+        """
+        root = "/apis" if "/" in api_version else "/api"
+        served = self._request("GET", f"{root}/{api_version}", f"looking for {api_version}")
+        return tuple(
+            str(entry["kind"])
+            for entry in served["resources"]
+            if entry["namespaced"] and "/" not in entry["name"] and {"list", "delete"} <= set(entry["verbs"])
+        )
+
     def _discover(self, api_version: str) -> dict[str, ApiResource]:
         root = "/apis" if "/" in api_version else "/api"
         try:
@@ -243,12 +275,15 @@ class KubernetesClient:
         *,
         dry_run: bool = False,
         content_type: str = "application/json",
+        patient: bool = True,
     ) -> dict[str, Any]:
         key = object_key(manifest)
         resource = self.resource(str(manifest["apiVersion"]), key.kind)
         path = resource.path(key.namespace, "" if method == "POST" else key.name)
         query = {**query, "dryRun": "All" if dry_run else ""}
-        return self._request(method, path, str(key), query, body=manifest, content_type=content_type)
+        return self._request(
+            method, path, str(key), query, body=manifest, content_type=content_type, patient=patient
+        )
 
     def _request(
         self,
@@ -261,75 +296,9 @@ class KubernetesClient:
         content_type: str = "application/json",
         patient: bool = True,
     ) -> dict[str, Any]:
-        """Send a request with retries and return the parsed answer; `what` describes the request in errors.
-
-        Without `patient` a temporary refusal is raised at once.
-        """
-        parameters = urlencode({key: value for key, value in (query or {}).items() if value})
-        url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
-        data = None if body is None else json.dumps(body).encode()
-        for pause in (*_RETRY_PAUSES_SECONDS, None):
-            try:
-                response = self._pool.request(
-                    method,
-                    url,
-                    body=data,
-                    headers=self._headers(content_type),
-                    timeout=_TIMEOUT_SECONDS,
-                    retries=False,
-                )
-            except urllib3.exceptions.HTTPError as error:
-                # No retry for a refused connection; a broken one may be a restart of the server.
-                if pause is None or isinstance(error, urllib3.exceptions.NewConnectionError):
-                    cause = str(error).rsplit(": ", 1)[-1]
-                    raise UnknownOutcome(
-                        f"the cluster of {self._source} ({self.server}) does not answer: {cause}. {_HOW_TO_REACH}"
-                    ) from error
-            else:
-                if response.status < 300:
-                    return cast("dict[str, Any]", json.loads(response.data))
-                refusal = _refusal(what, response.status, response.data)
-                if response.status == 401:
-                    raise UnknownOutcome(
-                        f"{self.server} does not accept the credentials of {self._source}: {refusal}"
-                    )
-                if pause is None or not patient or not _is_passing(refusal):
-                    raise refusal
-            time.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _headers(self, content_type: str) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
-        settings: dict[str, Any] = self._configuration.auth_settings()  # calls the kubeconfig's exec plugin anew
-        if "BearerToken" in settings:
-            headers["Authorization"] = str(settings["BearerToken"]["value"])
-        return headers
-
-
-_HOW_TO_REACH: Final = "For a sandbox on this machine run `gpu-platform sandbox up`."
-
-
-def _is_passing(refusal: Refused) -> bool:
-    """Return whether the same request may succeed later."""
-    if refusal.status == 409:
-        return refusal.reason == "Conflict" and "precondition" not in refusal.message.lower()
-    return refusal.status in _RETRIED_STATUSES and "typed patch" not in refusal.message
-
-
-def _refusal(what: str, status: int, data: bytes) -> Refused:
-    """Return the refusal in the Status object of an answer, with each cause and its field, else the message."""
-    try:
-        answer: dict[str, Any] = json.loads(data)
-    except ValueError:
-        return Refused(what, status, "", data.decode(errors="replace").strip() or f"HTTP {status}")
-    details: dict[str, Any] = answer.get("details") or {}
-    causes = [
-        f"{cause['field']}: {cause['message']}" for cause in details.get("causes") or () if cause.get("field")
-    ]
-    if status == 429:  # of an eviction: the PodDisruptionBudget and its condition
-        causes = [str(cause["message"]) for cause in details.get("causes") or () if cause.get("message")]
-    message = "; ".join(causes) or str(answer.get("message") or f"HTTP {status}")
-    return Refused(what, status, str(answer.get("reason") or ""), message)
+        return self._connection.request(
+            method, path, what, query, body=body, content_type=content_type, patient=patient
+        )
 
 
 def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import ObjectKey, object_key
+from gpu_platform.engine.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
 
 # Pods need their node to terminate, and namespaces cannot be deleted before their pods: workloads first, then
 # namespaces, then nodes. CRDs last, because deleting one deletes all objects of its kind.
-_WORKLOAD_GROUPS: Final = ("apps", "batch")
-_LAST_KINDS: Final = ("Namespace", "Node", "CustomResourceDefinition.apiextensions.k8s.io")
+LAST_KINDS: Final = ("Namespace", "Node", "CustomResourceDefinition.apiextensions.k8s.io")
 
 
 def delete_all(client: KubernetesClient, waiter: Waiter, lives: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
@@ -38,6 +37,6 @@ def _waves(lives: Iterable[Mapping[str, Any]]) -> list[Collection[Mapping[str, A
 
 
 def _rank(key: ObjectKey) -> int:
-    if key.group_kind in _LAST_KINDS:
-        return 2 + _LAST_KINDS.index(key.group_kind)
-    return 0 if key.group in _WORKLOAD_GROUPS else 1
+    if key.group_kind in LAST_KINDS:
+        return 2 + LAST_KINDS.index(key.group_kind)
+    return 0 if key.group in WORKLOAD_GROUPS else 1

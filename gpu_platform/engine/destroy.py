@@ -1,17 +1,19 @@
-"""Deletes all objects that the embedded engine deployed for a stack, and nothing else."""
+"""Deletes all objects that the embedded engine deployed for a stack, and nothing that members of teams made."""
 
 from __future__ import annotations
 
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.changes import Changes
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.deletion import delete_all
+from gpu_platform.engine.retention import prune
 from gpu_platform.engine.wait import Waiter
 from gpu_platform.progress import Progress
 
 
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
     """Delete the objects of a stack and then its ApplySet parent; does nothing for a stack that is not deployed.
+
+    Namespaces of teams in which members made something are retained.
 
     The parent is deleted last, so that the next run can finish an interrupted one. Raises NotReady for an object
     that is not deleted in time.
@@ -21,7 +23,7 @@ def destroy(client: KubernetesClient, stack: str, progress: Progress | None = No
     parent = members.read_parent()
     live = members.members(parent.inventory)
     with progress.step(f"deleting {len(live)} objects of stack {stack}"):
-        changes = delete_all(client, Waiter(client, members, progress), live.values())
+        changes = prune(client, Waiter(client, members, progress), stack, live.values())
     if parent.exists:
         members.delete_parent()
     return Changes(stack, changes)

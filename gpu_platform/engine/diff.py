@@ -5,32 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_platform.engine.apply import holds_secrets, must_be_replaced
+from gpu_platform.engine import retention
+from gpu_platform.engine.apply import (
+    NAMESPACE_SKIPPED,
+    cannot_be_taken_back,
+    drift_notices,
+    holds_secrets,
+    is_in_skipped_namespace,
+    must_be_replaced,
+)
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
-from gpu_platform.engine.objects import KubernetesObject
+from gpu_platform.engine.drift import additions, grants_access
+from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
+from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.record import RecordedProgram
 
 
 def preview(client: KubernetesClient, recorded: RecordedProgram) -> Changes:
     """Return the changes that `apply` would make, without changing anything.
 
-    Raises the same errors as `apply`, except NotReady.
+    Raises the same errors as `apply`, except NotReady; ObjectsSkipped has the changes.
     """
     objects = [placed(client, item) for item in declared_objects(recorded, allow_unknown=True)]
     members = ApplySet(client, recorded.stack)
-    live = members.members(members.read_parent().inventory | Inventory.of(item.key for item in objects))
-    changes = [_change(client, members, item, live.get(item.key), objects) for item in objects]
+    inventory = members.read_parent().inventory
+    live = members.members(inventory.with_kinds_of(item.key for item in objects))
+    changes: list[Change] = []
+    skipped: set[ObjectKey] = set()
+    for item in objects:
+        change = Change(Action.SKIP, item.key, reason=NAMESPACE_SKIPPED)
+        if not is_in_skipped_namespace(item.key, skipped):
+            change = _change(client, members, recorded.stack, inventory, item, live.get(item.key), objects)
+        changes.append(change)
+        if change.action is Action.SKIP:
+            skipped.add(item.key)
     wanted = {item.key for item in objects}
-    changes.extend(Change(Action.DELETE, key) for key in live if key not in wanted)
-    return Changes(recorded.stack, tuple(changes))
+    superfluous = [item for key, item in live.items() if key not in wanted]
+    pruned = retention.decide(client, superfluous, before_deletion=True)
+    changes += retention.retain_changes(pruned)
+    changes.extend(Change(Action.DELETE, object_key(item)) for item in pruned.deleted)
+    found = Changes(recorded.stack, tuple(changes))
+    if skipped:
+        raise ObjectsSkipped(found)
+    return found
 
 
 def _change(
     client: KubernetesClient,
     members: ApplySet,
+    stack: str,
+    inventory: Inventory,
     declared: KubernetesObject,
     before: Mapping[str, Any] | None,
     objects: Sequence[KubernetesObject],
@@ -41,25 +68,45 @@ def _change(
         if not is_unknown(manifest):
             _try_create(client, declared, manifest, objects)
         return Change(Action.CREATE, key)
-    members.refuse_foreign(before)
+    adopted = retention.may_be_adopted(before, stack)
+    if isinstance(adopted, str):
+        return Change(Action.SKIP, key, reason=adopted)
+    owner = Ownership() if adopted else members.ownership(before, inventory)
+    if owner.foreign:
+        return Change(Action.SKIP, key, reason=owner.foreign)
+    notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
     if is_unknown(manifest):
         after: Mapping[str, Any] = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
-        return _compared(declared, manifest, before, after)
+        return _compared(declared, manifest, before, after, notices, changed=bool(notices))
+    taken_back = bool(notices)
     try:
         after = client.apply(manifest, dry_run=True)
     except Refused as refusal:
         if not must_be_replaced(client, key, manifest, refusal):
             raise
+        if owner.recreated and not may_be_deleted_to_take_back(key):
+            return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
         fields = _compared(declared, manifest, before, {**before, **manifest}).fields
-        return Change(Action.REPLACE, key, fields, refusal.message)
-    return _compared(declared, manifest, before, after)
+        return Change(Action.REPLACE, key, fields, refusal.message, notices)
+    drift = additions(client, after, manifest)
+    notices += tuple(drift_notices(after, drift))
+    return _compared(
+        declared, manifest, before, after, notices, changed=taken_back or (bool(drift) and grants_access(after))
+    )
 
 
 def _compared(
-    declared: KubernetesObject, manifest: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+    declared: KubernetesObject,
+    manifest: Mapping[str, Any],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    notices: tuple[str, ...] = (),
+    *,
+    changed: bool = False,
 ) -> Change:
     fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
-    return Change(Action.UPDATE if fields else Action.UNCHANGED, declared.key, fields)
+    action = Action.UPDATE if fields or changed else Action.UNCHANGED
+    return Change(action, declared.key, fields, notices=notices)
 
 
 def _try_create(

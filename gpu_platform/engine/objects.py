@@ -23,6 +23,10 @@ _MAX_LISTED_TYPES: Final = 4
 _CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
 
 
+WORKLOAD_GROUPS: Final = ("apps", "batch")
+"""API groups of the kinds that have pods."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectKey:
     """Identity of an object in a cluster, without the API version, because all versions serve the same object."""

@@ -166,7 +166,10 @@ class Steps:
         if step.op not in _ACTIONS or state is None or not state.custom:
             return
         if not step.type.startswith(PROVIDER_PREFIX) and step.type != STACK_REFERENCE_TYPE:
-            self.changes.append(Change(_ACTIONS[step.op], _key(step.urn, state.inputs or {}), _fields(step)))
+            action = _ACTIONS[step.op]
+            if action is Action.DELETE and state.retain_on_delete:
+                action = Action.RETAIN  # Pulumi forgets it, and leaves it in the cluster
+            self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
 
 
 def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:

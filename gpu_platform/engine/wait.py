@@ -10,8 +10,17 @@ from typing import Any, Final
 
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import KubernetesObject, ObjectKey, annotation, items_at, mapping_at, object_key
+from gpu_platform.engine.objects import (
+    WORKLOAD_GROUPS,
+    KubernetesObject,
+    ObjectKey,
+    annotation,
+    items_at,
+    mapping_at,
+    object_key,
+)
 from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, unready_reason
+from gpu_platform.engine.wait_report import WaitReport
 from gpu_platform.errors import BadInput, Finding, Problem
 from gpu_platform.progress import Progress
 
@@ -19,7 +28,7 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
 _POLL_SECONDS: Final = 0.25
 _SLOW_POLL_SECONDS: Final = 1.0
 _SLOW_AFTER_SECONDS: Final = 10.0
-_PROGRESS_SECONDS: Final = 15.0
+_PROGRESS_SECONDS: Final = 5.0  # between two looks for the reason
 _LIST_FROM: Final = 4  # from this number of objects of a kind on, one list request instead of single reads
 _MAX_DETAILS: Final = 4
 
@@ -79,31 +88,64 @@ class Waiter:
         self._client = client
         self._members = members
         self._progress = progress
+        self._reported = 0.0
+        self._waiting = WaitReport(progress)
 
     def until_ready(self, awaited: Collection[Awaited]) -> None:
         """Return when every object is ready; raises NotReady when the timeout of one of them is over."""
-        started = reported = time.monotonic()
-        pending = {item.key: item for item in awaited}
+        pending = list(awaited)
+        while pending:
+            ready = self.until_one_is_ready(pending)
+            pending = [item for item in pending if item.key not in ready]
+
+    def until_one_is_ready(self, awaited: Collection[Awaited]) -> set[ObjectKey]:
+        """Return the objects that are ready as soon as there is one; all objects are polled together.
+
+        Raises NotReady with the objects whose timeout is over; it only counts those that still have time.
+        """
         while True:
+            pending = {item.key: item for item in awaited}
             reasons = self._reasons(pending)
-            pending = {key: item for key, item in pending.items() if reasons[key]}
-            if not pending:
-                return
+            unready = {key: item for key, item in pending.items() if reasons[key]}
             now = time.monotonic()
-            if any(now - item.since > item.timeout for item in pending.values()):
+            ready = pending.keys() - unready.keys()
+            if unready:
+                self._report(ready, unready, reasons, now)
+            if ready:
+                return set(ready)
+            over = {key: item for key, item in unready.items() if now - item.since > item.timeout}
+            if over:
                 raise NotReady(
-                    "not ready in time; applied objects stay, run the command again to continue:",
+                    "not ready in time; applied objects stay, run the command again to continue:"
+                    + (
+                        f" ({len(unready) - len(over)} more are not ready yet)" if len(over) < len(unready) else ""
+                    ),
                     [
                         Unready(key, now - item.since, reasons[key], tuple(self._details(item)))
-                        for key, item in pending.items()
+                        for key, item in over.items()
                     ],
                 )
-            if now - reported > _PROGRESS_SECONDS:
-                reported = now
-                key = next(iter(pending))
-                more = f", and {len(pending) - 1} more" if len(pending) > 1 else ""
-                self._progress.line(f"still waiting for {key}: {reasons[key]}{more}")
-            time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
+            waited = now - min(item.since for item in unready.values())
+            time.sleep(_POLL_SECONDS if waited < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
+
+    def _report(
+        self,
+        ready: Collection[ObjectKey],
+        unready: Mapping[ObjectKey, Awaited],
+        reasons: Mapping[ObjectKey, str],
+        now: float,
+    ) -> None:
+        """Print workloads that became ready while others are not, and now and then what is still waited for."""
+        workloads = sorted(str(key) for key in ready if key.group in WORKLOAD_GROUPS)
+        if workloads:
+            self._progress.line(f"ready: {', '.join(workloads)}; {len(unready)} not ready yet")
+        key, first = min(unready.items(), key=lambda entry: entry[1].since)
+        if self._waiting.is_due(first.since, now) and now - self._reported >= _PROGRESS_SECONDS:
+            self._reported = now
+            detail = next(self._details(first), "")
+            what = ": ".join(part for part in (str(key), reasons[key], detail) if part)
+            more = f"; {len(unready) - 1} more are not ready yet" if len(unready) > 1 else ""
+            self._waiting.say(what + more, first.since, now)
 
     def until_deleted(self, lives: Collection[Mapping[str, Any]], timeout: float) -> None:
         """Return when all these live objects are deleted; raises NotReady with the reasons after the timeout."""
@@ -123,7 +165,7 @@ class Waiter:
             if now - reported > _PROGRESS_SECONDS:
                 reported = now
                 key, live = next(iter(pending.items()))
-                self._progress.line(f"still waiting for the deletion of {key}: {_deletion_blocker(live)}")
+                self._waiting.say(f"the deletion of {key}: {_deletion_blocker(live)}", started, now)
             time.sleep(_POLL_SECONDS if now - started < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS)
 
     def _same(self, live: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -153,9 +195,8 @@ class Waiter:
         for (api_version, kind), keys in by_kind.items():
             if len(keys) >= _LIST_FROM:
                 lives.update((object_key(live), live) for live in self._members.members_of_kind(api_version, kind))
-                continue
-            for key in keys:
-                if live := self._client.get(api_version, kind, key.name, key.namespace):
+            for key in keys:  # also one whose label somebody removed
+                if key not in lives and (live := self._client.get(api_version, kind, key.name, key.namespace)):
                     lives[key] = live
         return lives
 
@@ -171,7 +212,7 @@ class Waiter:
         labels = mapping_at(live, "spec", "selector", "matchLabels")
         selector = ",".join(f"{label}={value}" for label, value in labels.items())
         pods = self._client.objects("v1", "Pod", namespace=key.namespace, label_selector=selector)
-        troubles = [f"pod {pod['metadata']['name']}: {why}" for pod in pods if (why := pod_trouble(pod))]
+        troubles = [f"{_place(pod)}: {why}" for pod in pods if (why := pod_trouble(pod))]
         yield from _shortened(troubles)
         if not troubles:
             yield from _shortened(list(self._warnings(key)))
@@ -183,6 +224,11 @@ class Waiter:
             name = str(event["involvedObject"].get("name"))
             if name == key.name or (key.kind == "Deployment" and name.startswith(f"{key.name}-")):
                 yield f"{event.get('reason')}: {event.get('message')}"
+
+
+def _place(pod: Mapping[str, Any]) -> str:
+    node = mapping_at(pod, "spec").get("nodeName")
+    return f"pod {pod['metadata']['name']}" + (f" on node {node}" if node else "")
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> str:

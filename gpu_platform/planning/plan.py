@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.clouds.section import ClusterPlan
@@ -34,6 +35,10 @@ class EnvironmentPlan:
     policy: PolicyPlan
     cost: CostPlan
     decisions: tuple[Decision, ...]
+    protect: bool = False
+    """Whether both engines refuse to destroy the stack."""
+    quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,10 @@ class TeamPlan:
     tenants: tuple[TenantPlan, ...]
     policy: PolicyPlan
     decisions: tuple[Decision, ...]
+    protect: bool = False
+    """Whether both engines refuse to destroy the stack."""
+    quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
 
 
 Plan = EnvironmentPlan | TeamPlan

@@ -26,6 +26,7 @@ from gpu_platform.planning.pools import pools
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.sharing import named
 from gpu_platform.planning.teams import environment as teams
+from gpu_platform.planning.teams.allocated import quota_limits
 from gpu_platform.planning.teams.available import available_resources
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -59,15 +60,15 @@ def check_parts(
 
 def _check(context: Context) -> None:
     """Record what is wrong with the parts of an environment that need no plan of another part."""
-    shares = named.plan(context)
+    resolved_pools = named.plan(context)
     if context.cloud is not None:
-        planned = [share.pool for share in shares]
+        planned = [resolved.pool for resolved in resolved_pools]
         context.cloud.check_cluster(planned, context.operator, context.catalog, context.at("cluster"))
-    operator_checks.check(context, shares)
-    check_unique("pool", [(share.path, share.pool.name) for share in shares], context.problems)
+    operator_checks.check(context, resolved_pools)
+    check_unique("pool", [(resolved.path, resolved.pool.name) for resolved in resolved_pools], context.problems)
     check_unique("node", _declared_nodes(context), context.problems, field="")
-    dra.check(context, shares)
-    pool_checks.check(context, shares)
+    dra.check(context, resolved_pools)
+    pool_checks.check(context, resolved_pools)
 
 
 def _declared_nodes(context: Context) -> list[tuple[str, str]]:
@@ -97,8 +98,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         stack=stack,
         environment=spec,
     )
-    shares = named.plan(context)
-    planned = pools.plan(context, shares)
+    resolved_pools = named.plan(context)
+    planned = pools.plan(context, resolved_pools)
     available = available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
     if context.problems.found:
@@ -106,7 +107,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     cluster = clusters.plan(context, planned.value)
     classes = plan_device_classes(spec.device_classes, catalog)
     metrics = dcgm.metrics_config_map(spec.monitoring)
-    installed = operator.plan(context, shares, planned.value, metrics)
+    installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(spec.teams, stack, spec, available)
     monitoring = dcgm.plan(context, planned.value)
     return EnvironmentPlan(
@@ -122,6 +123,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         validation=gate.plan(context, planned.value),
         policy=pack.plan(spec.policy),
         cost=cost.plan(planned.value, total_quota(spec.teams)),
+        protect=spec.protect,
+        quota_limits=quota_limits(available, spec.overcommit),
         decisions=(
             *planned.decisions,
             *allocation.decisions(context, planned.value),
@@ -153,5 +156,7 @@ def plan_team(
         cluster=environment_plan.cluster,
         tenants=tenants.value,
         policy=pack.plan(spec.policy, [*offered, *classes]),
+        protect=spec.protect,
+        quota_limits=quota_limits(available, environment.overcommit),
         decisions=tenants.decisions,
     )

@@ -40,6 +40,12 @@ _OFFER_SECONDS: Final = 60.0
 _MAX_LISTED: Final = 4
 
 
+def node_seconds(rules: MigRollPlan) -> int:
+    """Return the most seconds that the rollout of one node takes before it is given up."""
+    drain = rules.drain_timeout_seconds if rules.drains else 0
+    return round(drain + _MANAGER_SECONDS + _CHANGE_SECONDS + _OFFER_SECONDS)
+
+
 class _Gone(Exception):
     """The node does not exist any more."""
 

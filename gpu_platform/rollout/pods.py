@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.engine.objects import annotation, items_at, mapping_at
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.usage import gpu_units
 
-_VENDOR: Final = "nvidia.com/"
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _ENDED: Final = ("Succeeded", "Failed")
 
@@ -39,7 +38,7 @@ def pod_name(pod: Pod) -> str:
 
 def gpu_pods(pods: Iterable[Pod]) -> tuple[GpuPod, ...]:
     """Return the pods that use GPUs and have not ended, sorted by name."""
-    held = [(pod, _units(pod)) for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED]
+    held = [(pod, gpu_units(pod)) for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED]
     return tuple(sorted((GpuPod(pod_name(pod), units) for pod, units in held if units), key=lambda one: one.name))
 
 
@@ -55,12 +54,3 @@ def eviction_action(pod: Pod) -> EvictionAction:
     if owner is None:
         return "unmanaged"
     return "keep" if owner.get("kind") == "DaemonSet" else "evict"
-
-
-def _units(pod: Pod) -> Mapping[str, int]:
-    units: dict[str, int] = {}
-    for container in items_at(pod, "spec", "containers"):
-        for name, count in mapping_at(container, "resources", "limits").items():
-            if name.startswith(_VENDOR):
-                units[name] = units.get(name, 0) + int(parse_quantity(count))
-    return units

@@ -49,15 +49,15 @@ class CreateEks(SpecModel):
 
     cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
-    zones: tuple[Zone, ...] = ()
+    zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
     """Zones of the VPC in addition to those that pools name; unset: as many as are needed for the two zones that
     EKS requires. Name every zone that a pool may ever use: subnets of the control plane cannot be removed
     later."""
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
-    api_access: tuple[Cidr, ...] = ()
+    api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks outside the VPC that may reach the API server; empty: none, so `up` must run inside the VPC."""
-    admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1)]
+    admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
@@ -78,7 +78,8 @@ class EksCluster(SpecModel):
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
     production: bool = True
-    """Protects the cluster and its pools from deletion, and makes zones independent of each other."""
+    """Protects the cluster and its pools from deletion, and creates one NAT gateway per zone and two Karpenter
+    replicas; false: one of each."""
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
@@ -88,7 +89,8 @@ class EksCluster(SpecModel):
         Shows(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
-    a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the new
+    a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
+    new
     nodes cannot reach pods of the existing ones, DNS included."""
 
 
@@ -119,7 +121,7 @@ class CreateGke(SpecModel):
     pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
     services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
     control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
-    api_access: tuple[Cidr, ...] = ()
+    api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
     reachable."""
     release_channel: Literal["rapid", "regular", "stable"] = "regular"

@@ -1,4 +1,4 @@
-"""What is declared beside a field: the providers that take it, and where a change shows on nodes that exist.
+"""What is declared beside a field: the providers that take it, and which node pool properties it sets.
 
 `gpu_platform/planning/pools/declared_fields.py` refuses a field where its declaration does, and the JSON Schema
 names the providers in the field's description. What depends on more than the provider (the machine type, another
@@ -41,11 +41,10 @@ class On:
 
 @dataclass(frozen=True, slots=True)
 class Shows:
-    """The properties, by platform, in which a change of a field shows on nodes that exist.
+    """The node pool properties that a field sets, by platform, using names of the platform's API.
 
-    They are named as the platform's API has them. What a change of one does to nodes (replaces the pool, rolls or
-    removes nodes) is a fact of the platform: catalog/facts/pool_changes.yaml. A platform without a property here
-    changes the field in place.
+    What a change of a property does to nodes (replaces the pool, rolls or removes nodes) is a fact of the
+    platform: catalog/facts/pool_changes.yaml. A platform without a property here changes the field in place.
     """
 
     eks: tuple[str, ...] = ()

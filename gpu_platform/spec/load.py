@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
+from gpu_platform.spec.bounds import out_of_bounds, read_text
 from gpu_platform.spec.problems import problems_of
 from gpu_platform.spec.stack import Environment, Stack, TeamStack
 
@@ -87,12 +88,16 @@ def stack_name(path: Path) -> str:
 
 
 def read_yaml_file(path: Path) -> object:
-    """Read a YAML file; raises BadInput if it is not readable or not valid YAML, or has a duplicate key."""
+    """Read a YAML file.
+
+    Raises BadInput if it is not readable or not valid YAML, is too large (bounds.py), or has a duplicate key.
+    """
+    text = read_text(path)
+    if isinstance(text, Problem):
+        raise BadInput(str(path), [text])
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), [Problem("(the whole file)", str(error), "a readable UTF-8 file")]) from None
-    try:
+        if problem := out_of_bounds(text):
+            raise BadInput(str(path), [problem])
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -31,11 +31,12 @@ class CompletedEnvironment:
 
     environment: Environment
     pools_are_real: bool
-    replaced: tuple[str, ...]
+    replaced: frozenset[str]
 
     def is_placeholder(self, path: str) -> bool:
         """Return whether the value at a path, or one above it, is a placeholder."""
-        return any(path == place or path.startswith((f"{place}.", f"{place}[")) for place in self.replaced)
+        ends = [match.start() for match in re.finditer(r"[.\[]", path)]
+        return any(path[:end] in self.replaced for end in (*ends, len(path)))
 
 
 def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnvironment | None:
@@ -43,7 +44,7 @@ def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnviro
     if not isinstance(platform, Mapping) or not isinstance(cast("Mapping[str, Any]", platform).get("pools"), list):
         return None
     completed: dict[str, Any] = {**cast("Mapping[str, Any]", platform)}
-    replaced: list[str] = []
+    replaced: set[str] = set()
     real = True
     for part in ("pools", "teams"):
         entries = completed.get(part)
@@ -53,10 +54,10 @@ def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnviro
         match = _ENTRY.fullmatch(path)
         part, index, field = match.groups() if match else (re.split(r"[.\[]", path)[0], None, None)
         if index is None:
-            replaced.append(part)
+            replaced.add(part)
             _replace(completed, part, _TOP_PLACEHOLDERS)
             if part == "sharing":
-                replaced += _remove_sharing_names(completed["pools"])
+                replaced.update(_remove_sharing_names(completed["pools"]))
                 real = False
             continue
         if part in replaced:  # the whole list is a placeholder already
@@ -64,7 +65,7 @@ def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnviro
         entry: dict[str, Any] = completed[part][int(index)]
         placeholders = _POOL_PLACEHOLDERS if part == "pools" else _TEAM_PLACEHOLDERS
         for name in [field] if field else [*placeholders, "name"]:
-            replaced.append(f"{part}[{index}].{name}")
+            replaced.add(f"{part}[{index}].{name}")
             _replace(entry, name, {**placeholders, "name": f"placeholder-{index}"})
             real = real and not (part == "pools" and name in _RESOURCE_FIELDS)
     try:
@@ -72,7 +73,9 @@ def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnviro
     except ValidationError:
         return None
     return (
-        CompletedEnvironment(environment, real, tuple(replaced)) if isinstance(environment, Environment) else None
+        CompletedEnvironment(environment, real, frozenset(replaced))
+        if isinstance(environment, Environment)
+        else None
     )
 
 

@@ -21,13 +21,7 @@ from gpu_platform.spec._types import (
 )
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
-from gpu_platform.spec.sharing import Dra as Dra
-from gpu_platform.spec.sharing import Mig as Mig
-from gpu_platform.spec.sharing import Mps as Mps
-from gpu_platform.spec.sharing import NoSharing as NoSharing
-from gpu_platform.spec.sharing import Sharing as Sharing
-from gpu_platform.spec.sharing import SharingOrName
-from gpu_platform.spec.sharing import TimeSlicing as TimeSlicing
+from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
 Workload = Literal["training", "inference", "development"]
 MAX_NODES = 1000
@@ -168,7 +162,7 @@ class Taint(SpecModel):
 class ExistingNodes(SpecModel):
     """Nodes of an existing cluster that form the pool, selected by name or by label."""
 
-    names: Annotated[tuple[NodeName, ...], Field(min_length=1)] | None = None
+    names: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)] | None = None
     """Names of the nodes. The program sets their labels. It does not change their taints, because taints are one
     list that all owners share."""
     selector: Annotated[dict[LabelKey, LabelValue], Field(min_length=1)] | None = None
@@ -184,12 +178,12 @@ class ExistingNodes(SpecModel):
 class NodeSharing(SpecModel):
     """Nodes of a pool that use a named sharing instead of the pool's own."""
 
-    nodes: Annotated[tuple[NodeName, ...], Field(min_length=1)]
+    nodes: Annotated[tuple[NodeName, ...], Field(min_length=1, max_length=5000)]
     sharing: DnsLabel
     """A name in the environment's `sharing`; the nodes are planned as a separate pool `<pool>-<sharing>`."""
 
 
-_KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count says how far it goes")
+_KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count sets its limits")
 
 
 class Pool(SpecModel):
@@ -214,23 +208,26 @@ class Pool(SpecModel):
         Shows(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
     ] = None
     """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
-    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1)] | None, ON_CLOUDS, _ZONES] = None
+    zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
+        None
+    )
     """Zones of the nodes; unset: the zone of `capacity`, else every zone of the cluster. GKE creates the same
     number of nodes in each zone, so in a regional cluster a pool with initial nodes must name its zones."""
     workload: Workload
-    """Purpose of the pool; determines taints, Topology Manager policy and which policy rules apply."""
+    """Purpose of the pool; sets the defaults of Topology Manager policy, GPU network, placement and disruption,
+    and decides which policy rules apply."""
     declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
     )
     """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
-    per_node: tuple[NodeSharing, ...] = ()
+    per_node: Annotated[tuple[NodeSharing, ...], Field(max_length=200)] = ()
     """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
     name."""
     topology: Annotated[
         Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
     ] = None
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
-    taints: Annotated[tuple[Taint, ...], Shows(karpenter=("template",))] = ()
+    taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: the nodes that form the pool."""
@@ -259,6 +256,9 @@ class Pool(SpecModel):
     upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
     """Let the cloud replace unhealthy nodes; unset: yes, if the capacity type allows it."""
+    protect: bool = False
+    """Refuse to remove, rename or replace the pool, and to destroy the stack. To lift it, deploy `protect: false`
+    first."""
     usd_per_hour: UsdPerHour | None = None
     """Price of one node in USD/h if it is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None

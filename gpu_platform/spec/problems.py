@@ -1,13 +1,13 @@
 """Converts pydantic's validation errors into problems with the place in the YAML file and the likely fix.
 
-Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from the
-models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
+Each problem has the path in the file (`pools[2].sharing.replicas`), the value found, what is allowed (from
+the models' JSON Schema) and the likely fix, with a suggestion for misspelt names.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from functools import cache
 from typing import Any, cast
 
@@ -94,6 +94,11 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         return Problem(path_text([*parts, discriminator]), found_text(tag), allowed, fix)
     if kind == "gpu_platform":
         return Problem(path, found_text(value), str(context["allowed"]), str(context["fix"]))
+    if kind == "too_long" and isinstance(value, Sized):
+        most = context["max_length"]
+        return Problem(
+            path, f"{len(value):,} entries", f"at most {most:,} entries", f"remove {len(value) - most:,} of them"
+        )
     described = _described(_schema_at(parts, data, root), root)
     if kind in {"literal_error", "enum"}:
         options = [option.strip(" '") for option in str(context["expected"]).replace(" or ", ", ").split(",")]

@@ -18,26 +18,28 @@ PriorityValue = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
 
 
 class Environment(SpecModel):
-    """A whole platform: cluster, operator, pools, teams, monitoring, validation, policy."""
+    """Stack file of a whole platform: cluster, operator, pools, teams, monitoring, validation, policy."""
 
     kind: Literal["environment"]
     cluster: Cluster
     operator: Operator = Operator()
-    sharing: dict[DnsLabel, Sharing] = {}
+    sharing: Annotated[dict[DnsLabel, Sharing], Field(max_length=200)] = {}
     """Named sharing settings (training, inference) that pools refer to. A node changes from one to another by its
     labels nvidia.com/device-plugin.config and nvidia.com/mig.config."""
-    device_classes: dict[DeviceClassName, DeviceClass] = {}
+    device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
     """With DRA: DeviceClasses in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
-    pools: Annotated[tuple[Pool, ...], Field(min_length=1)]
-    priorities: dict[DnsLabel, PriorityValue] = {}
+    pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
+    priorities: Annotated[dict[DnsLabel, PriorityValue], Field(max_length=200)] = {}
     """Priority classes by name and value, added to the defaults training: 100 and inference: 1000, or overriding
     them."""
-    teams: tuple[Team, ...] = ()
+    teams: Annotated[tuple[Team, ...], Field(max_length=1000)] = ()
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
     policy: Policy = Policy()
+    protect: bool = False
+    """Refuse to destroy the stack. To lift it, deploy `protect: false` first."""
 
 
 class EnvironmentReference(SpecModel):
@@ -56,6 +58,8 @@ class TeamStack(SpecModel):
     environment: EnvironmentReference
     team: Team
     policy: Policy = Policy()
+    protect: bool = False
+    """Refuse to destroy the stack. To lift it, deploy `protect: false` first."""
 
 
 Stack = Annotated[Environment | TeamStack, Field(discriminator="kind")]

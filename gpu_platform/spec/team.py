@@ -46,7 +46,7 @@ class Workload(SpecModel):
     memory: Quantity = "4Gi"
     image: str | None = None
     """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
-    command: tuple[str, ...] = ()
+    command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
 
 
 class Team(SpecModel):
@@ -57,7 +57,7 @@ class Team(SpecModel):
     quota: Quota
     priority: DnsLabel
     """Highest priority class that the team may use, and the default of its workloads."""
-    members: Annotated[tuple[Member, ...], Field(min_length=1)]
-    claims: tuple[Claim, ...] = ()
+    members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
+    claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
-    workloads: tuple[Workload, ...] = ()
+    workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()

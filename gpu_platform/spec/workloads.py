@@ -44,7 +44,7 @@ class Demands(SpecModel):
     """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
     provider: Literal["aws", "gcp", "on-prem"] | None = None
-    """Unset: the cheapest one."""
+    """Vendor of the machine types (`vendor` in the catalogue); unset: the cheapest one."""
     region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", examples=["us-east-1"])
     """Only for the report, which warns if list prices of another region are used."""
     machine_families: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
@@ -53,7 +53,7 @@ class Demands(SpecModel):
     """CPU architecture of the container images."""
     usd_per_hour: dict[str, UsdPerHour] = {}
     """Price of a machine in USD/h by machine type, if it is not the list price: on-premises, a commitment."""
-    workloads: Annotated[tuple[WorkloadDemand, ...], Field(min_length=1)]
+    workloads: Annotated[tuple[WorkloadDemand, ...], Field(min_length=1, max_length=1000)]
 
 
 @cache

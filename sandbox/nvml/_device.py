@@ -122,9 +122,9 @@ def graphics_processes(gpu: SimulatedGpu, size: Any, target: Any) -> None:  # no
 
 def _processes(processes: tuple[tuple[int, int], ...], size: Any, target: Any) -> None:  # noqa: ANN401
     """The list protocol: too small a size answers INSUFFICIENT_SIZE and says how many there are."""
-    room = size.value
+    capacity = size.value
     size.value = len(processes)
-    if room < len(processes):
+    if capacity < len(processes):
         raise Status(INSUFFICIENT_SIZE)
     for place, (pid, mib) in enumerate(processes):
         fill(

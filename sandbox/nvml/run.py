@@ -34,9 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     parsed = parser.parse_args(arguments)
     if parsed.arguments[:1] == [READ_COMMAND]:
         _read(parsed.profile, parsed.agent, parsed.arguments)
-    reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", parsed.profile, "--", parsed.agent]
-    environment = {**os.environ, READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
+    environment = {**os.environ, **agent_environment(Path(parsed.profile), Path(parsed.agent))}
     os.execve(sys.executable, [sys.executable, parsed.agent, *parsed.arguments], environment)  # noqa: S606
+
+
+def agent_environment(profile: Path, agent: Path) -> dict[str, str]:
+    """Return the variables with which an agent reads the simulated NVML of a profile's file."""
+    reader = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent)]
+    return {READER_VARIABLE: json.dumps(reader), SYSFS_VARIABLE: os.devnull}
 
 
 class _ListFaults(argparse.Action):

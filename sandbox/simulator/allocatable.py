@@ -40,11 +40,11 @@ def node_allocatable(machine: MachineType) -> NodeAllocatable:
     """
     cpu = machine.vcpu * 1000
     memory = machine.memory_mib
-    if machine.provider != "on-prem":
+    if machine.vendor != "on-prem":
         cpu -= _reserved(cpu, _CPU_RANGES, 10_000)
-    if machine.provider == "gcp":
+    if machine.vendor == "gcp":
         memory -= _reserved(memory, _GKE_MEMORY_RANGES, 100)
-    elif machine.provider == "aws":
+    elif machine.vendor == "aws":
         memory -= 255 + 11 * MAX_PODS  # MiB; nodeadm/internal/kubelet, getMemoryMebibytesToReserve
     return NodeAllocatable(cpu, memory - _EVICTION_MIB)
 

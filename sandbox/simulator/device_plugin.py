@@ -29,7 +29,10 @@ class PluginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The sharing block that applies. `replicas`: resource name before renaming, to replicas of each device."""
+    """The sharing block that applies to a simulated node.
+
+    `replicas`: resource name before renaming, to replicas of each device.
+    """
 
     strategy: SharingStrategy = "none"
     renamed: bool = False

@@ -152,7 +152,7 @@ def sanitise(text: str) -> str:
 
 def _dmi_product_name(hardware: Hardware) -> str:
     """Return the content of /sys/class/dmi/id/product_name: the instance type on EC2, one name for all on GCP."""
-    return "Google Compute Engine" if hardware.machine.provider == "gcp" else hardware.machine.name
+    return "Google Compute Engine" if hardware.machine.vendor == "gcp" else hardware.machine.name
 
 
 def _flag(value: bool) -> str:

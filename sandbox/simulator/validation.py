@@ -25,6 +25,7 @@ from typing import Any, Final, cast
 
 from gpu_platform import names
 from sandbox.nvml import NodeProfile
+from sandbox.nvml.run import agent_environment
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
 
 AGENT_KEY: Final = "agent.pyz"
@@ -146,16 +147,17 @@ class ValidationPods:
             }
             for file, text in files.items():
                 (folder / file).write_text(text)
-            simulated = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(folder / "profile"), "--"]
             command = ["check", "--expect", str(folder / "expectations"), "--deadline", str(_READ_SECONDS)]
             environment = {
                 **{key: os.environ[key] for key in _KEPT if key in os.environ},
-                **agent_environment(pod),
+                **pod_environment(pod),
+                **agent_environment(folder / "profile", agent),
                 "GPU_PLATFORM_API_SERVER": self._api.server,
                 "GPU_PLATFORM_TOKEN_FILE": str(folder / "token"),
                 "GPU_PLATFORM_CA_FILE": self._api.authority,
             }
-            return self._await([*simulated, str(agent), *command, "--format", "json", "--publish"], environment)
+            run = [sys.executable, str(agent), *command, "--format", "json", "--publish"]
+            return self._await(run, environment)
 
     def _await(self, command: Sequence[str], environment: Mapping[str, str]) -> Result:
         with self._lock:
@@ -233,7 +235,7 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
     return Mounted(agent[0], expectations[0], (agent[1], expectations[1]))
 
 
-def agent_environment(pod: Object) -> dict[str, str]:
+def pod_environment(pod: Object) -> dict[str, str]:
     """Return the agent's environment variables of the downward API."""
     metadata = pod["metadata"]
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_platform.catalog import Catalog, Image, load_catalog, models
+from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
     keys = {
         "gpus": ("model",),
         "operator_releases": ("version",),
-        "node_images": ("provider", "family"),
+        "node_images": ("vendor", "family"),
         "pool_properties": ("platform", "name"),
     }
     for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
@@ -62,18 +62,18 @@ def test_every_fact_that_code_asks_for_by_name_is_asked_for(catalog: Catalog):
 
 def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):
     for machine in catalog.machine_types.values():
-        if machine.provider == "aws":
+        if machine.vendor == "aws":
             assert catalog.aws_family(machine)
-        elif machine.provider == "gcp":
+        elif machine.vendor == "gcp":
             assert catalog.gcp_family(machine)
 
 
 def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_is_known(catalog: Catalog):
     unknown = {
-        (machine.provider, spot, machine.name)
+        (machine.vendor, spot, machine.name)
         for machine in catalog.machine_types.values()
         for spot in (False, True)
-        if machine.provider != "on-prem" and catalog.gpu_quota(machine, spot=spot) is None
+        if machine.vendor != "on-prem" and catalog.gpu_quota(machine, spot=spot) is None
     }
     families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in unknown}
     assert families == {
@@ -162,7 +162,7 @@ def test_fractions_of_a_gpu_are_not_machine_types_of_ours(catalog: Catalog):
 
 def test_only_gke_machine_types_have_an_accelerator_label_and_it_names_their_gpu(catalog: Catalog):
     for machine in catalog.machine_types.values():
-        if machine.provider == "gcp":
+        if machine.vendor == "gcp":
             assert machine.accelerator_label is not None
             assert catalog.find_gpu(machine.accelerator_label) == catalog.gpu_of(machine), machine.name
         else:
@@ -237,10 +237,10 @@ def test_an_image_has_a_digest_or_a_release_and_a_reason(reference: str, undiges
         "source": {"title": "t", "date": "2026-11-21"},
     }
     if allowed:
-        assert Image.model_validate(entry).reference == reference
+        assert ContainerImage.model_validate(entry).reference == reference
     else:
         with pytest.raises(ValueError, match=reference.partition("@")[0]):
-            Image.model_validate(entry)
+            ContainerImage.model_validate(entry)
 
 
 def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):

@@ -44,7 +44,7 @@ def test_text_shows_modes_the_verdict_cost_and_waste_by_cause(capsys: pytest.Cap
     assert "quotas at desired size (train 2, serve 2, notebooks 1): fit the nodes" in out
     assert "cost: 83.39 USD/h, 60877.00 USD/month (730 h)" in out
     assert "waste: at least" in out
-    for cause in ("geometry remainder", "stranded CPU or memory", "granted to no team", "idle quota"):
+    for cause in ("geometry remainder", "stranded CPU or memory", "not allocated to any team", "idle quota"):
         assert cause in out
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_the_kubeconfig_is_read_from_the_stack_and_its_command_gives_the_credent
     client = client_of(plan)
 
     assert client.server == "https://127.0.0.1:1"
-    assert client._headers("application/json")["Authorization"] == "Bearer a-token"
+    assert client._connection._headers("application/json")["Authorization"] == "Bearer a-token"
 
 
 def test_the_kubeconfig_is_readable_by_its_user_alone_and_gone_after_use(
@@ -93,7 +94,7 @@ def test_the_kubeconfig_is_readable_by_its_user_alone_and_gone_after_use(
     seen: list[tuple[Path, int]] = []
 
     class Watched(KubernetesClient):
-        def __init__(self, path: Path, **options: str) -> None:
+        def __init__(self, path: Path, **options: Any) -> None:
             seen.append((path, stat.S_IMODE(path.stat().st_mode)))
             super().__init__(path, **options)
 

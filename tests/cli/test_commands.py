@@ -116,7 +116,7 @@ def test_capacity_shows_physical_and_logical_gpus_grants_cost_and_waste(run: Any
     pools = {pool["name"]: pool for pool in document["pools"]}
     assert pools["notebooks"]["physical_gpus"] == 8
     assert pools["notebooks"]["logical_gpus"] == {"nvidia.com/mig-1g.10gb": 56}
-    assert {r["name"]: (r["granted"], r["offered"]) for r in document["resources"]} == {
+    assert {r["name"]: (r["allocated"], r["offered"]) for r in document["resources"]} == {
         "nvidia.com/gpu": (16, 16),
         "nvidia.com/gpu.shared": (4, 8),
         "nvidia.com/mig-1g.10gb": (42, 56),
@@ -172,7 +172,7 @@ def test_doctor_lists_tools_with_what_they_are_for_and_what_to_do(run: Any) -> N
     assert all(tool["remedy"] and tool["needed_for"] for tool in tools.values())
 
 
-def test_node_check_without_a_driver_could_not_tell_and_says_what_to_do(run: Any) -> None:
+def test_node_check_without_a_driver_is_unknown_and_says_what_to_do(run: Any) -> None:
     code, out, _ = run("node-check", "--machine", "p4de.24xlarge", "--format", "json")
     checks = json.loads(out)
     if code == 3:  # the usual case: no GPU where tests run

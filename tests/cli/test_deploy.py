@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,11 +19,14 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
 from gpu_platform.engine.applyset import ApplySet, Inventory
+from gpu_platform.engine.changes import Action, Change, Changes
+from gpu_platform.engine.members import ObjectsSkipped
+from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, ExitCode, Finding
+from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, EksPoolPlan
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
@@ -36,7 +44,15 @@ class Engine:
     def __init__(self, outputs: Mapping[str, Any] | None, capture: pytest.CaptureFixture[str]) -> None:
         self._outputs, self._capture = outputs, capture
         self.asked: list[str] = []
+        self.locked_for, self.asked_under_lock_for = "", ""
         self.told_before = ""
+        self.changes = NO_CHANGES
+
+    @contextmanager
+    def lock(self, command: str) -> Iterator[None]:
+        self.locked_for = command
+        yield
+        self.locked_for = ""
 
     def outputs(self) -> Mapping[str, Any] | None:
         return self._outputs
@@ -53,8 +69,10 @@ class Engine:
 
     def _asked(self, what: str) -> Mapping[str, Any]:
         self.asked.append(what)
-        self.told_before = self._capture.readouterr().err
-        return NO_CHANGES
+        self.asked_under_lock_for = self.locked_for
+        printed = self._capture.readouterr()
+        self.told_before += printed.out + printed.err
+        return self.changes
 
 
 @pytest.fixture
@@ -69,7 +87,11 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy, "record_stack", lambda _loaded: program)
         monkeypatch.setattr(deploy, "choose_deployment", lambda *_: engine)
         monkeypatch.setattr(deploy.control_plane, "up", lambda *_, **__: None)
+        monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="running"))
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
+        monkeypatch.setattr("gpu_platform.cli.destroy.client_of", unreachable)
+        monkeypatch.setattr("gpu_platform.cli.team_changes.client_of", unreachable)
+        monkeypatch.setattr("gpu_platform.cli.quotas.client_of", unreachable)
         # There is no cluster to look at for nodes.
         monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
         monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
@@ -78,8 +100,11 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return make
 
 
-def on_eks(protect: bool = False, retained: tuple[str, ...] = ()) -> EnvironmentPlan:
-    cluster = filled(EksClusterPlan, name="ml", region="us-east-2", protect=protect, retained=retained)
+def on_eks(protect: bool = False, retained: tuple[str, ...] = (), created: bool = False) -> EnvironmentPlan:
+    create = filled(CreateEksPlan) if created else None
+    cluster = filled(
+        EksClusterPlan, name="ml", region="us-east-2", protect=protect, retained=retained, create=create
+    )
     return on_cloud(environment({"train": 2}), cluster, train=filled(EksPoolPlan, protect=protect))
 
 
@@ -88,15 +113,45 @@ def outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("to_json", [False, True])
-@pytest.mark.parametrize("command", ["preview", "up"])
-def test_what_becomes_of_pools_is_said_before_the_engine_is_asked(given: Any, command: str, to_json: bool) -> None:
+def test_the_impact_is_printed_before_anything_is_changed(given: Any, to_json: bool) -> None:
     engine = given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
 
-    run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
-    run("test", "auto", to_json=to_json)
+    deploy.deploy_stack("test", "auto", to_json=to_json)
 
-    assert engine.asked == [command]
-    assert "warning: pool train is removed: 16 GPUs go away" in engine.told_before
+    assert engine.asked == ["preview", "up"]
+    [row] = [line for line in engine.told_before.splitlines() if line.startswith("pool train  ")]
+    assert "removes-capacity" in row
+    assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs, and unknown pods: no cluster answers here"
+
+
+def test_an_effect_that_ci_refuses_ends_preview_and_up_before_anything_is_changed(given: Any) -> None:
+    engine = given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
+    for run in (deploy.preview_stack, deploy.deploy_stack):
+        with pytest.raises(Finding, match="pool train removes-capacity"):
+            run("test", "auto", to_json=False, fail_on="deletes-data,removes-capacity")
+    assert engine.asked == ["preview", "preview"]
+    assert deploy.preview_stack("test", "auto", to_json=False, fail_on="deletes-data") is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("wrong", ["deletes-dta", "", "in-place"])
+def test_an_unknown_effect_is_bad_input_that_names_the_known_ones(given: Any, wrong: str) -> None:
+    engine = given(environment({"serve": 1}), None)
+    with pytest.raises(BadInput, match="deletes-data") as caught:
+        deploy.preview_stack("test", "auto", to_json=False, fail_on=wrong)
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+    assert engine.asked == []
+
+
+def test_preview_lists_objects_only_on_request(given: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    change = {"action": "create", "kind": "Node", "namespace": "", "name": "a", "reason": "", "fields": []}
+    engine = given(environment({"train": 1}), None)
+    engine.changes = {"counts": {"create": 1}, "kinds": {}, "changes": [change]}
+    deploy.preview_stack("test", "auto", to_json=False)
+    said = capsys.readouterr().out
+    assert "+ Node a" not in said
+    assert "1 to create; --objects lists them" in said
+    deploy.preview_stack("test", "auto", to_json=False, objects=True)
+    assert "+ Node a" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["preview", "up"])
@@ -159,6 +214,42 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     assert found["protected"] == []
 
 
+@pytest.mark.parametrize(("command", "lock"), [("up", "up"), ("destroy", "destroy"), ("preview", "")])
+def test_a_command_that_changes_a_stack_holds_its_lock_and_preview_does_not(
+    given: Any, command: str, lock: str
+) -> None:
+    engine = given(on_eks(), None)
+
+    if command == "destroy":
+        deploy.destroy_stack("test", "auto", yes=True)
+    else:
+        (deploy.preview_stack if command == "preview" else deploy.deploy_stack)("test", "auto", to_json=True)
+
+    assert (engine.asked, engine.asked_under_lock_for) == ([command], lock)
+
+
+@pytest.mark.parametrize("command", ["preview", "up"])
+def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
+    given: Any, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = given(environment({"train": 1}), None)
+    taken = Change(Action.UPDATE, ObjectKey("", "ConfigMap", "vision", "a"), notices=("taken back: relabelled",))
+    foreign = Change(Action.SKIP, ObjectKey("", "ConfigMap", "vision", "b"), reason="already exists")
+
+    def skip(_what: str) -> None:
+        raise ObjectsSkipped(Changes("test", (taken, foreign)))
+
+    monkeypatch.setattr(engine, "_asked", skip)
+    monkeypatch.setattr(engine, "up", lambda: skip("up"))
+    monkeypatch.setattr(deploy, "hold_nodes", lambda _plan: None)
+    run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
+
+    assert run("test", "auto", to_json=False) is ExitCode.FINDING
+    printed = capsys.readouterr()
+    assert "taken back: relabelled" in printed.out
+    assert "ConfigMap b in namespace vision already exists" in printed.err
+
+
 # -- destroy ----------------------------------------------------------------------------------------------
 
 
@@ -181,6 +272,45 @@ def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed
     assert engine.asked == []
 
 
+def guarded(pools: Mapping[str, int], *, stack: bool = False, pool: bool = False) -> EnvironmentPlan:
+    plan = environment(pools)
+    guarded = tuple(dataclasses.replace(one, protect=pool) for one in plan.pools)
+    return dataclasses.replace(plan, protect=stack, pools=guarded)
+
+
+@pytest.mark.parametrize("deployed_only", [False, True])
+@pytest.mark.parametrize(("stack", "pool", "name"), [(True, False, "stack test"), (False, True, "pool train")])
+def test_what_the_field_protect_protects_is_not_destroyed(
+    given: Any, stack: bool, pool: bool, name: str, deployed_only: bool
+) -> None:
+    deployed = guarded({"train": 2}, stack=stack, pool=pool)
+    engine = given(environment({"train": 2}) if deployed_only else deployed, outputs(deployed))
+
+    with pytest.raises(BadInput, match=f"protects {name};") as caught:
+        deploy.destroy_stack("test", "auto", yes=True)
+    assert "protect: found true in the " in str(caught.value)
+    assert "set protect: false, run `gpu-platform up test`, then destroy again" in str(caught.value)
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("pools", [{"serve": 1}, {"fit": 2}], ids=["removed", "renamed"])
+def test_up_does_not_delete_a_protected_pool_and_says_how_to_lift_that(
+    given: Any, pools: Mapping[str, int]
+) -> None:
+    engine = given(environment(pools), outputs(guarded({"train": 2}, pool=True)))
+
+    with pytest.raises(BadInput, match=r"pool train is re(moved|named)") as caught:
+        deploy.deploy_stack("test", "auto", to_json=False)
+    assert "set pools[0].protect: false and run `gpu-platform up test` with that alone first" in str(caught.value)
+    assert "up" not in engine.asked
+
+
+def test_a_protected_pool_may_shrink(given: Any) -> None:
+    engine = given(guarded({"train": 1}, pool=True), outputs(guarded({"train": 2}, pool=True)))
+    deploy.deploy_stack("test", "auto", to_json=True)
+    assert "up" in engine.asked
+
+
 def test_a_field_without_a_value_is_shown_as_not_set(capsys: pytest.CaptureFixture[str]) -> None:
     field = {"path": "metadata.labels.team", "old": None, "new": "vision"}
     change = {"action": "update", "kind": "Node", "namespace": "", "name": "a", "reason": "", "fields": [field]}
@@ -192,11 +322,70 @@ def test_destroy_names_the_resources_that_it_keeps(given: Any, capsys: pytest.Ca
     plan = on_eks(retained=("log group /aws/eks/ml/cluster",))
     engine = given(plan, outputs(plan))
 
-    assert deploy.destroy_stack("test", "auto") is ExitCode.GOOD
+    assert deploy.destroy_stack("test", "auto", yes=True, delete_data=True) is ExitCode.GOOD
     assert engine.asked == ["destroy"]
     said = capsys.readouterr().out
     assert "these resources were kept, remove them by hand:\n  log group /aws/eks/ml/cluster" in said
     assert "nothing left" not in said
+
+
+class Terminal(io.StringIO):
+    """Standard input that is a terminal, at which a text is typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_destroy_without_a_terminal_lists_and_asks_for_yes_before_the_engine(
+    given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = given(on_eks(), None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("test\n"))
+
+    with pytest.raises(BadInput, match=r"--yes.*nothing was changed") as caught:
+        deploy.destroy_stack("test", "auto")
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+    assert engine.asked == []
+    assert "pool train: 2 nodes with 16 GPUs: deleted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("typed", "asked"), [("test\n", ["destroy"]), ("tset\n", []), ("y\n", []), ("", [])])
+def test_destroy_at_a_terminal_needs_the_name_of_the_stack(
+    given: Any, monkeypatch: pytest.MonkeyPatch, typed: str, asked: list[str]
+) -> None:
+    engine = given(on_eks(), None)
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+
+    with contextlib.nullcontext() if asked else pytest.raises(BadInput, match="nothing was changed"):
+        deploy.destroy_stack("test", "auto")
+    assert engine.asked == asked
+
+
+@pytest.mark.parametrize(("typed", "asked"), [("test and its data\n", ["destroy"]), ("test\n", [])])
+def test_the_consent_to_delete_data_names_the_data(
+    given: Any, monkeypatch: pytest.MonkeyPatch, typed: str, asked: list[str]
+) -> None:
+    engine = given(on_eks(), None)
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+
+    with contextlib.nullcontext() if asked else pytest.raises(BadInput, match="nothing was changed"):
+        deploy.destroy_stack("test", "auto", delete_data=True)
+    assert engine.asked == asked
+
+
+def test_a_cluster_that_goes_with_what_members_made_needs_consent_to_delete_data(
+    given: Any,
+) -> None:
+    plan = on_eks(created=True)
+    engine = given(plan, outputs(plan))
+
+    with pytest.raises(BadInput, match="--delete-data: the cluster is deleted with everything in it"):
+        deploy.destroy_stack("test", "auto", yes=True)
+    assert engine.asked == []
+
+
+def unreachable(_plan: object) -> NoReturn:
+    raise UnknownOutcome("the cluster does not answer")
 
 
 def test_destroy_of_a_stack_that_retains_nothing_names_no_resources(
@@ -204,6 +393,6 @@ def test_destroy_of_a_stack_that_retains_nothing_names_no_resources(
 ) -> None:
     engine = given(on_eks(), None)
 
-    deploy.destroy_stack("test", "auto")
+    deploy.destroy_stack("test", "auto", yes=True)
     assert engine.asked == ["destroy"]
     assert "stack test: destroyed\n" in capsys.readouterr().out

@@ -85,6 +85,14 @@ def test_a_model_without_a_demand_is_refused(run: Any):
     assert "one --demand for each --gpu" in err
 
 
+@pytest.mark.parametrize("between", [":", "="])
+def test_a_count_may_follow_a_colon_or_an_equals_sign_in_check_and_solve(run: Any, between: str):
+    code, out, _ = run("mig", "check", "--gpu", "A100-80GB", f"3g.40gb{between}2")
+    assert (code, out.splitlines()[0]) == (0, "legal on NVIDIA A100-SXM4-80GB: 3g.40gb x2")
+    code, out, _ = run("mig", "solve", "--gpu", "A100-80GB", "--demand", f"3g.40gb{between}2")
+    assert (code, out.splitlines()[0].partition(";")[0]) == (0, "NVIDIA A100-SXM4-80GB: 1 GPU for 3g.40gb x2")
+
+
 @pytest.mark.parametrize("count", [pytest.param("100001"), pytest.param("9" * 5000, id="5000 digits")])
 def test_a_count_beyond_any_cluster_is_refused_before_it_is_searched(run: Any, count: str):
     for arguments in (("check", f"1g.10gb:{count}"), ("solve", "--demand", f"1g.10gb={count}")):

@@ -202,6 +202,38 @@ def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(s
     assert set(by_name) == {"default-deny", "allow-dns", "allow-own-namespace"}
 
 
+def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_deletes_the_rest(stack: Stack) -> None:
+    of_team = [
+        record
+        for record in stack("local").resources
+        if record.type.startswith("kubernetes:") and "index:Tenant" in record.parent and "vision" in record.name
+    ]
+    kept = {record.type.rsplit(":", 1)[-1] for record in of_team if record.retain_on_delete}
+    deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
+    assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
+    assert deleted == {"Role", "RoleBinding", "Deployment"}
+    for record in of_team:
+        annotations = record.inputs["metadata"].get("annotations", {})
+        # When the team returns, another field manager owns the fields of what was kept.
+        assert (annotations.get("pulumi.com/patchForce") == "true") is record.retain_on_delete
+
+
+@pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])
+def test_a_team_that_returns_is_no_error_already_exists_of_pulumis_provider(stack: Stack, name: str) -> None:
+    providers = [r for r in stack(name).resources if r.type == "pulumi:providers:kubernetes"]
+    assert providers
+    assert [str(provider.inputs.get("upsertExistingObjects")).lower() for provider in providers] == ["true"] * len(
+        providers
+    )
+
+
+def test_the_outputs_name_quota_and_members_of_each_team(stack: Stack) -> None:
+    teams = stack("speech").program.outputs["teams"]
+    assert teams["speech"]["members"] == ["Group speech"]
+    assert teams["speech"]["quota"]["requests.nvidia.com/mig-1g.10gb"] == "14"
+    assert stack("speech").program.outputs["environment"] == "local"
+
+
 def test_a_tenants_members_cannot_change_their_own_quota_or_rights(stack: Stack) -> None:
     rules = stack("local").one("Role", "vision/member").inputs["rules"]
     writable = {r for rule in rules if "create" in rule["verbs"] for r in rule["resources"]}

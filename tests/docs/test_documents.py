@@ -213,8 +213,6 @@ def test_the_numbers_of_the_readme_are_those_of_the_catalogue():
     readme, catalog = (PROJECT_ROOT / "README.md").read_text("utf-8"), load_catalog()
     newest = next(iter(catalog.operator_releases.values()))
     first, *_, last = sorted(catalog.eks_addons["vpc-cni"].versions)
-    assert f"{len(catalog.gpus)} models" in readme
-    assert f"{len(catalog.machine_types)} machine types" in readme
     assert f"{' to '.join(newest.kubernetes)} with GPU Operator {newest.version}" in readme
     assert f"{first} to {last} for new EKS clusters" in readme
 

@@ -209,7 +209,7 @@ def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
 
 
 def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
-    platform.run("destroy", str(platform.write(base)), "--engine", "embedded")
+    platform.run("destroy", str(platform.write(base)), "--engine", "embedded", "--yes")
     command = [*COMMAND, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     eventually(lambda: platform.client.get("v1", "Node", "train-0") or process.poll() is not None)
@@ -253,7 +253,7 @@ def test_a_team_stack_stands_on_its_environment_and_goes_alone(deployed: Platfor
     assert [p["spec"].get("nodeName") for p in pods] == ["lab-0", "lab-0"]
     assert deployed.up(base).json["changes"]["changes"] == [], "the environment leaves the team's objects alone"
     file = deployed.folder / "Pulumi.speech.yaml"
-    assert deployed.run("destroy", str(file), "--engine", "embedded").code == 0
+    assert deployed.run("destroy", str(file), "--engine", "embedded", "--yes").code == 0
     assert deployed.client.get("v1", "Namespace", "speech") is None
     assert deployed.client.get("v1", "Namespace", "vision") is not None
 
@@ -276,7 +276,7 @@ def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platf
     deployed.client.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keep", "namespace": "default"}}
     )
-    ran = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded")
+    ran = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded", "--yes")
     assert ran.code == 0, ran.err
     assert list(deployed.client.objects("v1", "Node")) == []
     for kind, name in (
@@ -295,5 +295,26 @@ def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platf
         == []
     )
     assert deployed.client.get("v1", "ConfigMap", "keep", "default") is not None
-    again = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded")
+    again = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded", "--yes")
     assert again.code == 0
+
+
+def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
+    deployed.pod("holder", "nvidia.com/gpu", 4, priorityClassName="system-cluster-critical")  # not preempted
+    eventually(lambda: deployed.find_pod("holder")["status"].get("phase") == "Running")
+    base["teams"][0]["quota"]["gpus"] = 8
+    base["teams"][1]["quota"] = {"shared": 2}
+    base["teams"][0]["workloads"] = [
+        {"name": "pretrain", "pool": "train", "gpus": 4},
+        {"name": "finetune", "pool": "train", "gpus": 4},
+    ]
+    for _ in ("changed", "unchanged"):
+        ran = deployed.up(base)
+        assert ran.code == 0, ran.err
+        [unready] = ran.json["unready_workloads"]
+        assert (unready["namespace"], unready["name"]) == ("vision", "finetune")
+        assert unready["reason"] == "0 of 1 pods are ready"
+        assert "Insufficient nvidia.com/gpu" in unready["pods"][0]
+    assert ran.json["changes"]["counts"]["update"] == 0

@@ -86,29 +86,30 @@ class Lab:
         """Run pods with one small instance each, all of them on one node at first; return them."""
         others = [one["metadata"]["name"] for one in self.client.objects("v1", "Node")]
         others.remove(node)
-        for other in others:
-            self.cordon(other)
         limits = {SMALL: "1", "cpu": "100m", "memory": "64Mi"}
         pod = {
             "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
             "tolerations": [TOLERATION],
             **spec,
         }
-        self.make(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": name}},
-                    "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
-                },
-            }
-        )
-        eventually(lambda: len(self.running(name)) == replicas)
-        for other in others:
-            self.cordon(other, cordoned=False)
+        manifest = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+            },
+        }
+        try:
+            for other in others:
+                self.cordon(other)
+            self.make(manifest)
+            eventually(lambda: len(self.running(name)) == replicas)
+        finally:
+            for other in others:
+                self.cordon(other, cordoned=False)
         return self.running(name)
 
     def budget(self, app: str, least: int) -> None:
@@ -140,9 +141,12 @@ class Lab:
         for manifest in [one for one in self._made if one["kind"] == kind]:
             self._made.remove(manifest)
             metadata = manifest["metadata"]
-            live = self.client.get(manifest["apiVersion"], kind, metadata["name"], metadata["namespace"])
+            named = (manifest["apiVersion"], kind, metadata["name"], metadata["namespace"])
+            live = self.client.get(*named)
             if live is not None:
                 self.client.delete(live)
+                # A workload outlives its pods for a moment, and the next test uses its name again.
+                eventually(lambda named=named: self.client.get(*named) is None)
 
     def clear(self) -> None:
         for node in list(self._faulty):

@@ -111,7 +111,7 @@ def test_the_whole_life_of_a_stack(pulumi: Platform, base: dict[str, Any]) -> No
     assert removed.code == 0, removed.err
     assert {n["metadata"]["name"] for n in pulumi.client.objects("v1", "Node")} == {"train-0", "lab-0"}
 
-    destroyed = pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi")
+    destroyed = pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi", "--yes")
     assert destroyed.code == 0, destroyed.err
     assert list(pulumi.client.objects("v1", "Node")) == []
     assert pulumi.client.get("v1", "Namespace", "vision") is None
@@ -149,7 +149,7 @@ def test_a_broken_node_fails_the_update_within_its_timeout_and_is_named(
         assert eventually(failed) == ("8", "7")
     finally:
         pulumi.run("sandbox", "fault", "train-0", "--name", SANDBOX)
-        pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi")
+        pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi", "--yes")
 
 
 def test_both_engines_give_the_same_objects(pulumi: Platform, base: dict[str, Any]) -> None:
@@ -168,7 +168,7 @@ def test_both_engines_give_the_same_objects(pulumi: Platform, base: dict[str, An
         ran = pulumi.up(base)
         assert ran.code == 0, ran.err
         results[engine] = objects()
-        gone = pulumi.run("destroy", str(pulumi.write(base)), "--engine", engine)
+        gone = pulumi.run("destroy", str(pulumi.write(base)), "--engine", engine, "--yes")
         assert gone.code == 0, gone.err
         eventually(lambda: pulumi.client.get("v1", "Namespace", "vision") is None)
     assert results["pulumi"].keys() == results["embedded"].keys()

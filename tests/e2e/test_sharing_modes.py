@@ -38,7 +38,7 @@ def bring(platform: Platform, wanted: dict[str, Any]) -> Platform:
     """Deploy a stack, unless it is the one that stands."""
     stands = platform.state.get("shop")
     if stands is not None and _by_claims(stands) is not _by_claims(wanted):
-        assert platform.run("destroy", str(platform.write(stands)), "--engine", platform.engine).code == 0
+        assert platform.run("destroy", str(platform.write(stands)), "--engine", platform.engine, "--yes").code == 0
     if platform.state.get("shop") != wanted:
         ran = platform.up(wanted)
         assert ran.code == 0, ran.err
@@ -456,7 +456,7 @@ def test_a_claim_that_demands_something_else_replaces_its_template(claimed: Plat
 
 def test_destroy_takes_the_gpu_cluster_and_all_that_came_with_it(claimed: Platform) -> None:
     file = str(claimed.folder / "Pulumi.shop.yaml")
-    assert claimed.run("destroy", file, "--engine", "embedded").code == 0
+    assert claimed.run("destroy", file, "--engine", "embedded", "--yes").code == 0
     client = claimed.client
     eventually(lambda: not list(client.objects("resource.k8s.io/v1", "ResourceSlice")))
     eventually(lambda: not list(client.objects("resource.k8s.io/v1", "DeviceClass")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,7 +118,12 @@ def test_an_inventory_names_kinds_with_their_groups_and_all_namespaces() -> None
         ObjectKey("", "Pod", "b", "p"),
     ]
 
-    assert Inventory.of(keys) == Inventory(frozenset({"DaemonSet.apps", "Node", "Pod"}), frozenset({"a", "b"}))
+    members = dict.fromkeys(keys, "")
+
+    assert Inventory.of(members) == Inventory(
+        frozenset({"DaemonSet.apps", "Node", "Pod"}), frozenset({"a", "b"}), members
+    )
+    assert Inventory().with_kinds_of(keys) == replace(Inventory.of(members), recorded=None)
 
 
 # -- comparing --------------------------------------------------------------------------------------------
@@ -200,6 +206,14 @@ def test_changes_are_counted_by_action_and_kind() -> None:
 
     assert not changes.is_empty
     report = changes.to_json()
-    assert report["counts"] == {"create": 1, "update": 0, "replace": 0, "delete": 0, "unchanged": 1}
+    assert report["counts"] == {
+        "create": 1,
+        "update": 0,
+        "replace": 0,
+        "delete": 0,
+        "retain": 0,
+        "skip": 0,
+        "unchanged": 1,
+    }
     assert report["kinds"]["create"] == {"Node": 1}
     assert [change["name"] for change in report["changes"]] == ["a"]

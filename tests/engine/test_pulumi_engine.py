@@ -11,7 +11,7 @@ from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_engine import Steps
 
 
-def event(op: str, type_: str, *, custom: bool = True, **states: Any) -> EngineEvent:
+def event(op: str, type_: str, *, custom: bool = True, retain: bool = False, **states: Any) -> EngineEvent:
     def state(inputs: dict[str, Any]) -> dict[str, Any]:
         return {
             "type": type_,
@@ -21,6 +21,7 @@ def event(op: str, type_: str, *, custom: bool = True, **states: Any) -> EngineE
             "parent": "",
             "inputs": inputs,
             "outputs": {},
+            "retainOnDelete": retain,
         }
 
     metadata = {
@@ -54,6 +55,13 @@ def test_an_object_has_the_key_that_it_has_in_the_cluster() -> None:
     (change,) = changes(event("create", "kubernetes:core/v1:ResourceQuota", new=quota()))
 
     assert change == Change(Action.CREATE, ObjectKey("", "ResourceQuota", "vision", "gpu-quota"))
+
+
+def test_an_object_that_pulumi_leaves_in_the_cluster_is_retained_not_deleted() -> None:
+    left = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota(), retain=True))
+    gone = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota()))
+
+    assert [change.action for change in (*left, *gone)] == [Action.RETAIN, Action.DELETE]
 
 
 def test_a_resource_of_a_cloud_has_its_type_and_name() -> None:

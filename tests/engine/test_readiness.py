@@ -47,6 +47,7 @@ DAEMON_SET: dict[str, Any] = {
         (live("v1", "ResourceQuota", {"hard": {"pods": "1"}}, spec={"hard": {"pods": "1"}}), ""),
         (live("v1", "ResourceQuota", {}, spec={"hard": {"pods": "1"}}), "no status yet for pods"),
         (live("apps/v1", "Deployment", DEPLOYMENT, spec={"replicas": 3}), ""),
+        (live("apps/v1", "Deployment", {**DEPLOYMENT, "updatedReplicas": 1, "availableReplicas": 1}, spec={}), ""),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "observedGeneration": 1}, spec={"replicas": 3}),
             "its controller has not processed the last change yet",

@@ -187,11 +187,13 @@ def test_everything_that_a_state_refers_to_stands_before_it(record: Record, tmp_
 def test_a_default_provider_stands_in_where_the_program_names_none(record: Record, tmp_path: Path) -> None:
     write_render(tmp_path, record("cloud"), {})
 
-    providers = [item["urn"] for item in state_resources(tmp_path) if item["type"].startswith("pulumi:providers:")]
-    assert [urn.partition("::pulumi:")[2] for urn in providers] == [
+    providers = [item for item in state_resources(tmp_path) if item["type"].startswith("pulumi:providers:")]
+    release = version("pulumi_kubernetes")
+    assert [item["urn"].partition("::pulumi:")[2] for item in providers] == [
         "providers:aws::default",
-        f"providers:kubernetes::default_{version('pulumi_kubernetes').replace('.', '_')}",
+        f"providers:kubernetes::default_{release.replace('.', '_')}",
     ]
+    assert providers[1]["inputs"] == providers[1]["outputs"] == {"version": release}
 
 
 def test_the_state_says_what_is_left_in_place_and_what_forces_a_replacement(

@@ -116,7 +116,7 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
     assert cause.because == "a node group keeps its capacity type"
     assert "terraform-provider-aws" in cause.source
     text = str(change)
-    assert text.splitlines()[0] == "pool train is replaced: 32 GPUs go away; the new pool is made first"
+    assert text.splitlines()[0] == "pool train is replaced: 32 GPUs are lost; the new pool is created first"
     assert "pools[0].capacity.type: ON_DEMAND → SPOT: a node group keeps its capacity type (terraform" in text
     assert change.to_json()["causes"][0]["field"] == "pools[0].capacity.type"
 
@@ -282,10 +282,10 @@ def test_reserved_capacity_is_deleted_first_and_other_capacity_after_the_new_poo
     (later,) = changes(eks(), eks(zones=("us-east-2b",)))
 
     assert (first.order, later.order) == ("delete-first", "create-first")
-    assert "the old pool is deleted first: its capacity holds no second one" in str(first)
+    assert "the old pool is deleted first: there is no capacity for both" in str(first)
 
 
-def test_a_roll_says_whether_a_node_goes_before_its_successor_comes() -> None:
+def test_a_roll_says_whether_a_node_is_deleted_before_its_replacement_is_created() -> None:
     (minimal,) = changes(eks(), eks(instance_type="p5.48xlarge", update_strategy="MINIMAL"))
     (default,) = changes(eks(), eks(instance_type="p5.48xlarge"))
     no_surge = UpgradeSettings(strategy="SURGE", max_surge=0, max_unavailable=1)
@@ -298,7 +298,7 @@ def test_a_roll_says_whether_a_node_goes_before_its_successor_comes() -> None:
         "delete-first",
         "create-first",
     ]
-    assert "32 GPUs go away, node by node, each before its successor comes" in str(minimal)
+    assert "32 GPUs are lost, node by node, each before its replacement is created" in str(minimal)
 
 
 def test_fields_that_replace_a_pool_hide_those_that_only_roll_it() -> None:
@@ -361,7 +361,7 @@ def test_an_autoscaled_pool_shows_the_most_gpus_that_may_go() -> None:
     (change,) = changes(scaled, eks(zones=("us-east-2b",)))
 
     assert (change.gpus, change.gpus_most) == (32, 80)
-    assert "32 GPUs go away (at most 80, as the autoscaler has it)" in str(change)
+    assert "32 GPUs are lost (at most 80 if the autoscaler has scaled up)" in str(change)
 
 
 def test_in_the_sandbox_another_machine_type_and_fewer_nodes_take_gpus_away() -> None:

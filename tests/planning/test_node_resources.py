@@ -14,7 +14,7 @@ def _machine(provider: str, vcpu: int, memory_mib: int) -> MachineType:
     return MachineType.model_validate(
         {
             "name": "m",
-            "provider": provider,
+            "vendor": provider,
             "gpu": "g",
             "gpu_count": 1,
             "vcpu": vcpu,

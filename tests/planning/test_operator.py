@@ -106,8 +106,42 @@ def test_the_plan_says_who_brings_what_and_why(make_plan: PlanMaker) -> None:
     assert [one.chosen for one in said] == ["image, image, operator", "image, image, image"]
     assert "no DCGM exporter" in said[1].why
     driver = decision(plan, "operator", "driver")
-    assert driver.chosen == "as the node image has it, installed by the host"
-    assert "images" in driver.why
+    assert driver.chosen == "the version in the node image"
+    assert driver.why == "the nodes have a driver without the operator"
+
+
+@pytest.mark.parametrize(
+    ("driver", "chosen"),
+    [
+        ({"owner": "host"}, "the version in the node image"),
+        ({"owner": "host", "version": "580.173.02"}, "580.173.02, installed by the host"),
+    ],
+)
+def test_on_an_existing_cluster_the_reason_for_a_hosts_driver_is_its_owner(
+    make_plan: PlanMaker, driver: dict[str, str], chosen: str
+) -> None:
+    cluster = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}
+    on_host = pool(nodes={"selector": {"gpu": "a100"}})
+    found = decision(make_plan(on_host, cluster=cluster, operator={"driver": driver}), "operator", "driver")
+    assert (found.chosen, found.why) == (chosen, "operator.driver.owner is host")
+
+
+def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) -> None:
+    taints = [
+        {"key": "example.com/team", "value": "vision", "effect": "NoExecute"},
+        {"key": "own", "effect": "NoSchedule"},
+    ]
+    arm = {"machine_type": "a4x-highgpu-4g", "network": {"rdma": False}}
+    plan = make_plan(gcp(taints=taints, **arm), cluster=GKE)
+    found = {one.chosen: one.why for one in plan.decisions if one.what == "taint"}
+    assert list(found) == [
+        "nvidia.com/gpu=present:NoSchedule",
+        "example.com/team=vision:NoExecute",
+        "own:NoSchedule",
+        "kubernetes.io/arch=arm64:NoSchedule",
+    ]
+    assert found["own:NoSchedule"] == "the stack file sets it"
+    assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds it")
 
 
 def test_an_own_images_driver_is_what_its_nodes_are_held_against(make_plan: PlanMaker) -> None:

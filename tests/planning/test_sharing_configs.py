@@ -124,6 +124,7 @@ def test_nodes_with_another_sharing_are_pools_of_their_own_over_the_same_nodes(m
         "train-shared": 1,
         "train-cut": 1,
     }
+    assert {one.nodes.min for one in pools.values()} == {0}
 
 
 def test_each_node_is_held_against_its_own_sharing(make_plan: PlanMaker) -> None:

@@ -62,10 +62,10 @@ def problems(*pools: dict[str, Any], **rest: Any) -> list[Problem]:
         (aws(), EKS, ("image", "image", "operator")),
         (aws(image=BOTTLEROCKET), EKS, ("image", "image", "image")),
         (aws(provisioner="karpenter", count={"desired": 0, "max": 1}), EKS, ("image", "image", "operator")),
-        (gcp(), GKE, ("image", "operator", "operator")),
+        (gcp(), GKE, ("installer", "operator", "operator")),
         (gcp(image=UBUNTU), GKE, ("operator", "operator", "operator")),
-        (gcp(device_plugin="provider"), GKE, ("provider", "provider", "provider")),
-        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("provider", "provider", "provider")),
+        (gcp(device_plugin="provider"), GKE, ("cloud", "cloud", "cloud")),
+        (gcp(device_plugin="provider", image=UBUNTU), GKE, ("cloud", "cloud", "cloud")),
         (aws(), {"provider": "sandbox"}, ("operator", "operator", "operator")),
     ],
 )

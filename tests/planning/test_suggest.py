@@ -200,7 +200,7 @@ def test_without_another_way_there_is_no_next_best() -> None:
 
 def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> None:
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
-    assert found.provider == "gcp"  # g2-standard-4 at 0.71 USD/h, an L4 as in g6.xlarge at 0.80
+    assert found.vendor == "gcp"  # g2-standard-4 at 0.71 USD/h, an L4 as in g6.xlarge at 0.80
     assert set(found.others) == {"aws"}
     assert (found.others["aws"] or 0) > found.usd_per_hour
 

@@ -21,7 +21,7 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 
 
 @pytest.mark.parametrize(
-    ("given", "fate"),
+    ("given", "action"),
     [
         ({"metadata": owned_by("ReplicaSet")}, "evict"),
         ({"metadata": owned_by("Job")}, "evict"),
@@ -35,24 +35,27 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     ],
 )
 def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_those_of_nobody(
-    given: dict[str, Any], fate: str
+    given: dict[str, Any], action: str
 ) -> None:
-    assert eviction_action(pod("one", on="lab-0", **given)) == fate
+    assert eviction_action(pod("one", on="lab-0", **given)) == action
 
 
-def test_a_mark_is_read_back_as_it_was_written() -> None:
-    for mark in (RolloutAnnotation("prod", "lab-1"), RolloutAnnotation("prod", "lab-1", failure='it said "no"')):
-        document = node_document(node("lab-0"), {}, mark)
+def test_an_annotation_is_read_back_as_it_was_written() -> None:
+    for annotation in (
+        RolloutAnnotation("prod", "lab-1"),
+        RolloutAnnotation("prod", "lab-1", failure='it said "no"'),
+    ):
+        document = node_document(node("lab-0"), {}, annotation)
         assert document["spec"] == {"unschedulable": True}
-        assert rollout_annotation(document) == mark
+        assert rollout_annotation(document) == annotation
 
 
 @pytest.mark.parametrize("text", ["", "null", "{", "[]", '"x"', '{"stack": "prod"}'])
-def test_an_annotation_that_cannot_be_read_is_no_mark(text: str) -> None:
+def test_an_annotation_that_cannot_be_read_counts_as_none(text: str) -> None:
     assert rollout_annotation(node("lab-0", annotations={names.MIG_ROLLOUT_ANNOTATION: text})) is None
 
 
-def test_what_is_applied_without_a_mark_takes_the_cordon_away_and_keeps_to_the_one_node() -> None:
+def test_what_is_applied_without_an_annotation_takes_the_cordon_away_and_keeps_to_the_one_node() -> None:
     document = node_document(node("lab-0"), {"a": "b"})
     assert "spec" not in document
     assert document["metadata"] == {"name": "lab-0", "uid": "uid-lab-0", "labels": {"a": "b"}}

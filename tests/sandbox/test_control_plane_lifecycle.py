@@ -22,7 +22,7 @@ from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import KWOK_NODE_ANNOTATION
 from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
 from gpu_platform.progress import Progress
-from sandbox import control_plane
+from sandbox import _objects, control_plane
 from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually
@@ -136,6 +136,26 @@ def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again(
     assert second.state == "running"
     changed = {component for component in first.pids if first.pids[component] != second.pids[component]}
     assert changed == {"kube-scheduler"}
+
+
+@pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
+def test_a_component_that_hangs_ends_in_one_error_with_its_log(
+    component: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = up()
+    victim = first.pids[component]
+    assert victim is not None
+    monkeypatch.setattr(control_plane, "_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(_objects, "REQUEST_SECONDS", 1.0)
+    os.kill(victim, signal.SIGSTOP)
+    try:
+        with pytest.raises(UnknownOutcome, match=r"did not become ready within 1 s|does not answer") as caught:
+            up()
+        assert "logs/etcd.log" in str(caught.value)
+        assert f"`gpu-platform sandbox up --name {NAME}`" in str(caught.value)
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    eventually(lambda: control_plane.status(NAME).state == "running")
 
 
 def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be_renewed() -> None:

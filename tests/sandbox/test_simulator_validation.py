@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from simulated_cluster import Cluster
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.section import Expectation
 from sandbox.control_plane import Status
 from sandbox.simulator.validation import (
     Mounted,
     Result,
-    agent_environment,
+    pod_environment,
     pod_status,
     read_mounts,
     read_result,
@@ -62,7 +64,7 @@ def test_a_pod_waits_for_its_volumes(maps: list[dict[str, Any]]) -> None:
 
 
 def test_the_agent_is_told_who_it_is() -> None:
-    assert agent_environment(POD) == {
+    assert pod_environment(POD) == {
         "NODE_NAME": "train-0",
         "POD_NAME": "p",
         "POD_UID": "u",
@@ -179,7 +181,9 @@ def _expectations(gpus: int) -> str:
     expected = expectations_for_machine(
         catalog.machine_types[MACHINE], catalog, pool="train", driver_version="580.95.05", driver_source="test"
     )
-    return json.dumps(expected.expecting("gpu-count", gpus, "test").to_json())
+    return json.dumps(
+        replace(expected, expect={**expected.expect, "gpu-count": Expectation(gpus, "test")}).to_json()
+    )
 
 
 def _readiness(cluster: Cluster, node: str) -> tuple[bool, str]:

@@ -215,7 +215,7 @@ def test_an_unknown_numa_node_could_not_be_told_and_does_not_stop_a_node():
     assert verdict(snapshot, held) == "pass"
 
 
-def test_a_critical_check_that_could_not_tell_is_no_pass():
+def test_a_critical_check_that_is_unknown_is_no_pass():
     assert verdict(node(healthy_gpu(ecc=TOO_OLD)), expecting(ecc=True)) == "unknown"
 
 

@@ -124,7 +124,7 @@ def test_a_wrong_mig_layout_is_found(fault, observed):
     ]
 
 
-def test_a_lost_gpu_fails_the_count_and_every_other_check_of_it_could_not_tell():
+def test_a_lost_gpu_fails_the_count_and_every_other_check_of_it_is_unknown():
     found = findings(simulated("p5.48xlarge", {"kind": "gpu-lost", "index": 2}), of_machine("p5.48xlarge"))
     [(_, _, verdict, observed)] = [entry for entry in found if entry[0] == "gpu-count"]
     assert (verdict, observed) == ("fail", "7 (GPU 2: gpu lost)")

@@ -125,7 +125,7 @@ def test_a_node_with_seven_of_eight_gpus_fails_and_says_why(agent, expectations,
     assert "FAIL gpu-count: 7\n       expected: 8 (machine type p4de.24xlarge (" in done.stdout
 
 
-def test_a_hanging_driver_could_not_tell_and_is_named(agent, expectations, tmp_path):
+def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path):
     faults = ({"kind": "nvml-hang", "call": "nvmlDeviceGetEccMode"},)
     done, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
@@ -145,7 +145,7 @@ def test_without_expectations_only_health_is_checked(agent, tmp_path):
     assert judged == {"nvml", "gpu-uuid", "throttle-reasons", "temperature", "row-remapping"}
 
 
-def test_a_wrong_profile_is_could_not_tell_with_its_reason(agent, tmp_path):
+def test_a_wrong_profile_is_unknown_with_its_reason(agent, tmp_path):
     profile = tmp_path / "profile.json"
     profile.write_text('{"machine_type": "p4de.24xlage", "driver_version": "580.65.06"}')
     done = run("-m", "sandbox.nvml.run", "--profile", profile, "--", agent, "check")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
-from agent_tables import of_machine
+from agent_tables import healthy_gpu, node, of_machine
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.node_check import document_for_machine
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
-from gpu_platform.planning.expectations.section import expectations_hash
-from validators.agent.expectations import BadExpectations, parse_expectations
+from gpu_platform.planning.expectations.section import Expectation, expectations_hash
+from validators.agent.checks import run_checks
+from validators.agent.expectations import BadExpectations, health_of, parse_expectations
 from validators.this_node import check_this_node, read_document
 
 
@@ -80,11 +82,21 @@ def test_a_mig_layout_says_mode_and_instances(layouts, expected):
     assert {check: value for check, value in values.items() if check.startswith("mig-")} == expected
 
 
+def test_every_check_of_the_agent_can_be_expected_and_nothing_else():
+    with pytest.raises(BadExpectations) as error:
+        parse_expectations('{"version": 1, "expect": {"?": {"value": 1}}}', "test")
+    accepted = set(error.value.problems[0].allowed.split(", "))
+    checks = {entry["id"] for entry in run_checks(node(healthy_gpu()), health_of(node(healthy_gpu())))}
+    # NVML itself and unique UUIDs need no expectation.
+    assert accepted == checks - {"nvml", "gpu-uuid"}
+
+
 def test_the_hash_changes_with_what_is_expected_and_with_nothing_else():
     first, again = expected_of("g4dn.xlarge", pool="a"), expected_of("g4dn.xlarge", pool="a")
     assert first.hash == again.hash
     assert len(first.hash) == 12
-    assert first.hash != first.expecting("gpu-count", 2, "test").hash
+    other = replace(first, expect={**first.expect, "gpu-count": Expectation(2, "test")})
+    assert first.hash != other.hash
     assert first.hash != expected_of("g4dn.xlarge", pool="b").hash
 
 

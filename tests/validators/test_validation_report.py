@@ -56,13 +56,13 @@ def test_one_failing_node_fails_the_report():
     assert attention(report) == [("serve-1", "gpu-count", "fail", "3")]
 
 
-def test_a_node_without_a_report_could_not_tell():
+def test_a_node_without_a_report_is_unknown():
     report = report_of(*good(0, 2))
     assert (report.verdict, report.exit_code) == ("unknown", ExitCode.UNKNOWN)
     assert attention(report) == [("serve-1", "node-agent", "unknown", "no report")]
 
 
-def test_a_check_of_low_severity_that_could_not_tell_does_not_stop_the_report():
+def test_a_check_of_low_severity_that_is_unknown_does_not_stop_the_report():
     unsure = agent_report("serve-1", entry("numa-nodes", "unknown", "unknown (-1)", severity="info"))
     assert report_of(*good(0, 2), unsure).verdict == "pass"
 
@@ -191,7 +191,7 @@ def test_reports_come_out_of_their_config_maps():
     assert reports_of(maps) == {"serve-0": agent_report("serve-0"), "serve-1": {}, "serve-2": {}}
 
 
-def test_a_config_map_without_a_report_in_it_could_not_tell():
+def test_a_config_map_without_a_report_in_it_is_unknown():
     report = build_report([POOL], THREE[:1], reports_of([config_map("")]))
     assert attention(report) == [("serve-0", "node-agent", "unknown", "a report of version None")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType, Source, load_catalog
+from gpu_platform.planning.clouds.vendors import VENDORS
 from tools.docs.markdown import GENERATED, code, table
 
 _INTRODUCTION = """
@@ -17,7 +18,6 @@ validator and is printed as unknown, never as zero.
 Prices are on-demand list prices of us-east-1 (EC2) and us-central1 (Compute Engine); `usd_per_hour` of a pool
 replaces them.
 """
-_PROVIDERS = {"aws": "Amazon EC2", "gcp": "Google Compute Engine", "on-prem": "On-premises"}
 _MIB_PER_GIB = 1024
 
 
@@ -34,9 +34,9 @@ def page() -> str:
         *_mig(catalog.gpus.values()),
         "## Machine types\n",
     ]
-    for provider, title in _PROVIDERS.items():
-        machines = [machine for machine in catalog.machine_types.values() if machine.provider == provider]
-        parts += [f"### {title}\n", _machines(machines, catalog)]
+    for vendor in VENDORS.values():
+        machines = [machine for machine in catalog.machine_types.values() if machine.vendor == vendor.name]
+        parts += [f"### {vendor.title}\n", _machines(machines, catalog)]
     parts += ["## GPU Operator releases\n", _operator(catalog)]
     return "\n".join(parts)
 

@@ -16,7 +16,7 @@ _INTRODUCTION = """
 # Policy rules
 
 The rules of the policy pack. [Policies](../policies.md) says how to run, configure and exempt them. Every rule
-accepts `exempt`; other settings stand in the rule's own table. The manifests below are tested: each rule is
+accepts `exempt`; other settings are in the rule's own table. The manifests below are tested: each rule is
 violated by the wrong one and satisfied by the right one.
 """
 
@@ -25,7 +25,7 @@ def page() -> str:
     """Return the page."""
     ordered = sorted(rules(), key=lambda rule: rule.id)
     summary = table(
-        ("Rule", "Severity", "Default level", "What holds where it passes"),
+        ("Rule", "Severity", "Default level", "Requirement"),
         [
             (f"[{code(rule.id)}](#{rule.id})", rule.severity.value, rule.level.value, rule.description)
             for rule in ordered

@@ -12,7 +12,7 @@ from tools.docs.markdown import GENERATED, code, table
 _INTRODUCTION = """
 # Stack file
 
-A stack file is `stacks/Pulumi.<stack>.yaml`. Everything stands under `config`, key `gpu-platform:platform`; the
+A stack file is `stacks/Pulumi.<stack>.yaml`. Everything is under `config`, key `gpu-platform:platform`; the
 paths below begin there. An unknown field is an error. Editors complete and check the file by
 `stacks/platform.schema.json`, which `gpu-platform schema` writes, when its first line is `#
 yaml-language-server: $schema=./platform.schema.json`.

@@ -17,7 +17,7 @@ from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 GEOMETRY: Final = "geometry remainder"
 STRANDED: Final = "stranded CPU or memory"
-UNALLOCATED: Final = "granted to no team"
+UNALLOCATED: Final = "not allocated to any team"
 IDLE: Final = "idle quota"
 CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
 """In the order in which they are subtracted from unused GPUs; the last cause gets the rest."""

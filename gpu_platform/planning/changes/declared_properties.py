@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from gpu_platform.spec.cluster import EksCluster, GkeCluster
+from gpu_platform.spec.cluster import Cluster
 from gpu_platform.spec.declared import joined, properties_of
 from gpu_platform.spec.pool import Pool
 
@@ -24,7 +24,7 @@ def fields_text(platform: str, name: str, pool_path: str) -> str:
 def declared_properties() -> Mapping[tuple[str, str], tuple[str, ...]]:
     """Return the fields, in the order of the models, by platform and property."""
     found: dict[tuple[str, str], list[str]] = {}
-    for model, path in ((Pool, ""), (EksCluster, "cluster."), (GkeCluster, "cluster.")):
+    for model, path in ((Pool, ""), *((cluster, "cluster.") for cluster in _models(Cluster))):
         for field, shown in _declared(model, path):
             fields = found.setdefault(shown, [])
             if field not in fields:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 
 SANDBOX = "sandbox"
@@ -22,12 +22,24 @@ def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     return {pool.name: _facts(pool, plan) for pool in plan.pools}
 
 
-def protected(plan: EnvironmentPlan) -> tuple[str, ...]:
+PROTECT_FIELD = " (protect: true)"
+"""Ends the text of what the field `protect` protects; the rest is protected by `cluster.production`."""
+
+
+def protected(plan: Plan) -> tuple[str, ...]:
     """Return what the engine refuses to delete, as text: the stack output `protected`."""
+    own = [f"stack {plan.stack}{PROTECT_FIELD}"] if plan.protect else []
+    if plan.kind == "team":
+        return tuple(own)
     cluster = plan.cluster.cloud
     return (
+        *own,
         *([f"cluster {cluster.name}"] if cluster is not None and cluster.protect else ()),
-        *(f"pool {pool.name}" for pool in plan.pools if pool.cloud is not None and pool.cloud.protect),
+        *(
+            f"pool {pool.name}{PROTECT_FIELD if pool.protect else ''}"
+            for pool in plan.pools
+            if pool.protect or (pool.cloud is not None and pool.cloud.protect)
+        ),
     )
 
 
@@ -55,6 +67,7 @@ def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
         # In the sandbox there is no autoscaler.
         "most_nodes": pool.nodes.max if pool.cloud is not None else pool.nodes.desired,
         "gpus_per_node": pool.gpus_per_node,
-        "protected": pool.cloud is not None and pool.cloud.protect,
+        "protected": pool.protect or (pool.cloud is not None and pool.cloud.protect),
+        "protected_by": f"{pool.path}.protect" if pool.protect else "cluster.production",
         "properties": dict(properties(pool, plan)),
     }

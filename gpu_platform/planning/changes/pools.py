@@ -44,8 +44,8 @@ class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
     `gpus`: lost GPUs of the nodes desired then; `gpus_most`: of all nodes that an autoscaler may have created.
-    `order`: whether a pool or node is deleted before its successor is created; None: no successor.
-    `protected`: the engine refuses to delete the pool.
+    `order`: whether a pool or node is deleted before its replacement is created; None: no replacement.
+    `protected`: the engine refuses to delete the pool, because of the field `protected_by`.
     """
 
     pool: str
@@ -55,12 +55,14 @@ class PoolChange:
     order: Order | None
     protected: bool
     causes: tuple[Cause, ...]
+    protected_by: str = "cluster.production"
 
     def __str__(self) -> str:
-        most = f" (at most {self.gpus_most}, as the autoscaler has it)" if self.gpus_most > self.gpus else ""
-        head = f"pool {self.pool} is {self.effect}: {_gpus(self.gpus)} away{most}{self._how()}"
+        most = f" (at most {self.gpus_most} if the autoscaler has scaled up)" if self.gpus_most > self.gpus else ""
+        head = f"pool {self.pool} is {self.effect}: {_gpus(self.gpus)} lost{most}{self._how()}"
         tail = (
-            "; it is protected, so `up` refuses: set cluster.production: false and run `up` with that alone first"
+            f"; it is protected, so `up` refuses: set {self.protected_by}: false and run `up` with that alone "
+            "first"
             if self.protected
             else ""
         )
@@ -70,11 +72,15 @@ class PoolChange:
         if self.order is None:
             return ""
         if self.effect == "rolled":
-            when = "before its successor comes" if self.order == "delete-first" else "after its successor has come"
+            when = (
+                "before its replacement is created"
+                if self.order == "delete-first"
+                else "after its replacement is ready"
+            )
             return f", node by node, each {when}"
         if self.order == "delete-first":
-            return "; the old pool is deleted first: its capacity holds no second one beside it"
-        return "; the new pool is made first"
+            return "; the old pool is deleted first: there is no capacity for both at the same time"
+        return "; the new pool is created first"
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -153,9 +159,9 @@ def _gone(name: str, old: Mapping[str, Any], successor: PoolPlan | None) -> Pool
         return _loss(
             name, "removed", old, None, [Cause(field="pools", old=name, new="", because=because, source="")]
         )
-    because = "a pool's name is what it is known by: the one of the new name is made, the old one deleted after it"
+    because = "a renamed pool is a new pool: it is created, then the old one is deleted"
     if _deletes_first(successor):
-        because += "; what is reserved holds only one of them, so the new one gets no nodes before that"
+        because += "; the reservation has capacity for one of them, so the new one gets no nodes before that"
     cause = Cause(field=f"{successor.path}.name", old=name, new=successor.name, because=because, source="")
     return _loss(name, "renamed", old, "create-first", [cause])
 
@@ -173,7 +179,8 @@ def _changed(
             field=field,
             old=old["platform"],
             new=new["platform"],
-            because="nodes cannot change who makes them: a new pool is made, and the old one deleted",
+            because="the provisioner of existing nodes cannot change: a new pool is created, then the old one is "
+            "deleted",
             source="",
         )
         yield _loss(pool.name, "replaced", old, "create-first", [cause])
@@ -195,7 +202,11 @@ def _changed(
     elif effect == "shrink":
         gone = old["nodes"] - pool.nodes.desired
         yield _loss(
-            pool.name, "shrunk", {**old, "nodes": gone, "most_nodes": gone}, None, list(causes[effect].values())
+            pool.name,
+            "shrunk",
+            {**old, "nodes": gone, "most_nodes": gone, "protected": False},
+            None,
+            list(causes[effect].values()),
         )
 
 
@@ -236,9 +247,10 @@ def _loss(
         gpus_most=int(old["most_nodes"]) * int(old["gpus_per_node"]),
         order=order,
         protected=bool(old["protected"]),
+        protected_by=str(old.get("protected_by", "cluster.production")),
         causes=tuple(causes),
     )
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU goes" if count == 1 else f"{count or 'no'} GPUs go"
+    return "1 GPU is" if count == 1 else f"{count or 'no'} GPUs are"

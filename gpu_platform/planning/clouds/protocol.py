@@ -98,9 +98,9 @@ class Cloud(Protocol):
         """Return the reason for these owners; None where `operator` in the stack file decides alone."""
         return None
 
-    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
-        """Return the taints that the cloud puts on the nodes beside those of the pool."""
-        return ()
+    def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
+        """Return the taints that the cloud adds to those of the pool, each with the reason."""
+        return {}
 
     def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
         """Return the node labels of the cloud's own device plugin."""

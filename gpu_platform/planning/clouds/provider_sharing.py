@@ -32,7 +32,7 @@ def check_provider_sharing(
         case Mig() as sharing:
             _check_mig(sharing, device_plugin, machine, gpu, here)
         case Dra():
-            whose = "GKE" if device_plugin == "provider" else "Bottlerocket"
+            whose = "GKE" if device_plugin == "cloud" else "Bottlerocket"
             here.at("mode").add(
                 f"'dra' with the device plugin of {whose}",
                 "nodes without a device plugin: it would allocate GPUs that the DRA driver allocates too",
@@ -43,15 +43,15 @@ def check_provider_sharing(
 
 
 def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
-    if device_plugin == "provider" and "rename" in sharing.model_fields_set and sharing.rename:
+    if device_plugin == "cloud" and "rename" in sharing.model_fields_set and sharing.rename:
         here.at("rename").add(
             "true with GKE's device plugin",
             "false: GKE offers whole and shared GPUs as nvidia.com/gpu",
             "remove rename, or write device_plugin: operator",
         )
     greedy = not sharing.fail_requests_greater_than_one
-    if greedy and (device_plugin == "provider" or isinstance(sharing, Mps)):
-        whose = "GKE's" if device_plugin == "provider" else "Bottlerocket's"
+    if greedy and (device_plugin == "cloud" or isinstance(sharing, Mps)):
+        whose = "GKE's" if device_plugin == "cloud" else "Bottlerocket's"
         here.at("fail_requests_greater_than_one").add(
             f"false with {whose} device plugin",
             "true: it refuses a request for more than one share and has no setting for it",
@@ -62,7 +62,7 @@ def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Pr
 def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gpu, here: Problems) -> None:
     if gpu.mig is None:  # check_sharing records it
         return
-    whose = "GKE's" if device_plugin == "provider" else "Bottlerocket's"
+    whose = "GKE's" if device_plugin == "cloud" else "Bottlerocket's"
     if sharing.replicas > 1:
         here.at("replicas").add(
             f"time-slicing of MIG instances with {whose} device plugin",
@@ -73,7 +73,7 @@ def _check_mig(sharing: Mig, device_plugin: Owner, machine: MachineType, gpu: Gp
         here.at("strategy").add(
             f"'mixed' with {whose} device plugin",
             "single: it offers the instances as nvidia.com/gpu",
-            "remove strategy" + (", or write device_plugin: operator" if device_plugin == "provider" else ""),
+            "remove strategy" + (", or write device_plugin: operator" if device_plugin == "cloud" else ""),
         )
     if "change" in sharing.model_fields_set and sharing.change == "drain":
         here.at("change").add(

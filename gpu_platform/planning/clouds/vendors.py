@@ -1,4 +1,4 @@
-"""Facts about the vendors of machine types: families, reserved memory, the quota's unit, the region of prices.
+"""Facts about the vendors of machine types: reserved memory, the quota's unit, the region of prices.
 
 Memory reserved by the kubelet. EKS, and here on-premises: 255 MiB + 11 MiB a pod. GKE: 25 % of the first 4 GiB,
 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami,
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform.catalog.models import MachineType
+from gpu_platform.catalog.models import MachineType, VendorName
 
 DEFAULT_MAX_PODS: Final = 110
 """The kubelet's default `maxPods`."""
@@ -24,13 +24,13 @@ _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 
 class Vendor:
     """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
 
-    `name`: `provider` of a machine type in the catalogue; `family`: of a machine type's name;
+    `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
     `reserved_memory_mib`: memory of a machine that the kubelet reserves, both in MiB; `quota_unit`: what GPU
     quotas count; `price_region`: where the catalogue's prices are from, None: no published prices.
     """
 
-    name: str
-    family: Callable[[str], str]
+    name: VendorName
+    title: str
     reserved_memory_mib: Callable[[int], int]
     quota_unit: str
     price_region: str | None
@@ -54,47 +54,30 @@ def _gke_memory(memory_mib: int) -> int:
     return round(by_bands(memory_mib, _GKE_BANDS, 0.02))
 
 
-def _before_dot(name: str) -> str:
-    """Return `p5` of `p5.48xlarge`."""
-    return name.partition(".")[0]
-
-
-def _before_last_dash(name: str) -> str:
-    """Return `a3-megagpu` of `a3-megagpu-8g`."""
-    return name.rpartition("-")[0]
-
-
-def _whole(name: str) -> str:
-    return name
-
-
-VENDORS: Final[Mapping[str, Vendor]] = {
+VENDORS: Final[Mapping[VendorName, Vendor]] = {
     vendor.name: vendor
     for vendor in (
         Vendor(
             name="aws",
-            family=_before_dot,
+            title="Amazon EC2",
             reserved_memory_mib=_by_pods,
             quota_unit="vCPU",
             price_region="us-east-1",
         ),
         Vendor(
             name="gcp",
-            family=_before_last_dash,
+            title="Google Compute Engine",
             reserved_memory_mib=_gke_memory,
             quota_unit="GPU",
             price_region="us-central1",
         ),
-        Vendor(name="on-prem", family=_whole, reserved_memory_mib=_by_pods, quota_unit="GPU", price_region=None),
+        Vendor(
+            name="on-prem", title="On-premises", reserved_memory_mib=_by_pods, quota_unit="GPU", price_region=None
+        ),
     )
 }
 
 
 def vendor_of(machine: MachineType) -> Vendor:
     """Return the vendor of a machine type."""
-    return VENDORS[machine.provider]
-
-
-def family_of(machine: MachineType) -> str:
-    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`."""
-    return vendor_of(machine).family(machine.name)
+    return VENDORS[machine.vendor]

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.sharing import Dra
 
@@ -23,34 +24,35 @@ PARTITIONS_KUBERNETES = "1.36"  # DRAPartitionableDevices is on by default from 
 MINIMUM_DRIVER_BRANCH = 580
 
 
-def check(context: Context, shares: Sequence[PoolShare]) -> None:
+def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record what keeps the pools with DRA from working."""
     problems, catalog, operator, cloud = context.problems, context.catalog, context.operator, context.cloud
-    of_dra = [share for share in shares if isinstance(share.pool.sharing, Dra)]
+    of_dra = [resolved for resolved in resolved_pools if isinstance(resolved.pool.sharing, Dra)]
     if not of_dra:
         return
-    for share in shares:
-        if share.sound and not isinstance(share.pool.sharing, Dra):
-            problems.at(share.path).at("sharing").add(
-                f"{share.pool.sharing.mode!r} on pool {share.pool.name} beside dra on pool {of_dra[0].pool.name}",
+    for resolved in resolved_pools:
+        if resolved.sound and not isinstance(resolved.pool.sharing, Dra):
+            problems.at(resolved.path).at("sharing").add(
+                f"{resolved.pool.sharing.mode!r} on pool {resolved.pool.name} beside dra on pool "
+                f"{of_dra[0].pool.name}",
                 "dra on all pools or on none: a cluster has a GPUCluster or a ClusterPolicy, never both",
                 "write mode: dra for all pools, or create a separate environment for them",
             )
-    for share in of_dra:
-        _check_partitions(share, context.kubernetes, catalog, context.at(share.sharing_path))
+    for resolved in of_dra:
+        _check_partitions(resolved, context.kubernetes, catalog, context.at(resolved.sharing_path))
     if cloud is not None:
         _check_cluster(cloud, of_dra[0], context)
     if operator is not None:
         _check_operator(operator, catalog, problems.at("operator"))
     if cloud is not None and operator is not None and cloud.no_gpu_cluster is None:
-        for share in of_dra:
-            _check_driver(share, cloud, operator, context)
+        for resolved in of_dra:
+            _check_driver(resolved, cloud, operator, context)
         _check_toolkit(cloud, operator, problems.at("operator").at("toolkit"))
 
 
-def _check_partitions(share: PoolShare, kubernetes: str | None, catalog: Catalog, here: Problems) -> None:
-    sharing = share.pool.sharing
-    machine = catalog.machine_types.get(share.pool.machine_type)
+def _check_partitions(resolved: ResolvedPool, kubernetes: str | None, catalog: Catalog, here: Problems) -> None:
+    sharing = resolved.pool.sharing
+    machine = catalog.machine_types.get(resolved.pool.machine_type)
     if not isinstance(sharing, Dra) or not sharing.partitions or machine is None:
         return
     gpu = catalog.gpu_of(machine)
@@ -65,7 +67,7 @@ def _check_partitions(share: PoolShare, kubernetes: str | None, catalog: Catalog
             "driver does not do, and GPUCluster has no MIG manager",
             "use mode: mig on all pools, or whole GPUs",
         )
-    if kubernetes is not None and _minor(kubernetes) < _minor(PARTITIONS_KUBERNETES):
+    if kubernetes is not None and minor(kubernetes) < minor(PARTITIONS_KUBERNETES):
         here.at("partitions").add(
             f"true on Kubernetes {kubernetes}",
             f"Kubernetes {PARTITIONS_KUBERNETES} or newer, where DRAPartitionableDevices is on by default",
@@ -73,7 +75,7 @@ def _check_partitions(share: PoolShare, kubernetes: str | None, catalog: Catalog
         )
 
 
-def _check_cluster(cloud: Cloud, first: PoolShare, context: Context) -> None:
+def _check_cluster(cloud: Cloud, first: ResolvedPool, context: Context) -> None:
     if cloud.no_gpu_cluster is not None:
         context.at(first.sharing_path).at("mode").add(
             f"'dra' on provider {cloud.cluster.provider}", cloud.no_gpu_cluster, "use the device plugin's modes"
@@ -86,7 +88,7 @@ def _check_cluster(cloud: Cloud, first: PoolShare, context: Context) -> None:
             f"the minor version, {MINIMUM_KUBERNETES} or newer: DRA needs {MINIMUM_PATCH}",
             f'write kubernetes: "{PARTITIONS_KUBERNETES}"',
         )
-    elif kubernetes is not None and _minor(kubernetes) < _minor(MINIMUM_KUBERNETES):
+    elif kubernetes is not None and minor(kubernetes) < minor(MINIMUM_KUBERNETES):
         here.add(
             f"{kubernetes!r} with dra on pool {first.pool.name}",
             f"{MINIMUM_KUBERNETES} or newer: DRA needs {MINIMUM_PATCH}",
@@ -120,8 +122,8 @@ def _check_toolkit(cloud: Cloud, operator: Operator, here: Problems) -> None:
         )
 
 
-def _check_driver(share: PoolShare, cloud: Cloud, operator: Operator, context: Context) -> None:
-    pool, catalog = share.pool, context.catalog
+def _check_driver(resolved: ResolvedPool, cloud: Cloud, operator: Operator, context: Context) -> None:
+    pool, catalog = resolved.pool, context.catalog
     if pool.machine_type not in catalog.machine_types:
         return
     software = node_software(pool, cloud, operator, catalog)
@@ -133,7 +135,3 @@ def _check_driver(share: PoolShare, cloud: Cloud, operator: Operator, context: C
         here.add(f"nothing for pool {pool.name}", f"the driver that the nodes have, {allowed}", "write version")
     elif branch < MINIMUM_DRIVER_BRANCH:
         here.add(f"{version or f'branch {branch}'} for pool {pool.name}", allowed, "take a newer driver")
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])

@@ -48,10 +48,10 @@ def node_expectation(requirements: NodeRequirements, cloud: Cloud) -> NodeExpect
     of_sharing = f"stack: {sharing.source}"
     expected = dict(requirements.labels)
     sources = dict.fromkeys(requirements.labels, f"stack: {requirements.path}")
-    if software.device_plugin == "provider":
-        of_provider = cloud.gpu_labels(machine, sharing)
-        expected |= of_provider
-        sources |= dict.fromkeys(of_provider, f"{of_sharing} on {of_machine}")
+    if software.device_plugin == "cloud":
+        of_cloud = cloud.gpu_labels(machine, sharing)
+        expected |= of_cloud
+        sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
     # Feature discovery is an operand. Single renames the product and counts instances, not GPUs.
     if software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.replicas > 1 and not sharing.renamed

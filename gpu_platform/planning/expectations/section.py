@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 VERSION: Final = 1
 RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
 
-MigLayout = Mapping[str, int]  # instances by MIG profile; empty: no instances
+MigLayout = Mapping[str, int]  # expected instances by MIG profile; empty: no instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,6 @@ class Expectations:
         """Return the JSON form that the node agent reads."""
         content = self._content()
         return {**content, "hash": expectations_hash(content)}
-
-    def expecting(
-        self, check: str, value: object, source: str, *, tolerance_percent: float | None = None
-    ) -> Expectations:
-        """Return the same with one expectation added or replaced."""
-        entry = Expectation(value, source, tolerance_percent)
-        return replace(self, expect=MappingProxyType({**self.expect, check: entry}))
 
     def _content(self) -> dict[str, Any]:
         return {

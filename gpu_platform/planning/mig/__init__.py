@@ -1,1 +1,1 @@
-"""Decide which MIG layouts a GPU can hold, and the fewest GPUs for a demand of instances."""
+"""Decide which MIG layouts a GPU can hold, and the minimum number of GPUs for a demand."""

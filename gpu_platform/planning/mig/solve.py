@@ -1,4 +1,4 @@
-"""Find the fewest GPUs for a demand of MIG instances, with a bound that proves it."""
+"""Find the minimum number of GPUs for a demand of MIG instances, with a lower bound."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MigSolution:
 
 
 def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> MigSolution:
-    """Return the fewest GPUs whose layouts hold `demand` (profile name to count), every instance placed.
+    """Return the minimum number of GPUs that hold `demand` (profile name to count), every instance placed.
 
     A covering problem: how many GPUs get which maximal layout. It is solved by OR-tools CP-SAT on one thread, so
     that the same demand gives the same answer; what the layouts hold beyond the demand is left out again.
@@ -48,7 +48,7 @@ def solve_mig(mig: Mig, demand: Mapping[str, int], *, seconds: float = 10.0) -> 
 def _cover(
     layouts: list[tuple[tuple[str, int], ...]], wanted: Mapping[str, int], seconds: float
 ) -> tuple[list[int], int]:
-    """Return how many GPUs get each layout, and the proven least number of GPUs."""
+    """Return how many GPUs get each layout, and the lower bound of the number of GPUs."""
     # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 

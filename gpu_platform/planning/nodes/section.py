@@ -11,11 +11,14 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """A node taint as Kubernetes spells it."""
+    """A planned node taint, using names of the Kubernetes API; `spec.pool.Taint` is the one of the stack file."""
 
     key: str
     value: str
     effect: str
+
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra
 
-Owner = Literal["operator", "image", "provider", "dra"]
-"""`provider`: the cloud installs and manages it; `dra`: in place of a device plugin, the DRA driver, which the
-operator's GPUCluster installs."""
+Owner = Literal["operator", "image", "installer", "cloud", "dra"]
+"""`installer`: a DaemonSet of the platform's own; `cloud`: GKE installs and manages it; `dra`: in place of a
+device plugin, the DRA driver, which the operator's GPUCluster installs. The stack file's `device_plugin: provider`
+is `image` on Bottlerocket and `cloud` on GKE."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class GpuAccess:
     runtime_class: str | None
     privileged: bool
     driver_dir: str | None
-    """Directory of the host with the driver's files, where no runtime brings them into the container."""
+    """Directory of the host with the driver's files, where no runtime adds them to containers."""
     claim: bool = False
     """By a resource claim with admin access, which allocates no device."""
 
@@ -39,7 +40,6 @@ class NodeSoftware:
     """One owner each, never two: two device plugins on one node count its GPUs twice."""
 
     driver: Owner
-    """`image`: the node image has it, or an installer DaemonSet of the platform's own adds it to the image."""
     toolkit: Owner
     device_plugin: Owner
     driver_branch: int | None = None
@@ -102,9 +102,9 @@ def driver_version(
     match software.driver:
         case "operator":
             return declared or (release.default_driver if release is not None else None)
-        case "image":
+        case "image" | "installer":
             own = pool.image.driver
             # A branch alone is no version to compare a node with.
             return declared if own is None else own if "." in own else None
-        case "provider" | "dra":
+        case "cloud" | "dra":
             return None

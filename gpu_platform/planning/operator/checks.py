@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import Context
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.software import node_software
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 
 
-def check(context: Context, shares: Sequence[PoolShare]) -> None:
+def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record an operator release, driver or Kubernetes version that do not go together, or with the pools."""
     operator = context.operator
     if operator is None:
         return
-    _check_release(operator, context, shares)
+    _check_release(operator, context, resolved_pools)
     if context.cloud is not None:
-        pools = [(share.index, share.pool) for share in shares]
+        pools = [(resolved.index, resolved.pool) for resolved in resolved_pools]
         context.cloud.check_operator(pools, operator, context.catalog, context.problems)
 
 
-def _check_release(operator: Operator, context: Context, shares: Sequence[PoolShare]) -> None:
+def _check_release(operator: Operator, context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     catalog, problems, kubernetes = context.catalog, context.at("operator"), context.kubernetes
     release = catalog.operator_releases.get(operator.release)
     if release is None:
@@ -37,8 +38,8 @@ def _check_release(operator: Operator, context: Context, shares: Sequence[PoolSh
             "a supported release (" + _supported(catalog) + f"; {release.source})",
             "take the newest; upgrade one major at a time",
         )
-    _check_driver_version(operator, release, context, shares)
-    if kubernetes is not None and not _minor(release.kubernetes[0]) <= _minor(kubernetes) <= _minor(
+    _check_driver_version(operator, release, context, resolved_pools)
+    if kubernetes is not None and not minor(release.kubernetes[0]) <= minor(kubernetes) <= minor(
         release.kubernetes[1]
     ):
         problems.at("release").add(
@@ -49,12 +50,12 @@ def _check_release(operator: Operator, context: Context, shares: Sequence[PoolSh
 
 
 def _check_driver_version(
-    operator: Operator, release: OperatorRelease, context: Context, shares: Sequence[PoolShare]
+    operator: Operator, release: OperatorRelease, context: Context, resolved_pools: Sequence[ResolvedPool]
 ) -> None:
     version, cloud, here = operator.driver.version, context.cloud, context.at("operator.driver.version")
     if version is None:
         return
-    owners = {node_software(share.pool, cloud, operator, context.catalog).driver for share in shares}
+    owners = {node_software(resolved.pool, cloud, operator, context.catalog).driver for resolved in resolved_pools}
     by_image = cloud is not None and cloud.creates_nodes
     by_operator = "operator" in owners if by_image else operator.driver.owner != "host"
     if by_operator and version not in release.drivers:
@@ -63,16 +64,12 @@ def _check_driver_version(
             f"a driver of {release.version}: " + ", ".join(release.drivers),
             did_you_mean(version, release.drivers) or "remove it to use the default of the release",
         )
-    if owners == {"provider"} and cloud is not None:
+    if owners == {"cloud"} and cloud is not None:
         here.add(
             f"{version!r}",
             f"nothing: on all pools {cloud.cluster.provider} chooses the driver",
             "remove version",
         )
-
-
-def _minor(version: str) -> int:
-    return int(version.split(".")[1])
 
 
 def _supported(catalog: Catalog) -> str:

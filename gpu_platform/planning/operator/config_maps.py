@@ -9,7 +9,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.operator.mig_parted import Fleet, config_entries, document
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import PoolShare, concrete_sharing
+from gpu_platform.planning.sharing.named import ResolvedPool, concrete_sharing
 from gpu_platform.planning.sharing.sharing import (
     DEFAULT_KEY,
     WHOLE_GPU_CONFIG,
@@ -54,7 +54,10 @@ def _named_configs(
 
 
 def mig_parted_data(
-    named: Mapping[str, Sharing], pools: Sequence[PoolPlan], shares: Sequence[PoolShare], catalog: Catalog
+    named: Mapping[str, Sharing],
+    pools: Sequence[PoolPlan],
+    resolved_pools: Sequence[ResolvedPool],
+    catalog: Catalog,
 ) -> Mapping[str, str]:
     """Return mig-parted's `config.yaml`; empty where the operator has no GPU with MIG to partition."""
     managed = [pool for pool in pools if pool.sharing.mig_config is not None]
@@ -69,8 +72,8 @@ def mig_parted_data(
         for name, declared in named.items()
         if isinstance(declared, Mig)
     }
-    for pool, share in zip(pools, shares, strict=True):
-        if pool.sharing.mig_config is not None and isinstance(share.declared, Mig):
+    for pool, resolved in zip(pools, resolved_pools, strict=True):
+        if pool.sharing.mig_config is not None and isinstance(resolved.declared, Mig):
             fleet = Fleet(catalog.gpus[pool.gpu_model], pool.gpus_per_node)
-            configs[pool.sharing.mig_config] = config_entries(share.declared, [fleet], catalog)
+            configs[pool.sharing.mig_config] = config_entries(resolved.declared, [fleet], catalog)
     return {"config.yaml": as_yaml(document({name: found for name, found in configs.items() if found}))}

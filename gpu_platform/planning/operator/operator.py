@@ -31,7 +31,7 @@ from gpu_platform.planning.operator.values import (
     camel_case,
 )
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY
 
 SYSTEM_PRIORITY_CLASSES = (
@@ -44,11 +44,11 @@ PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without
 
 def plan(
     context: CompleteContext,
-    shares: Sequence[PoolShare],
+    resolved_pools: Sequence[ResolvedPool],
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the operator's plan for pools that are planned; `shares`: where their sharing comes from."""
+    """Return the operator's plan for pools that are planned; `resolved_pools`: where their sharing comes from."""
     spec, catalog = context.environment, context.catalog
     release = catalog.operator_releases[spec.operator.release]
     settings = context.cloud.operator_settings(pools)
@@ -69,7 +69,7 @@ def plan(
         return Decided(plan_gpu_cluster(settings, pools, release, shared_values, metrics), decisions)
     plugin_data = device_plugin_data(spec.sharing, pools, catalog)
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, plugin_data)
-    mig_data = mig_parted_data(spec.sharing, pools, shares, catalog)
+    mig_data = mig_parted_data(spec.sharing, pools, resolved_pools, catalog)
     mig = hashed_config_map("mig-parted-config", names.OPERATOR_NAMESPACE, mig_data) if mig_data else None
     values = OperatorValues(
         daemonsets=daemonsets,
@@ -110,18 +110,26 @@ def plan(
     return Decided(operator, decisions)
 
 
+_UNKNOWN_DRIVER: Mapping[str, str] = {
+    "image": "the version in the node image",
+    "installer": "the version that the platform's installer installs",
+    "cloud": "the version that the cloud installs",
+}
+
+
 def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], version: str | None) -> Decision:
     operator = context.operator
-    owned = any(pool.software.driver == "operator" for pool in pools)
-    why = "the stack file sets it" if operator.driver.version else f"default of {operator.release}"
-    if context.cloud.creates_nodes and not owned:
-        why = "the pools' images or the cloud install it"
-    return Decision(
-        subject="operator",
-        what="driver",
-        chosen=f"{version or 'as the node image has it'}, installed by the {'operator' if owned else 'host'}",
-        why=why,
-    )
+    owners = {pool.software.driver for pool in pools}
+    if "operator" in owners:
+        chosen = f"{version}, installed by the operator"
+        why = "the stack file sets it" if operator.driver.version else f"default of {operator.release}"
+    else:
+        unknown = [text for owner, text in _UNKNOWN_DRIVER.items() if owner in owners]
+        chosen = f"{version}, installed by the host" if version is not None else " or ".join(unknown)
+        why = "operator.driver.owner is host"
+        if context.cloud.creates_nodes:
+            why = "the nodes have a driver without the operator"
+    return Decision(subject="operator", what="driver", chosen=chosen, why=why)
 
 
 def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:

@@ -57,13 +57,13 @@ def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, seconds: float
     supply = Counter(node for node in nodes if node.gpus)
     search = _Search(tuple(sorted(demand)), dict(supply), demand)
     chosen, bound = search.run(deadline, seconds)
-    room = _Nodes(nodes)
-    room.fill(chosen, search.kinds, pods)
-    room.add_leftovers(pods)
+    packed = _Nodes(nodes)
+    packed.fill(chosen, search.kinds, pods)
+    packed.add_leftovers(pods)
     capacity = sum(node.gpus for node in nodes) * WHOLE_GPU
-    allocated = sum(pods[one.pod].demand_milli for one in room.placed)
+    allocated = sum(pods[one.pod].demand_milli for one in packed.placed)
     wanted = sum(pod.demand_milli for pod in pods)
-    return Packing(tuple(room.placed), allocated, capacity, min(bound, capacity, wanted))
+    return Packing(tuple(packed.placed), allocated, capacity, min(bound, capacity, wanted))
 
 
 class _Search:

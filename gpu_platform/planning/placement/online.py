@@ -106,10 +106,10 @@ class OnlinePlacer:
         whole = np.nonzero(free == WHOLE_GPU)[0]
         levels: list[int] = free.tolist()
         first_of_free = {milli: levels.index(milli) for milli in levels}
-        room = (self._kind_cpu <= self._cpu[node]) & (self._kind_memory <= self._memory[node])
+        enough = (self._kind_cpu <= self._cpu[node]) & (self._kind_memory <= self._memory[node])
         trials: list[tuple[int, int]] = []
         left: list[_Integers] = []
-        for kind in np.nonzero(room & self._runs_on[self._models[node]])[0]:
+        for kind in np.nonzero(enough & self._runs_on[self._models[node]])[0]:
             pod = self._kinds[kind]
             if pod.is_share:
                 gpus = [gpu for milli, gpu in first_of_free.items() if milli >= pod.gpu_milli]
@@ -144,9 +144,9 @@ class OnlinePlacer:
         largest: _Integers = free.max(axis=1)
         share_fits: _Bools = largest[:, np.newaxis] >= self._kind_milli
         whole_fit: _Bools = whole[:, np.newaxis] >= self._kind_gpus
-        room: _Bools = (cpu[:, np.newaxis] >= self._kind_cpu) & (memory[:, np.newaxis] >= self._kind_memory)
+        enough: _Bools = (cpu[:, np.newaxis] >= self._kind_cpu) & (memory[:, np.newaxis] >= self._kind_memory)
         is_share: _Bools = self._kind_milli < WHOLE_GPU
-        fits = room & self._runs_on[self._models[node]] & ((is_share & share_fits) | (~is_share & whole_fit))
+        fits = enough & self._runs_on[self._models[node]] & ((is_share & share_fits) | (~is_share & whole_fit))
         of_each = free[:, np.newaxis, :]
         too_small: _Integers = (of_each * (of_each < self._kind_milli[np.newaxis, :, np.newaxis])).sum(axis=2)
         free_in_all: _Integers = free.sum(axis=1)

@@ -1,1 +1,1 @@
-"""Decide software, labels, taints, kubelet settings and nodes of each pool."""
+"""Check pools, and assemble the plan of each."""

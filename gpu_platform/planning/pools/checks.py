@@ -11,8 +11,8 @@ from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.requirements.nodes import GPU_TAINT
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.requirements.requirements import GPU_TAINT
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
 from gpu_platform.spec.pool import Pool
 
@@ -20,17 +20,17 @@ RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
 
 
-def check(context: Context, shares: Sequence[PoolShare]) -> None:
+def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record what is wrong with each pool by itself."""
-    for share in shares:
-        check_pool(context, share)
+    for resolved in resolved_pools:
+        check_pool(context, resolved)
         if context.operator is not None:
-            _check_driver(context, share)
+            _check_driver(context, resolved)
 
 
-def check_pool(context: Context, share: PoolShare) -> None:
+def check_pool(context: Context, resolved: ResolvedPool) -> None:
     """Record everything that is wrong with one pool, except its driver."""
-    pool, catalog, problems = share.pool, context.catalog, context.at(share.path)
+    pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if pool.name == DEFAULT_KEY:
         problems.at("name").add(
@@ -41,12 +41,10 @@ def check_pool(context: Context, share: PoolShare) -> None:
     if machine is None:
         known = list(catalog.machine_types)
         fix = did_you_mean(pool.machine_type, known) or "see gpu_platform/catalog/facts for the known ones"
-        problems.at("machine_type").add(
-            f"{pool.machine_type!r}", f"one of the {len(known)} machine types of the catalogue", fix
-        )
+        problems.at("machine_type").add(f"{pool.machine_type!r}", "one of the machine types of the catalogue", fix)
     else:
-        if share.sound:
-            check_sharing(share, machine, catalog.gpu_of(machine), problems)
+        if resolved.sound:
+            check_sharing(resolved, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
     if len(pool.name) > MAX_POOL_NAME:
@@ -72,16 +70,16 @@ def check_pool(context: Context, share: PoolShare) -> None:
             )
         taken.add((taint.key, taint.effect))
     if context.cloud is not None:
-        _check_on_cloud(context, context.cloud, share, machine)
+        _check_on_cloud(context, context.cloud, resolved, machine)
 
 
-def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: MachineType | None) -> None:
-    pool, problems = share.pool, context.at(share.path)
+def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, machine: MachineType | None) -> None:
+    pool, problems = resolved.pool, context.at(resolved.path)
     check_declared_fields(pool, cloud.cluster.provider, problems)
-    other_vendor = machine is not None and machine.provider != (cloud.vendor or machine.provider)
+    other_vendor = machine is not None and machine.vendor != (cloud.vendor or machine.vendor)
     if machine is not None and other_vendor:
         problems.at("machine_type").add(
-            f"{machine.name!r} of {machine.provider} on {cloud.cluster.provider}",
+            f"{machine.name!r} of {machine.vendor} on {cloud.cluster.provider}",
             f"a machine type of {cloud.vendor}",
             "change the machine type or the cluster's provider",
         )
@@ -92,7 +90,7 @@ def _check_on_cloud(context: Context, cloud: Cloud, share: PoolShare, machine: M
     if operator is not None:
         cloud.check_software(pool, operator, catalog, problems)
         software = node_software(pool, cloud, operator, catalog)
-        cloud.check_sharing(pool, software, machine, catalog, context.at(share.sharing_path))
+        cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
     cloud.check_pool(pool, machine, catalog, problems)
 
 
@@ -108,9 +106,9 @@ def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> 
         )
 
 
-def _check_driver(context: Context, share: PoolShare) -> None:
+def _check_driver(context: Context, resolved: ResolvedPool) -> None:
     """Record a pool whose GPU the driver of its nodes does not support, as far as that driver is known."""
-    pool, catalog, operator, problems = share.pool, context.catalog, context.operator, context.at(share.path)
+    pool, catalog, operator, problems = resolved.pool, context.catalog, context.operator, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is None or operator is None:
         return

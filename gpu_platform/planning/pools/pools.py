@@ -10,31 +10,32 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.expectations.nodes import hardware_expectations, node_expectation
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.requirements.nodes import node_requirements
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.requirements.requirements import node_requirements
+from gpu_platform.planning.sharing.named import ResolvedPool
 
 
-def plan(context: CompleteContext, shares: Sequence[PoolShare]) -> Decided[tuple[PoolPlan, ...]]:
+def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:
     """Return the plans of pools without problems, in the order of the file."""
-    decided = [plan_pool(context, share) for share in shares]
+    decided = [plan_pool(context, resolved) for resolved in resolved_pools]
     decisions: list[Decision] = []
     for one in decided:
         decisions += one.decisions
     return Decided(tuple(one.value for one in decided), tuple(decisions))
 
 
-def plan_pool(context: CompleteContext, share: PoolShare) -> Decided[PoolPlan]:
+def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolPlan]:
     """Return the plan of one pool without problems."""
-    pool, requirements = share.pool, node_requirements(context, share)
+    pool, requirements = resolved.pool, node_requirements(context, resolved)
     needed = requirements.value
     machine = needed.machine
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
+    added = context.cloud.added_taints(pool, machine)
     cpu_millicores, memory_mib = allocatable(machine)
     selected = pool.nodes.selector if pool.nodes is not None else None
     placed = cloud.value.placement_type if cloud.value is not None else None
     plan = PoolPlan(
         name=pool.name,
-        path=share.path,
+        path=resolved.path,
         workload=pool.workload,
         machine_type=machine.name,
         architecture=machine.arch,
@@ -42,7 +43,7 @@ def plan_pool(context: CompleteContext, share: PoolShare) -> Decided[PoolPlan]:
         gpu_product=needed.gpu.product,
         gpu_memory_mib=needed.gpu.memory_mib,
         gpus_per_node=machine.gpu_count,
-        nodes=context.cloud.nodes(pool, share.nodes),
+        nodes=context.cloud.nodes(pool, resolved.nodes),
         capacity=pool.capacity.model_dump(mode="json", exclude_none=True),
         placement=placed or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
@@ -51,7 +52,7 @@ def plan_pool(context: CompleteContext, share: PoolShare) -> Decided[PoolPlan]:
         memory_mib=memory_mib,
         labels=needed.labels,
         taints=needed.taints,
-        added_taints=context.cloud.added_taints(pool, machine),
+        added_taints=tuple(added),
         node_selector=dict(selected) if selected else {names.POOL_LABEL: pool.name},
         kubelet=needed.kubelet,
         driver_version=needed.driver_version,
@@ -62,5 +63,10 @@ def plan_pool(context: CompleteContext, share: PoolShare) -> Decided[PoolPlan]:
         expectations=hardware_expectations(needed, context),
         node_expectation=node_expectation(needed, context.cloud),
         devices=needed.devices,
+        protect=pool.protect,
     )
-    return Decided(plan, (*requirements.decisions, *cloud.decisions))
+    of_taints = tuple(
+        Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
+        for taint, why in added.items()
+    )
+    return Decided(plan, (*requirements.decisions, *of_taints, *cloud.decisions))

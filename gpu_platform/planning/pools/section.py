@@ -69,6 +69,8 @@ class PoolPlan:
     node_expectation: NodeExpectation
     devices: tuple[DeviceOffer, ...] = ()
     """With DRA: devices that claims can request."""
+    protect: bool = False
+    """Whether the stack file says that the pool must not be deleted."""
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:

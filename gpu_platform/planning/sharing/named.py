@@ -20,7 +20,7 @@ from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolShare:
+class ResolvedPool:
     """One pool as it is planned: its sharing is concrete. `index`, `path`: of the pool in the file.
 
     `declared`: the sharing as the file has it, at `sharing_path`; `name`: its name, where it has one.
@@ -40,27 +40,15 @@ class PoolShare:
     layout_places: tuple[int | None, ...] = (None,)
 
 
-def as_written(pool: Pool, path: str) -> PoolShare:
-    """Return the share of a pool whose sharing is concrete as it is written."""
-    places = tuple(range(len(pool.sharing.layouts or ()))) if isinstance(pool.sharing, Mig) else ()
-    return PoolShare(
-        path=path,
-        pool=pool,
-        declared=pool.sharing,
-        sharing_path=f"{path}.sharing",
-        layout_places=places or (None,),
-    )
-
-
-def plan(context: Context) -> tuple[PoolShare, ...]:
+def plan(context: Context) -> tuple[ResolvedPool, ...]:
     """Return the pools as they are planned; records unknown names, GPU models and nodes."""
     _check_names(context.pools, context.sharing, context.catalog, context.problems)
-    shares: list[PoolShare] = []
+    resolved_pools: list[ResolvedPool] = []
     for index, pool in context.pools:
         parts = _by_node(pool, context.cloud, context.sharing, context.at(f"pools[{index}]"))
         for part, name, nodes in parts:
-            shares.append(_concrete_pool(context, part, index, name, nodes))
-    return tuple(shares)
+            resolved_pools.append(_concrete_pool(context, part, index, name, nodes))
+    return tuple(resolved_pools)
 
 
 def _check_names(
@@ -179,7 +167,7 @@ def _part(pool: Pool, name: str, nodes: tuple[str, ...]) -> Pool:
 
 def _concrete_pool(
     context: Context, pool: Pool, index: int, name: str | None, nodes: tuple[str, ...] | None
-) -> PoolShare:
+) -> ResolvedPool:
     path, named, catalog = f"pools[{index}]", context.sharing, context.catalog
     if name is not None and name not in named:
         context.at(path).at("sharing").add(f"{name!r}", _names_text(named), _name_fix(name, named))
@@ -190,7 +178,7 @@ def _concrete_pool(
     if machine is not None:
         gpu = catalog.gpu_of(machine)
         concrete = concrete_sharing(declared, gpu, catalog, context.at(sharing_path), pool.name)
-    return PoolShare(
+    return ResolvedPool(
         index=index,
         path=path,
         pool=pool.model_copy(update={"declared_sharing": concrete or NoSharing()}),

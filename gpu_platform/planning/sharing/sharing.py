@@ -17,7 +17,7 @@ from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.mig.geometry import check_layout, layout_text
 from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
@@ -26,23 +26,23 @@ DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 
 
-def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
+def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> SharingPlan:
     """Return how a pool with legal sharing offers its GPUs."""
-    sharing = share.pool.sharing
+    sharing = resolved.pool.sharing
     layouts = tuple(layouts_of(sharing)) if isinstance(sharing, Mig) else ()
     if device_plugin not in {"operator", "dra"}:
-        return _shared_by_provider(share, layouts, device_plugin)
+        return _shared_by_provider(resolved, layouts, device_plugin)
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps | Mig) else None
     replicas = replicated.replicas if replicated else 1
     by_plugin = not isinstance(sharing, Dra)
     # Nodes get a new layout one by one: until then both layouts need different names.
-    cut = pinned_name(share.pool.name, plan_to_json(layouts)) if layouts else None
+    cut = pinned_name(resolved.pool.name, plan_to_json(layouts)) if layouts else None
     # Disables MIG on GPUs that were partitioned before. With DRA there is no MIG manager.
     whole = names.MIG_ALL_DISABLED if gpu.mig is not None and by_plugin else None
     return SharingPlan(
         mode=sharing.mode,
-        name=share.name,
-        source=share.sharing_path,
+        name=resolved.name,
+        source=resolved.sharing_path,
         replicas=replicas,
         renamed=replicated.rename if replicated and replicas > 1 else False,
         mps=_mps_share(sharing, gpu),
@@ -50,7 +50,7 @@ def plan_sharing(share: PoolShare, gpu: Gpu, device_plugin: Owner) -> SharingPla
         mig_layouts=layouts,
         mig_change=sharing.change if isinstance(sharing, Mig) else None,
         mig_roll=_mig_roll(sharing) if gpu.mig is not None and by_plugin else None,
-        device_plugin_key=(cut or device_plugin_key(share, gpu)) if by_plugin else None,
+        device_plugin_key=(cut or device_plugin_key(resolved, gpu)) if by_plugin else None,
         device_plugin_config=device_plugin_config(sharing, _profiles(layouts)) if by_plugin else None,
         mig_config=cut or whole,
         partitions=sharing.partitions if isinstance(sharing, Dra) else False,
@@ -67,11 +67,11 @@ def _mig_roll(sharing: Sharing) -> MigRollPlan:
     )
 
 
-def device_plugin_key(share: PoolShare, gpu: Gpu) -> str:
+def device_plugin_key(resolved: ResolvedPool, gpu: Gpu) -> str:
     """Return the key of a pool's device-plugin config: its sharing's name, with the model where that matters."""
-    if share.name is None:
-        return share.pool.name
-    return named_key(share.name, share.declared, gpu)
+    if resolved.name is None:
+        return resolved.pool.name
+    return named_key(resolved.name, resolved.declared, gpu)
 
 
 def named_key(name: str, declared: Sharing, gpu: Gpu) -> str:
@@ -110,13 +110,13 @@ def _mps_share(sharing: Sharing, gpu: Gpu) -> MpsShare | None:
     return MpsShare(memory_mib=gpu.memory_mib // sharing.replicas, threads_percent=100 // sharing.replicas)
 
 
-def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iterator[Decision]:
+def sharing_decisions(pool: str, sharing: SharingPlan, resolved: ResolvedPool) -> Iterator[Decision]:
     """Yield what the program chose for a pool's sharing: by name, by GPU model, and the size of a share."""
-    if share.name is not None:
+    if resolved.name is not None:
         yield Decision(
             subject=f"pool {pool}",
             what="sharing",
-            chosen=f"{sharing.mode}, by the name {share.name}",
+            chosen=f"{sharing.mode}, by the name {resolved.name}",
             why=f"a node gets another one by its label {names.DEVICE_PLUGIN_CONFIG_LABEL}",
         )
     if sharing.mps is not None:
@@ -126,7 +126,7 @@ def sharing_decisions(pool: str, sharing: SharingPlan, share: PoolShare) -> Iter
             chosen=f"{sharing.mps.memory_mib} MiB and {sharing.mps.threads_percent} % of the threads",
             why=f"each of {sharing.replicas} replicas has its part of a GPU; a pod has one",
         )
-    for entry in sharing.mig_layouts if _depends_on_model(share.declared) else ():
+    for entry in sharing.mig_layouts if _depends_on_model(resolved.declared) else ():
         where = (
             "every GPU" if entry.devices is None else "GPUs " + ", ".join(str(device) for device in entry.devices)
         )
@@ -147,15 +147,15 @@ def _depends_on_model(declared: Sharing) -> bool:
 
 
 def _shared_by_provider(
-    share: PoolShare, layouts: tuple[MigDevicesPlan, ...], device_plugin: Owner
+    resolved: ResolvedPool, layouts: tuple[MigDevicesPlan, ...], device_plugin: Owner
 ) -> SharingPlan:
     """Return the plan of GPUs that the image's plugin or GKE's offers, set on the node pool, by no ConfigMap."""
-    sharing = share.pool.sharing
+    sharing = resolved.pool.sharing
     replicated = sharing if isinstance(sharing, TimeSlicing | Mps) else None
     return SharingPlan(
         mode=sharing.mode,
-        name=share.name,
-        source=share.sharing_path,
+        name=resolved.name,
+        source=resolved.sharing_path,
         replicas=replicated.replicas if replicated else 1,
         # GKE has one name for whole and shared GPUs.
         renamed=replicated.rename if replicated and device_plugin == "image" else False,
@@ -213,13 +213,13 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
     return tuple(ResourceOffer(name=name, per_node=n, gpus=physical[name]) for name, n in units.items())
 
 
-def check_sharing(share: PoolShare, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
+def check_sharing(resolved: ResolvedPool, machine: MachineType, gpu: Gpu, problems: Problems) -> None:
     """Record what is wrong with a pool's concrete sharing on its GPU; `problems` is at the root."""
-    sharing = share.pool.sharing
-    here = Problems(share.sharing_path, problems.found)
+    sharing = resolved.pool.sharing
+    here = Problems(resolved.sharing_path, problems.found)
     match sharing:
         case Mig():
-            _check_mig(share, sharing, machine, gpu, here)
+            _check_mig(resolved, sharing, machine, gpu, here)
         case Mps():
             _check_mps(sharing, gpu, here)
         case _:
@@ -245,7 +245,7 @@ def _check_mps(sharing: Mps, gpu: Gpu, here: Problems) -> None:
         )
 
 
-def _check_mig(share: PoolShare, sharing: Mig, machine: MachineType, gpu: Gpu, here: Problems) -> None:
+def _check_mig(resolved: ResolvedPool, sharing: Mig, machine: MachineType, gpu: Gpu, here: Problems) -> None:
     if gpu.mig is None:
         found = check_layout(gpu, {})
         if found is not None:
@@ -253,7 +253,7 @@ def _check_mig(share: PoolShare, sharing: Mig, machine: MachineType, gpu: Gpu, h
         return
     taken: dict[int, int] = {}
     everywhere: int | None = None
-    for index, entry in zip(share.layout_places, layouts_of(sharing), strict=True):
+    for index, entry in zip(resolved.layout_places, layouts_of(sharing), strict=True):
         at_entry = here if index is None else here.at("layouts").at(f"[{index}]")
         illegal = check_layout(gpu, entry.layout)
         if illegal is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.families import family_of
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.clouds.vendors import family_of
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.spec.workloads import Demands
@@ -19,7 +19,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
-        family_of(machine): None for machine in machines.values() if demands.provider in (None, machine.provider)
+        family_of(machine): None for machine in machines.values() if demands.provider in (None, machine.vendor)
     }
     for index, family in enumerate(demands.machine_families or ()):
         if family not in families:
@@ -30,7 +30,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
         if name not in machines:
             problems.at("usd_per_hour").at(name).add(
                 f"{name!r}",
-                f"one of the {len(machines)} machine types of the catalogue",
+                "one of the machine types of the catalogue",
                 did_you_mean(name, machines) or "remove it",
             )
     models = [gpu.model for gpu in catalog.gpus.values()]

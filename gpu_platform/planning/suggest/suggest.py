@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.families import family_of
+from gpu_platform.catalog.models import VendorName
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.clouds.vendors import family_of
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix
@@ -51,15 +52,15 @@ class SuggestedPool:
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
-    `others`: USD/h of other providers, None: impossible. `left_out`: machine types whose price is unknown.
+    `others`: USD/h of other vendors, None: impossible. `left_out`: machine types whose price is unknown.
     """
 
-    provider: str
+    vendor: VendorName
     pools: tuple[SuggestedPool, ...]
     usd_per_hour: float
     bound: float
     optimal: bool
-    others: Mapping[str, float | None]
+    others: Mapping[VendorName, float | None]
     left_out: tuple[str, ...]
 
 
@@ -81,12 +82,14 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     check_possible(requests, priced, left_out, catalog, problems)
     if problems.found:
         raise BadInput(source, problems.found)
-    mixes: dict[str, tuple[Mix | None, tuple[Option, ...]]] = {}
-    providers = list(dict.fromkeys(machine.provider for machine, _ in priced))
-    for provider in providers:
-        options = options_for(requests, [one for one in priced if one[0].provider == provider], catalog)
-        mixes[provider] = (cheapest_mix(requests, options, seconds=seconds / len(providers)), options)
-    found = [(mix.usd_per_hour, provider) for provider, (mix, _) in mixes.items() if mix is not None]
+    mixes: dict[VendorName, tuple[Mix | None, tuple[Option, ...]]] = {}
+    vendors: list[VendorName] = list(dict.fromkeys(machine.vendor for machine, _ in priced))
+    for vendor in vendors:
+        options = options_for(requests, [one for one in priced if one[0].vendor == vendor], catalog)
+        mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors)), options)
+    found: list[tuple[float, VendorName]] = [
+        (mix.usd_per_hour, vendor) for vendor, (mix, _) in mixes.items() if mix is not None
+    ]
     if not found:
         problems.at("workloads").add(
             "workloads that no one provider can hold together",
@@ -94,11 +97,11 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
             "write a stack for each provider, or allow it more --seconds",
         )
         raise BadInput(source, problems.found)
-    _, provider = min(found)
-    mix, options = mixes[provider]
+    _, vendor = min(found)
+    mix, options = mixes[vendor]
     assert mix is not None  # noqa: S101 - found among those that are there
     return Suggestion(
-        provider=provider,
+        vendor=vendor,
         pools=_pools(mix, requests, options),
         usd_per_hour=mix.usd_per_hour,
         bound=mix.bound,
@@ -106,7 +109,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
         others={
             name: other.usd_per_hour if other is not None else None
             for name, (other, _) in mixes.items()
-            if name != provider
+            if name != vendor
         },
         left_out=left_out,
     )
@@ -118,7 +121,7 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     left_out: list[str] = []
     for machine in catalog.machine_types.values():
         allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
-        if not allowed or demands.provider not in (None, machine.provider) or machine.arch != demands.architecture:
+        if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue
         price = demands.usd_per_hour.get(machine.name, machine.price_usd_per_hour)
         if price is None:

@@ -61,14 +61,14 @@ def test_the_requests_of_a_stack_with_karpenter_pass_it_too(cluster: str) -> Non
 
 def test_every_machine_type_of_the_catalogue_is_an_instance_type_of_ec2() -> None:
     known = service_model("ec2").shape_for("InstanceType").metadata["enum"]
-    ours = [name for name, machine in load_catalog().machine_types.items() if machine.provider == "aws"]
+    ours = [name for name, machine in load_catalog().machine_types.items() if machine.vendor == "aws"]
     assert ours
     assert [name for name in ours if name not in known] == []
 
 
 def test_every_node_image_of_the_catalogue_is_an_ami_type_of_eks() -> None:
     known = service_model("eks").shape_for("AMITypes").metadata["enum"]
-    images = [image for image in load_catalog().node_images.values() if image.provider == "aws"]
+    images = [image for image in load_catalog().node_images.values() if image.vendor == "aws"]
     ours = [ami_type for image in images for ami_type in image.image_types.values()]
     assert ours
     assert [name for name in ours if name not in known] == []

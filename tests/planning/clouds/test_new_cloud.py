@@ -101,8 +101,8 @@ class Azure(Cloud):
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         return NodeSoftware(driver="image", toolkit="operator", device_plugin="operator")
 
-    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
-        return (SPOT_TAINT,)
+    def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
+        return {SPOT_TAINT: "AKS adds it to spot nodes"}
 
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         if pool.name == "windows":

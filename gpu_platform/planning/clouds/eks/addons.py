@@ -12,6 +12,7 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.plan import Addon
+from gpu_platform.planning.kubernetes_versions import minor
 
 # The DaemonSet that finds broken GPUs has no tolerations. It must not run on nodes with MIG: a MIG mode cannot be
 # changed while a process uses the GPU, and the MIG manager does not stop this one.
@@ -40,11 +41,6 @@ def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
     addons = catalog.eks_addons.values()
     known = {version for addon in addons for version in addon.versions}
     return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
-
-
-def minor(version: str) -> int:
-    """Return the minor version as a number: 36 of 1.36."""
-    return int(version.split(".")[1])
 
 
 def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addon, ...]:

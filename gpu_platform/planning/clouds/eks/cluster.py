@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, minor, plan_addons
+from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.placement import zones_of
@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.eks.plan import (
 )
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, plan_vpc
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_platform.errors import Problem
-from gpu_platform.planning.clouds.eks.addons import minor
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"

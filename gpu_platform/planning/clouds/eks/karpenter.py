@@ -26,7 +26,8 @@ from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
-from gpu_platform.spec.pool import Mps, Pool, TimeSlicing, Workload
+from gpu_platform.spec.pool import Pool, Workload
+from gpu_platform.spec.sharing import Mps, TimeSlicing
 
 _AMI_FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 _PREPAID_WEIGHT = 100
@@ -93,7 +94,7 @@ def plan_karpenter_pool(
         zones=zones_of(pool),
         node_class=node_class,
         node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
-        protect=cluster.production,
+        protect=cluster.production or pool.protect,
     )
     return Decided(plan, tuple(_explain(pool, settings, node_class)))
 

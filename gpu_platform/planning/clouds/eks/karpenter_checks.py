@@ -16,7 +16,8 @@ from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_prim
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.nodes import Karpenter
-from gpu_platform.spec.pool import Dra, Mig, Mps, Pool, TimeSlicing
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
 
 _MANAGED = "write provisioner: managed"
 _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
@@ -149,8 +150,8 @@ def _check_alternatives(
         other = catalog.machine_types.get(name)
         if name in taken:
             place.add(f"{name!r} again", "each machine type once; the pool's own is always included", "remove it")
-        elif other is None or other.provider != "aws":
-            known = [one.name for one in catalog.machine_types.values() if one.provider == "aws"]
+        elif other is None or other.vendor != "aws":
+            known = [one.name for one in catalog.machine_types.values() if one.vendor == "aws"]
             place.add(
                 f"{name!r}",
                 f"one of the {len(known)} machine types of AWS in the catalogue",

@@ -7,16 +7,11 @@ Sources: NVIDIA GPU Operator docs (Amazon EKS) and its v26.7.0 source; awslabs/a
 from __future__ import annotations
 
 from gpu_platform.catalog import Catalog, NodeImage
-from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
+from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY, node_image
 from gpu_platform.planning.nodes.software import NodeSoftware, branch_of, declared_software
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.pool import Pool
-
-
-def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
-    """Return the image family of the nodes; None for a family that EKS does not have."""
-    return catalog.node_images.get(("aws", pool.image.family or DEFAULT_FAMILY))
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
@@ -24,11 +19,11 @@ def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
     image = node_image(pool, catalog)
     if image is None:
         return declared_software(operator)
-    plugin = pool.device_plugin or ("provider" if "device-plugin" in image.brings else "operator")
+    plugin = pool.device_plugin or ("provider" if "device-plugin" in image.includes else "operator")
     declared = pool.image.driver
     return NodeSoftware(
-        driver="image" if "driver" in image.brings else "operator",
-        toolkit="image" if "toolkit" in image.brings else "operator",
+        driver="image" if "driver" in image.includes else "operator",
+        toolkit="image" if "toolkit" in image.includes else "operator",
         device_plugin="image" if plugin == "provider" else "operator",
         driver_branch=branch_of(declared) if declared is not None else image.driver_branch,
     )
@@ -66,7 +61,7 @@ def check_software(
 
 
 def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
-    own = "device-plugin" in image.brings
+    own = "device-plugin" in image.includes
     # Bottlerocket has a setting to disable its plugin since 1.63; older images do not start with it.
     if own and pool.device_plugin == "operator":
         problems.at("device_plugin").add(
@@ -83,13 +78,13 @@ def _check_plugin(pool: Pool, image: NodeImage, problems: Problems) -> None:
 
 
 def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Problems) -> None:
-    if operator.driver.owner == "operator" and "driver" in image.brings:
+    if operator.driver.owner == "operator" and "driver" in image.includes:
         problems.at("driver").at("owner").add(
             f"'operator' for pool {pool.name}, whose {image.family} image has a driver",
             f"host: two drivers on one node conflict over the kernel module ({image.source})",
             "remove owner: every pool then uses the driver of its image",
         )
-    if operator.toolkit == "operator" and "toolkit" in image.brings:
+    if operator.toolkit == "operator" and "toolkit" in image.includes:
         problems.at("toolkit").add(
             f"'operator' for pool {pool.name}, whose {image.family} image has the toolkit",
             "host: two toolkits on one node overwrite each other's runtime configuration",

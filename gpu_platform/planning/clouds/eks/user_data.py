@@ -20,21 +20,14 @@ from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.spec.pool import Mig, Mps, Pool, Sharing, TimeSlicing
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Mig, Mps, Sharing, TimeSlicing
 
 _BOUNDARY = "NODECONFIG"  # a random one would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _EFA_HUGE_PAGES = (
     "5128"  # of 2 MiB, as the EFA installer reserves them; AL2023 has the installer, Bottlerocket does not
 )
-
-_MIG_MODELS: Mapping[str, str] = {  # GPU models by the names of Bottlerocket's MIG manager
-    "a100-40gb": "a100.40gb",
-    "a100-80gb": "a100.80gb",
-    "h100-80gb": "h100.80gb",
-    "h200-141gb": "h200.141gb",
-    "b200": "b200.180gb",
-}
 
 
 def user_data(

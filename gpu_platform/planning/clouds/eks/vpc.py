@@ -56,7 +56,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
         subject=subject,
         what="NAT gateways",
         chosen=nat,
-        why="the stack says so" if create.nat is not None else reasons[nat],
+        why="the stack file sets it" if create.nat is not None else reasons[nat],
     )
     subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
     return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, by_nat))

@@ -72,8 +72,8 @@ class Gke(Cloud):
         """Return the reason for the owners."""
         return explain_software(pool, software)
 
-    def added_taints(self, pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
-        """Return the taints that GKE puts on the nodes itself."""
+    def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
+        """Return the taints that GKE adds, each with the reason."""
         return added_taints(pool, machine)
 
     def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
@@ -127,7 +127,7 @@ class Gke(Cloud):
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""
         # The operator supports COS, although it does not install the driver there.
-        cos = any(pool.software.operands and pool.software.driver == "image" for pool in pools)
+        cos = any(pool.software.operands and pool.software.driver == "installer" for pool in pools)
         why = "the rest of Container-Optimized OS is read-only or not executable"
         decision = Decision(subject="operator", what="host paths", chosen=NVIDIA_DIR, why=why)
         return OperatorSettings(

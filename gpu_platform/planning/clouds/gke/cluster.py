@@ -16,9 +16,10 @@ from gpu_platform.planning.clouds.gke.gpu_networks import (
 from gpu_platform.planning.clouds.gke.installers import plan_installers
 from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.clouds.gke.versions import highest, minor
+from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
@@ -37,7 +38,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     known = [
         (pool, machine)
         for pool in pools
-        if (machine := catalog.machine_types.get(pool.machine_type)) is not None and machine.provider == "gcp"
+        if (machine := catalog.machine_types.get(pool.machine_type)) is not None and machine.vendor == "gcp"
     ]
     _check_name(cluster, problems.at("name"))
     _check_location(cluster, problems.at("location"))
@@ -104,7 +105,7 @@ def plan_gke_cluster(
     newest = [pool.name for pool in pools if _is_newest(catalog.machine_types[pool.machine_type], catalog)]
     create = None
     if cluster.create is not None:
-        gke_owned = any(pool.software.device_plugin == "provider" for pool in pools)
+        gke_owned = any(pool.software.device_plugin == "cloud" for pool in pools)
         created = plan_create(
             cluster,
             cluster.create,

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.clouds.gke.versions import minor, order
+from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"

@@ -29,7 +29,7 @@ RDMA_MTU = 8896
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
 
 
-def joined(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal["none", "networks", "profile"]:
+def network_mode(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal["none", "networks", "profile"]:
     """Return how the GPU NICs of a pool join their networks."""
     wanted = pool.network.rdma if pool.network.rdma is not None else pool.workload == "training"
     if not wanted or machine.rdma_interfaces == 0:
@@ -49,7 +49,7 @@ def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catal
     counts = [
         network_count(machine, catalog.gcp_family(machine).fabric)
         for pool, machine in pools
-        if joined(pool, machine, catalog) == "networks"
+        if network_mode(pool, machine, catalog) == "networks"
     ]
     return [_subnet(index) for index in range(max(counts, default=0))]
 
@@ -58,7 +58,7 @@ def check_gpu_networks(
     cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
 ) -> None:
     """Record pools whose GPU networks cannot be in one cluster; `problems` is at the cluster."""
-    joining = [(pool, machine) for pool, machine in pools if joined(pool, machine, catalog) == "networks"]
+    joining = [(pool, machine) for pool, machine in pools if network_mode(pool, machine, catalog) == "networks"]
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
     if over_rdma and len(over_rdma) < len(joining):
         others = [pool.name for pool, _ in joining if pool not in over_rdma]

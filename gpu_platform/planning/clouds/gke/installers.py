@@ -53,7 +53,7 @@ def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSet
 
 
 def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
-    own = [pool for pool in pools if pool[0].software.driver == "image"]
+    own = [pool for pool in pools if pool[0].software.driver == "installer"]
     newest = [
         pool for pool in own if catalog.gpus[pool[0].gpu_model].minimum_driver_branch > OLDEST_DEFAULT_BRANCH
     ]

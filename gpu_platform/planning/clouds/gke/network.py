@@ -7,8 +7,8 @@ cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
 from __future__ import annotations
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.clouds.gke.gpu_networks import joined
-from gpu_platform.planning.clouds.gke.versions import minor
+from gpu_platform.planning.clouds.gke.gpu_networks import network_mode
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
@@ -38,7 +38,7 @@ def check_network(
     if pool.network.via is not None and pool.network.rdma is False:
         here.at("via").add(f"{pool.network.via!r} with rdma false", "via only with GPU NICs", "remove via or rdma")
         return
-    via = joined(pool, machine, catalog)
+    via = network_mode(pool, machine, catalog)
     if via == "none":
         return
     if pool.image.family == "ubuntu":

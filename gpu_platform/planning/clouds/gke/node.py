@@ -18,7 +18,8 @@ from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.declared import takes
 from gpu_platform.spec.nodes import Disk
-from gpu_platform.spec.pool import FlexStart, Mig, Mps, Pool, TimeSlicing
+from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""
@@ -61,7 +62,7 @@ def secure_boot(pool: Pool) -> bool:
 def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
     """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
     assert machine.accelerator_label is not None  # noqa: S101 - a test checks it for every machine type of GCP
-    sharing = pool.sharing if software.device_plugin == "provider" else None
+    sharing = pool.sharing if software.device_plugin == "cloud" else None
     strategy: Literal["TIME_SHARING", "MPS"] | None = None
     if isinstance(sharing, TimeSlicing | Mps):
         strategy = "MPS" if isinstance(sharing, Mps) else "TIME_SHARING"
@@ -69,7 +70,7 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
         type=machine.accelerator_label,
         count=machine.gpu_count,
         # The version that Google has tested with the node's image.
-        driver_version="DEFAULT" if software.driver == "provider" else "INSTALLATION_DISABLED",
+        driver_version="DEFAULT" if software.driver == "cloud" else "INSTALLATION_DISABLED",
         sharing_strategy=strategy,
         max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing | Mps) else None,
         partition_size=next(iter(sharing.layout or {}), None) if isinstance(sharing, Mig) else None,
@@ -107,17 +108,19 @@ def node_taints(taints: tuple[Taint, ...]) -> tuple[GkeTaint, ...]:
     return tuple(GkeTaint(key=taint.key, value=taint.value, effect=_EFFECTS[taint.effect]) for taint in taints)
 
 
-def added_taints(pool: Pool, machine: MachineType) -> tuple[Taint, ...]:
-    """Return the taints that GKE puts on the nodes beside those of the pool.
+def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
+    """Return the taints that GKE adds to those of the pool, each with the reason.
 
     Sources: GKE docs, flex-start with queued provisioning, and Arm workloads on GKE.
     """
-    added: list[Taint] = []
+    added: dict[Taint, str] = {}
     if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
-        added.append(Taint(key=QUEUED_KEY, value="true", effect="NoSchedule"))
+        queued = Taint(key=QUEUED_KEY, value="true", effect="NoSchedule")
+        added[queued] = "GKE adds it to nodes of queued provisioning: only pods of a ProvisioningRequest run there"
     if machine.arch == "arm64":
-        added.append(Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule"))
-    return tuple(added)
+        arm = Taint(key="kubernetes.io/arch", value="arm64", effect="NoSchedule")
+        added[arm] = "GKE adds it to Arm nodes, which run no images of other architectures"
+    return added
 
 
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:

@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.capacity import (
     run_seconds,
     sizes,
 )
-from gpu_platform.planning.clouds.gke.gpu_networks import joined, network_count
+from gpu_platform.planning.clouds.gke.gpu_networks import network_count, network_mode
 from gpu_platform.planning.clouds.gke.network import check_network
 from gpu_platform.planning.clouds.gke.node import (
     accelerator,
@@ -72,7 +72,7 @@ def plan_gke_pool(
     flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
     placement = plan_placement(pool, machine, cluster, catalog)
     nodes = sizes(pool, cluster)
-    network = joined(pool, machine, catalog)
+    network = network_mode(pool, machine, catalog)
     fabric = catalog.gcp_family(machine).fabric if network != "none" else "none"
     reserved = isinstance(pool.capacity, Reservation)
     plan = GkePoolPlan(
@@ -112,17 +112,25 @@ def plan_gke_pool(
         auto_upgrade=True,
         # Reserved capacity does not suffice for a second pool beside the first.
         delete_before_replace=reserved or placement.compact is not None,
-        protect=cluster.production,
+        protect=cluster.production or pool.protect,
     )
     subject = f"pool {pool.name}"
     decisions = tuple(
         Decision(subject=subject, what=what, chosen=chosen, why=why)
-        for what, chosen, why in _reasons(plan, placement, nodes)
+        for what, chosen, why in _reasons(pool, machine, plan, placement, nodes)
     )
     return Decided(plan, decisions)
 
 
-def _reasons(plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes) -> Iterator[tuple[str, str, str]]:
+def _why_no_gpu_nics(pool: Pool, machine: MachineType) -> str:
+    if machine.rdma_interfaces == 0:
+        return "the machine type has none"
+    return "the stack file sets it" if pool.network.rdma is False else f"workload {pool.workload} needs none"
+
+
+def _reasons(
+    pool: Pool, machine: MachineType, plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes
+) -> Iterator[tuple[str, str, str]]:
     """Yield what was chosen and why, as text."""
     compact = placement.compact
     yield "placement", "none" if compact is None else f"compact, {compact.policy}", placement.why
@@ -130,7 +138,7 @@ def _reasons(plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes) -> Ite
     yield (
         "reservation",
         ", ".join(affinity.values) or "none",
-        "the stack file sets it" if affinity.values else "nodes use no reservation of other teams",
+        "the stack file sets it" if affinity.values else "the pool names no reservation",
     )
     match plan.network:
         case "networks":
@@ -143,10 +151,10 @@ def _reasons(plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes) -> Ite
             yield (
                 "GPU NICs",
                 f"network profile auto ({plan.fabric})",
-                "GKE makes the networks of this machine type",
+                "GKE creates the networks of this machine type",
             )
         case "none":
-            yield "GPU NICs", "not used", "the machine type has none, or the workload needs none"
+            yield "GPU NICs", "not used", _why_no_gpu_nics(pool, machine)
     upgrade = plan.upgrade
     if upgrade.strategy == "SURGE":
         yield (

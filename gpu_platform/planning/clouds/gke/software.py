@@ -29,10 +29,10 @@ def gke_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
     if image is None:
         return declared_software(operator)
     if pool.device_plugin == "provider":
-        return NodeSoftware(driver="provider", toolkit="provider", device_plugin="provider", driver_dir=NVIDIA_DIR)
+        return NodeSoftware(driver="cloud", toolkit="cloud", device_plugin="cloud", driver_dir=NVIDIA_DIR)
     return NodeSoftware(
         # The operator has driver containers for Ubuntu, and none for Container-Optimized OS.
-        driver="operator" if image.family == "ubuntu" else "image",
+        driver="operator" if image.family == "ubuntu" else "installer",
         toolkit="operator",
         device_plugin="operator",
     )
@@ -42,7 +42,7 @@ def explain_software(pool: Pool, software: NodeSoftware) -> str:
     """Return the reason for the owners, as text."""
     family = pool.image.family or DEFAULT_FAMILY
     match software.device_plugin, software.driver:
-        case "provider", _:
+        case "cloud", _:
             return "the stack file sets provider: GKE shares the GPUs, and no operand of the operator runs there"
         case _, "operator":
             return f"{family} has none of them, and GKE's own are off"
@@ -111,7 +111,7 @@ def _check_owners(pool: Pool, image: NodeImage, operator: Operator, problems: Pr
     if image.family != "ubuntu" and owner == "operator":
         driver.add(
             f"'operator' for pool {pool.name} on {image.family}",
-            "host: the operator has no driver container for Container-Optimized OS; the platform's installer "
-            "brings the driver",
+            "host: the operator has no driver container for Container-Optimized OS; the platform's own "
+            "installer installs the driver there",
             f"remove owner, or write image: {{family: ubuntu}} for {pool.name}",
         )

@@ -20,8 +20,3 @@ def order(version: str) -> tuple[int, int, int]:
 def highest(versions: Iterable[str | None]) -> str | None:
     """Return the newest of some versions; None where there is none."""
     return max((version for version in versions if version is not None), key=order, default=None)
-
-
-def minor(version: str) -> int:
-    """Return the minor version: 34 of 1.34.1-gke.1829001."""
-    return order(version)[0]

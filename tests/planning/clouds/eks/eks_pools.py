@@ -15,9 +15,10 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools import checks
 from gpu_platform.planning.pools.pools import plan_pool
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import PoolShare, as_written
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Mig
 from gpu_platform.spec.stack import Environment
 
 RESERVATION = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
@@ -47,7 +48,7 @@ def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
     return context.problems.found
 
 
-def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, PoolShare]:
+def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, ResolvedPool]:
     """Return what a pool is checked and planned in: an environment with no other pool, the default operator."""
     environment = Environment.model_construct(operator=Operator(), pools=(spec,))
     context = CompleteContext(
@@ -58,7 +59,15 @@ def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[Compl
         stack="test",
         environment=environment,
     )
-    return context, as_written(spec, path)
+    places = tuple(range(len(spec.sharing.layouts or ()))) if isinstance(spec.sharing, Mig) else ()
+    resolved = ResolvedPool(
+        path=path,
+        pool=spec,
+        declared=spec.sharing,
+        sharing_path=f"{path}.sharing",
+        layout_places=places or (None,),
+    )
+    return context, resolved
 
 
 def planned(cluster: EksCluster | None = None, **rest: Any) -> PoolPlan:

@@ -151,5 +151,5 @@ def test_every_choice_of_a_node_group_has_its_reason() -> None:
 def test_every_instance_type_of_the_catalogue_has_a_family() -> None:
     catalog = load_catalog()
     for machine in catalog.machine_types.values():
-        if machine.provider == "aws":
+        if machine.vendor == "aws":
             assert catalog.aws_family(machine).name == machine.name.split(".")[0]

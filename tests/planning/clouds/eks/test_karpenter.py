@@ -369,7 +369,7 @@ def test_all_mistakes_of_a_pool_are_found_in_one_run():
 
 # -- every pool that passes ---------------------------------------------------------------------------------
 
-MACHINES = sorted(one.name for one in load_catalog().machine_types.values() if one.provider == "aws")
+MACHINES = sorted(one.name for one in load_catalog().machine_types.values() if one.vendor == "aws")
 SHARED = {**TIME_SLICING, "rename": False}
 TOPOLOGY = {"policy": "restricted", "memory": "static"}
 

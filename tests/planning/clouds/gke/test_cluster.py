@@ -13,7 +13,8 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, found_kubeconfig, require_fit
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan
-from gpu_platform.planning.clouds.gke.versions import highest, minor, order
+from gpu_platform.planning.clouds.gke.versions import highest, order
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool
 
@@ -133,6 +134,11 @@ def test_a_range_of_the_gpu_networks_is_refused_only_where_there_are_some() -> N
     taken = cluster({"nodes_cidr": "192.168.0.0/20"})
     assert "the GPU networks" in refused(on("a3-megagpu-8g"), cluster=taken)["cluster.create.nodes_cidr"]
     assert plan(on("g2-standard-48"), cluster=taken)
+    wide = cluster({"nodes_cidr": "192.168.0.0/16"})
+    with pytest.raises(BadInput) as caught:
+        plan(on("a3-megagpu-8g"), cluster=wide)
+    told = [problem.path for problem in caught.value.problems]
+    assert told.count("cluster.create.nodes_cidr") == 1, "one of the GPU networks is enough to tell"
 
 
 def test_the_default_ranges_overlap_nothing_of_the_largest_gpu_networks() -> None:
@@ -378,8 +384,12 @@ def test_the_driver_installer_runs_where_the_operator_has_the_device_plugin_and_
 
 
 def test_gpus_that_need_a_newer_branch_than_the_oldest_default_get_the_newest_driver() -> None:
-    made = cloud(on("g2-standard-48", "old"), on("a4-highgpu-8g", "new", network={"rdma": False}))
-    assert pools_of(installer(made, "gpu-driver-installer")) == ["old"]
+    made = cloud(
+        on("g2-standard-48", "old"),
+        on("a3-ultragpu-8g", "same", network={"rdma": False}),  # H200: the branch itself is enough
+        on("a4-highgpu-8g", "new", network={"rdma": False}),
+    )
+    assert pools_of(installer(made, "gpu-driver-installer")) == ["old", "same"]
     latest = installer(made, "gpu-driver-installer-latest")
     assert pools_of(latest) == ["new"]
     assert "--version=latest" in latest.pod_spec["initContainers"][0]["args"][0]
@@ -414,6 +424,7 @@ def test_every_image_of_an_installer_is_pinned_and_comes_from_the_catalogue() ->
     known = {image.reference for image in load_catalog().images.values()}
     for one in made.installers:
         for container in (*one.pod_spec.get("initContainers", ()), *one.pod_spec["containers"]):
+            assert container["name"]
             assert container["image"] in known
             assert not container["image"].endswith(":latest")
 

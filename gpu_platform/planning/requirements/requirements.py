@@ -12,7 +12,7 @@ from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware, driver_version, node_software
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.planning.sharing.named import PoolShare
+from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.planning.sharing.sharing import offered_resources, plan_sharing, sharing_decisions
 from gpu_platform.spec.pool import Pool
@@ -20,18 +20,18 @@ from gpu_platform.spec.pool import Pool
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
-def node_requirements(context: CompleteContext, share: PoolShare) -> Decided[NodeRequirements]:
+def node_requirements(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequirements]:
     """Return the requirements on nodes of a pool without problems."""
-    pool, catalog, operator = share.pool, context.catalog, context.operator
+    pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
     gpu = catalog.gpu_of(machine)
     software = node_software(pool, context.cloud, operator, catalog)
-    sharing = plan_sharing(share, gpu, software.device_plugin)
+    sharing = plan_sharing(resolved, gpu, software.device_plugin)
     kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
     by_dra = sharing.mode == "dra"
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
     requirements = NodeRequirements(
-        path=share.path,
+        path=resolved.path,
         pool=pool,
         machine=machine,
         gpu=gpu,
@@ -42,17 +42,14 @@ def node_requirements(context: CompleteContext, share: PoolShare) -> Decided[Nod
         devices=devices,
         kubelet=kubelet.value,
         labels=_labels(pool, sharing, software, kubelet.value),
-        taints=(
-            GPU_TAINT,
-            *(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.taints),
-        ),
+        taints=(GPU_TAINT, *_declared_taints(pool)),
     )
     return Decided(
         requirements,
         (
-            *sharing_decisions(pool.name, sharing, share),
+            *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
-            _taint_decision(pool),
+            *_taint_decisions(pool),
             *_software_decision(context, pool, software),
         ),
     )
@@ -77,12 +74,16 @@ def _labels(pool: Pool, sharing: SharingPlan, software: NodeSoftware, kubelet: K
     return labels | pool.labels
 
 
-def _taint_decision(pool: Pool) -> Decision:
-    return Decision(
-        subject=f"pool {pool.name}",
-        what="taint",
-        chosen=f"{GPU_TAINT.key}={GPU_TAINT.value}:{GPU_TAINT.effect}",
-        why="keeps pods without GPUs off GPU nodes",
+def _declared_taints(pool: Pool) -> tuple[Taint, ...]:
+    return tuple(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.taints)
+
+
+def _taint_decisions(pool: Pool) -> tuple[Decision, ...]:
+    reasons = {GPU_TAINT: "keeps pods without GPUs off GPU nodes"}
+    reasons |= dict.fromkeys(_declared_taints(pool), "the stack file sets it")
+    return tuple(
+        Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
+        for taint, why in reasons.items()
     )
 
 

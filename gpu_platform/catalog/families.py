@@ -1,0 +1,28 @@
+"""Families of machine types, by the way in which each vendor names its machine types."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gpu_platform.catalog.models import MachineType, VendorName
+
+
+def family_name(vendor: VendorName, machine_type: str) -> str:
+    """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`.
+
+    On-premises machines have no families: each is one of its own.
+    """
+    match vendor:
+        case "aws":
+            return machine_type.partition(".")[0]
+        case "gcp":
+            return machine_type.rpartition("-")[0]
+        case "on-prem":
+            return machine_type
+        case _:
+            assert_never(vendor)
+
+
+def family_of(machine: MachineType) -> str:
+    """Return the family of a machine type of the catalogue, as `family_name` does."""
+    return family_name(machine.vendor, machine.name)

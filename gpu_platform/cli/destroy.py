@@ -1,0 +1,220 @@
+"""Lists what `gpu-platform destroy` deletes and leaves, asks for consent, and deletes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+
+from gpu_platform.cli.consent import ask_for
+from gpu_platform.cli.console import console
+from gpu_platform.cli.engines import Deployment
+from gpu_platform.cli.mig_rollout import release_nodes
+from gpu_platform.cli.team import show_contents
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine import retention
+from gpu_platform.engine.contents import Contents, namespace_contents
+from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
+from gpu_platform.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.planning import Plan
+from gpu_platform.planning.changes.pool_facts import EXISTING, PROTECT_FIELD, pool_facts
+from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.progress import Progress
+
+_UNTOUCHED = "nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Destruction:
+    """A stack that is about to be destroyed; `outputs`: of its last deployment, empty if there is none."""
+
+    stack: str
+    plan: Plan
+    deployment: Deployment
+    outputs: Mapping[str, Any]
+    progress: Progress
+
+    @property
+    def deletes_cluster(self) -> bool:
+        """Whether the stack made the cluster, which is deleted with everything in it."""
+        cloud = self.plan.cluster.cloud
+        return self.plan.kind == "environment" and cloud is not None and cloud.create is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the cluster has. `own`: the stack's namespaces of teams; `others`: retained ones of other stacks."""
+
+    own: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
+    others: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
+    team_stacks: Sequence[TeamStack] = ()
+    unread: str = ""
+
+    @property
+    def has_data(self) -> bool:
+        """Whether members made something in the namespaces of the stack."""
+        return any(not contents.is_empty for _, contents in self.own)
+
+
+def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
+    """Print what goes and what stays, ask for consent unless `yes`, destroy the stack and name what is left.
+
+    Raises BadInput, before anything is changed, without consent, while stacks of teams are deployed, and without
+    `delete_data` where the cluster itself is deleted with what members made.
+    """
+    found = _read(run)
+    _refuse_team_stacks(run, found.team_stacks)
+    _show(run, found, delete_data=delete_data)
+    if not delete_data:
+        _refuse_data_in_cluster(run, found)
+    if not yes:
+        options = "--yes --delete-data" if delete_data else "--yes"
+        text = f"{run.plan.stack} and its data" if delete_data else run.plan.stack
+        ask_for(text, source=f"gpu-platform destroy {run.stack}", option=options)
+    with run.deployment.lock("destroy"):
+        if delete_data and found.own and not run.deletes_cluster:
+            names = [namespace.name for namespace, _ in found.own]
+            retention.delete_namespaces(client_of(run.plan), run.plan.stack, names, run.progress)
+        run.deployment.destroy()
+        release_nodes(run.plan)
+    _show_left(run, found)
+
+
+def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
+    """Raise BadInput if `source` protects something: `names` is the stack output `protected`."""
+    by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
+    by_production = [name for name in names if not name.endswith(PROTECT_FIELD)]
+    problems = [
+        Problem(
+            field,
+            f"true in {source}, which protects {', '.join(found)}",
+            f"false in the stack file and in the last deployment: {why}",
+            f"set {fix}: false, run `gpu-platform up {stack}`, then destroy again; {_UNTOUCHED}",
+        )
+        for field, found, why, fix in (
+            ("cluster.production", by_production, "no single command destroys a production cluster", "production"),
+            ("protect", by_field, "no single command destroys what is protected", "protect"),
+        )
+        if found
+    ]
+    if problems:
+        raise BadInput(stack, problems)
+
+
+def refuse_protected_pools(stack: str, changes: Sequence[PoolChange] | None) -> None:
+    """Raise BadInput if a change deletes a protected pool."""
+    problems = [
+        Problem(
+            change.protected_by,
+            f"true in the last deployment, and pool {change.pool} is {change.effect}",
+            "false in the last deployment before the pool is deleted",
+            f"undo the change, set {change.protected_by}: false and run `gpu-platform up {stack}` with that alone "
+            f"first; {_UNTOUCHED}",
+        )
+        for change in changes or ()
+        if change.protected
+    ]
+    if problems:
+        raise BadInput(stack, problems)
+
+
+def _read(run: Destruction) -> _Found:
+    plan = run.plan
+    if plan.cluster.cloud is not None and not run.outputs:
+        return _Found()  # the cluster may not exist yet
+    try:
+        client = client_of(plan)
+        namespaces = [
+            (namespace, namespace_contents(client, namespace.name, is_platform=retention.is_of_platform))
+            for namespace in retention.team_namespaces(client)
+            if namespace.is_retained or namespace.stack == plan.stack
+        ]
+        own = [each for each in namespaces if (each[0].retained_from or each[0].stack) == plan.stack]
+        others = [each for each in namespaces if each not in own] if plan.kind == "environment" else []
+        stacks = deployed_team_stacks(client, plan.stack) if plan.kind == "environment" else ()
+    except UnknownOutcome as reason:
+        return _Found(unread=str(reason))
+    return _Found(own, others, stacks)
+
+
+def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
+    if not stacks:
+        return
+    found = ", ".join(
+        f"{each.stack} (namespace {', '.join(each.namespaces)})" if each.namespaces else each.stack
+        for each in stacks
+    )
+    fix = f"destroy {'it' if len(stacks) == 1 else 'them'} first, such as `gpu-platform destroy {stacks[0].stack}`"
+    problem = Problem("stacks of teams", f"deployed: {found}", "none on an environment", f"{fix}; {_UNTOUCHED}")
+    raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
+
+
+def _refuse_data_in_cluster(run: Destruction, found: _Found) -> None:
+    if not run.deletes_cluster:
+        return
+    held = [f"namespace {each.name} with {contents}" for each, contents in (*found.own, *found.others)]
+    has_data = any(not contents.is_empty for _, contents in (*found.own, *found.others))
+    if not (has_data or found.unread):
+        return
+    problem = Problem(
+        "cluster",
+        f"made by this stack, and holds {'; '.join(held)}" if has_data else f"could not be read: {found.unread}",
+        "--delete-data: the cluster is deleted with everything in it",
+        f"save the data, then add --delete-data; {_UNTOUCHED}",
+    )
+    raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
+
+
+def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
+    out, plan = console(), run.plan
+    out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
+    if plan.kind == "environment":
+        for name, facts in (run.outputs.get("pools") or pool_facts(plan)).items():
+            nodes, gpus = int(facts["nodes"]), int(facts["nodes"]) * int(facts["gpus_per_node"])
+            if facts["platform"] == EXISTING:
+                fate = "the nodes stay, the labels of this stack are removed"
+            else:
+                fate = "deleted, and the pods on them end"
+            out.print(escape(f"  pool {name}: {nodes} nodes with {gpus} GPUs: {fate}"))
+        if run.deletes_cluster:
+            out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
+    if found.unread:
+        out.print(escape(f"  stacks of teams, and what members made, could not be read: {found.unread}"))
+    for namespace, contents in found.own:
+        out.print(escape(f"  namespace {namespace.name}: {_fate(run, contents, delete_data)}, holds {contents}"))
+        show_contents(contents, indent=4)
+    for name in _kept_resources(plan):
+        out.print(escape(f"  kept: {name}"))
+
+
+def _fate(run: Destruction, contents: Contents, delete_data: bool) -> str:
+    if run.deletes_cluster or delete_data:
+        return "deleted"
+    return "deleted" if contents.is_empty else "retained, because members made what is in it"
+
+
+def _kept_resources(plan: Plan) -> Sequence[str]:
+    return plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
+
+
+def _show_left(run: Destruction, found: _Found) -> None:
+    """Print what the destroy kept: resources of the cloud, and the namespaces that are retained now."""
+    kept = _kept_resources(run.plan)
+    print(
+        f"stack {run.plan.stack}: destroyed"
+        + ("; these resources were kept, remove them by hand:" if kept else "")
+    )
+    for name in kept:
+        print(f"  {name}")
+    if run.deletes_cluster or not (found.own or found.others):
+        return
+    client = client_of(run.plan)
+    for namespace in retention.team_namespaces(client):
+        if namespace.is_retained:
+            contents = namespace_contents(client, namespace.name)
+            print(
+                f"  namespace {namespace.name} is retained from stack {namespace.retained_from} with {contents}; "
+                f"remove it for good with `gpu-platform team remove {run.plan.stack} {namespace.name}`"
+            )

@@ -1,0 +1,234 @@
+"""Part of `preview` and `up` that shows the impact of all changes before any of them is made."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.client import Refused
+from gpu_platform.errors import BadInput, Finding, Problem, UnknownOutcome
+from gpu_platform.live_state import read_live
+from gpu_platform.planning import Plan
+from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes.deployed import NOT_DEPLOYED
+from gpu_platform.planning.changes.effects import Effect, worst
+from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, short
+from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.changes.objects import ChangedField
+from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.planning.changes.team_impacts import leaving_teams
+from gpu_platform.quantity import duration_text
+from gpu_platform.rollout.node import node_seconds
+from gpu_platform.rollout.plan import Rollout
+
+_MAX_LISTED = 4
+_STYLES = {
+    Effect.DELETES_DATA: "bold red",
+    Effect.REPLACES: "red",
+    Effect.CUTS_ACCESS: "red",
+    Effect.REMOVES_CAPACITY: "yellow",
+    Effect.ROLLS_NODES: "yellow",
+    Effect.RESTARTS_PODS: "cyan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Impacts:
+    """Impact of all changes, the worst first. `known`: pods and data were read from the cluster."""
+
+    found: tuple[Impact, ...] = ()
+    known: bool = True
+
+    @property
+    def effect(self) -> Effect:
+        """The worst effect."""
+        return worst(impact.effect for impact in self.found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the impact for a JSON report."""
+        return {
+            "effect": self.effect.value,
+            "cluster_read": self.known,
+            "changes": [impact.to_json() for impact in self.found],
+        }
+
+
+def find_impacts(
+    plan: Plan,
+    outputs: Mapping[str, Any],
+    pools: Sequence[PoolChange] | None,
+    rollout: Rollout | None,
+    changes: Mapping[str, Any] | None,
+) -> Impacts:
+    """Return the impact of the changes of a deployed stack; nothing on a stack that is not deployed.
+
+    `changes`: the engine's document; None before an `up`, which makes them itself.
+    """
+    if not outputs:
+        return Impacts()
+    live = _read(plan, outputs)
+    found = classify(
+        outputs,
+        plan,
+        live=live,
+        pools=pools or (),
+        mig=_mig(rollout),
+        objects=_objects(changes),
+    )
+    return Impacts(found, known=live is not None)
+
+
+def _read(plan: Plan, outputs: Mapping[str, Any]) -> LiveState | None:
+    try:
+        return read_live(client_of(plan), plan, leaving_teams(outputs, plan))
+    except (UnknownOutcome, Refused) as reason:
+        print(f"running pods and data are unknown, the cluster was not read: {reason}", file=sys.stderr)
+        return None
+
+
+def _mig(rollout: Rollout | None) -> list[MigNodeChange]:
+    return [
+        MigNodeChange(
+            node=change.node,
+            pool=pool.pool,
+            old=change.old,
+            new=change.new,
+            at_a_time=pool.rules.max_unavailable,
+            seconds_most=node_seconds(pool.rules),
+        )
+        for pool in (rollout.drained if rollout is not None else ())
+        for change in pool.changes
+        if change.drains
+    ]
+
+
+def _objects(changes: Mapping[str, Any] | None) -> list[ObjectChange]:
+    return [
+        ObjectChange(
+            action=change["action"],
+            kind=change["kind"],
+            namespace=change["namespace"],
+            name=change["name"],
+            fields=tuple(ChangedField(field["path"], field["old"], field["new"]) for field in change["fields"]),
+        )
+        for change in (changes or {}).get("changes", ())
+        if change["action"] != "retain"  # it stays as it is; the row on its team says so
+    ]
+
+
+# -- printing ------------------------------------------------------------------------------------------------
+
+
+def show_impacts(out: Console, impacts: Impacts) -> None:
+    """Print a table: what changes, from, to, nodes, GPUs, pods that stop, data that goes."""
+    if not impacts.found:
+        return
+    table = Table(title="Impact", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in ("what", "from", "to"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("effect", no_wrap=True)
+    for heading in ("nodes", "GPUs", "pods"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for impact in impacts.found:
+        table.add_row(
+            Text(impact.subject),
+            Text(impact.old or NOT_DEPLOYED),
+            Text(impact.new or NOT_DEPLOYED),
+            Text(impact.effect.value, style=_STYLES.get(impact.effect, "")),
+            _count(impact.nodes),
+            _count(impact.gpus),
+            "?" if impact.pods is None else _count(len(impact.pods) or None),
+        )
+    out.print(table, soft_wrap=False)
+    for impact in impacts.found:
+        for line in details(impact):
+            indent = len(line) - len(line.lstrip())
+            out.print(Padding(Text(line.lstrip()), (0, 0, 0, indent)), soft_wrap=False)
+
+
+def details(impact: Impact) -> list[str]:
+    """Return the lines below the table: why, the pods by team and owner, budgets, data, order and duration."""
+    lines: list[str] = []
+    if impact.because:
+        lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")
+    if impact.order:
+        lines.append(f"  order: {impact.order}")
+    if impact.seconds_most is not None:
+        lines.append(f"  duration: at most {duration_text(impact.seconds_most)}")
+    if impact.pods:
+        lines.append(f"  stops: {pods_text(impact.pods)}")
+    if impact.budgets:
+        lines.append(f"  blocked now by: {', '.join(impact.budgets)}")
+    if impact.data:
+        verb = "deletes" if impact.effect is Effect.DELETES_DATA else "stays"
+        lines.append(f"  {verb}: {_listed(impact.data)}")
+    return [f"{impact.subject} ({impact.effect.value})", *lines] if lines else []
+
+
+def pods_text(pods: Iterable[RunningPod]) -> str:
+    """Return pods by team and owner: `vision: Deployment web (3 pods, 6 x nvidia.com/gpu)`."""
+    owners: dict[tuple[str, str], list[RunningPod]] = {}
+    for pod in pods:
+        owners.setdefault((pod.namespace, pod.owner), []).append(pod)
+    return "; ".join(
+        f"{namespace}: {owner} ({_pods(held)})" for (namespace, owner), held in sorted(owners.items())
+    )
+
+
+def _pods(held: Sequence[RunningPod]) -> str:
+    units: Counter[str] = Counter()
+    for pod in held:
+        units.update(pod.units)
+    text = "1 pod" if len(held) == 1 else f"{len(held)} pods"
+    return ", ".join([text, *(f"{count} x {short(name)}" for name, count in sorted(units.items()))])
+
+
+def _listed(data: Sequence[DataObject]) -> str:
+    named = ", ".join(str(item) for item in data[:_MAX_LISTED])
+    rest = len(data) - _MAX_LISTED
+    return named + (f" and {rest} more" if rest > 0 else "")
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+# -- the gate of CI --------------------------------------------------------------------------------------------
+
+
+def parse_effects(text: str) -> frozenset[Effect]:
+    """Return the effects of a comma-separated list; raises BadInput for an unknown one."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    known = {effect.value: effect for effect in Effect if effect is not Effect.IN_PLACE}
+    unknown = [word for word in words if word not in known]
+    if unknown or not words:
+        raise BadInput(
+            "--fail-on",
+            [
+                Problem(
+                    "--fail-on",
+                    repr(text) if not unknown else ", ".join(unknown),
+                    "a comma-separated list of " + ", ".join(known),
+                    "write for example --fail-on deletes-data,replaces",
+                )
+            ],
+        )
+    return frozenset(known[word] for word in words)
+
+
+def refuse(impacts: Impacts, refused: frozenset[Effect]) -> None:
+    """Raise Finding if a change has one of the refused effects."""
+    found = [impact for impact in impacts.found if impact.effect in refused]
+    if found:
+        listed = "; ".join(f"{impact.subject} {impact.effect.value}" for impact in found)
+        raise Finding(f"--fail-on {','.join(sorted(effect.value for effect in refused))}: {listed}")

@@ -1,0 +1,53 @@
+"""Reads the deployed quotas of all stacks on an environment, and compares their sum with what the pools offer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.client import Refused
+from gpu_platform.engine.team_stacks import DeployedQuota, deployed_quotas
+from gpu_platform.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.planning import Plan
+from gpu_platform.planning.teams.allocated import over_allocated
+
+
+def check_all_quotas(plan: Plan, *, is_deployed: bool) -> None:
+    """Raise BadInput if a stack raises the sum of all quotas above what the pools offer; warn if it was above.
+
+    `is_deployed`: whether the cluster can have other stacks. Where their quotas cannot be read, a line says so.
+    """
+    if plan.cluster.cloud is not None and not is_deployed:
+        return
+    quotas = read_quotas(plan)
+    if quotas is None:
+        return
+    own = {name: quota.hard for name, quota in quotas.items() if quota.stack == plan.stack}
+    others = {name: quota.hard for name, quota in quotas.items() if quota.stack != plan.stack}
+    found = over_allocated(plan.tenants, plan.quota_limits, own, others)
+    if problems := [each for each in found if each.grows]:
+        fix = "lower the quota here or in another stack, raise a pool's count.max, or set overcommit"
+        raise BadInput(
+            f"stack {plan.stack}",
+            [
+                Problem(
+                    "quotas",
+                    str(each).partition(", at most")[0],
+                    f"at most {each.limit:g}: what the pools offer, times overcommit",
+                    fix,
+                )
+                for each in problems
+            ],
+        )
+    for each in found:
+        print(f"warning: {each}", file=sys.stderr)
+
+
+def read_quotas(plan: Plan) -> Mapping[str, DeployedQuota] | None:
+    """Return the deployed quotas by namespace; None, and a line on standard error, if they cannot be read."""
+    try:
+        return deployed_quotas(client_of(plan))
+    except (UnknownOutcome, Refused) as reason:
+        print(f"quotas of other stacks were not added up: {reason}", file=sys.stderr)
+        return None

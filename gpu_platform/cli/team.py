@@ -1,0 +1,133 @@
+"""`gpu-platform team remove`: deletes the retained namespace of a team with everything in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from gpu_platform.cli.consent import ask_for
+from gpu_platform.cli.console import console
+from gpu_platform.cli.export import write_manifests
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine import retention
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.contents import Contents, names_by_kind, namespace_contents
+from gpu_platform.engine.lock import StackLock
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.planning import Plan
+from gpu_platform.progress import Progress
+from gpu_platform.stacks import load_stack
+
+
+def remove_team(
+    stack: str,
+    team: str,
+    *,
+    confirm: str | None,
+    export: Path | None,
+    with_secrets: bool,
+    delete_claims: bool,
+    dry_run: bool,
+    to_json: bool,
+) -> ExitCode:
+    """List what a team left, write its manifests, and delete its namespace after consent.
+
+    `confirm`: the team's name, which is the consent where there is no terminal. Raises BadInput, before anything
+    is changed, for a team that is in the stack file or deployed, for bound claims without `delete_claims`, and
+    without consent.
+    """
+    plan = load_stack(stack).plan
+    client = client_of(plan)
+    command = f"gpu-platform team remove {stack} {team}"
+    namespace = _retained(client, plan, team, command)
+    contents = namespace_contents(client, team)
+    if not to_json:
+        _show(namespace, contents)
+    if confirm is not None and confirm != team:
+        raise BadInput(command, [Problem("--confirm", repr(confirm), repr(team), "nothing was changed")])
+    if not dry_run:
+        _refuse_bound(contents, command, delete_claims=delete_claims)
+        if confirm is None:
+            ask_for(team, source=command, option=f"--confirm {team}")
+    progress = Progress(quiet=to_json)
+    if export is not None:
+        count = write_manifests(contents, export, with_secrets=with_secrets)
+        left_out = "" if with_secrets else ", Secrets without their data"
+        progress.line(f"wrote {count} manifests to {export}{left_out}")
+    if not dry_run:
+        with StackLock(client, plan.stack, "team remove", progress).held():
+            retention.delete_namespaces(client, plan.stack, [team], progress)
+        progress.line(f"namespace {team} was deleted")
+    if to_json:  # at the end: an error is a document of its own
+        print(json.dumps(_document(plan, namespace, contents, dry_run=dry_run), indent=2))
+    return ExitCode.GOOD
+
+
+def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> retention.TeamNamespace:
+    """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed."""
+    untouched = "nothing was changed"
+    if team in {tenant.namespace for tenant in plan.tenants}:
+        fix = f"remove the team from the stack file and run `gpu-platform up {plan.stack}` first; {untouched}"
+        problem = Problem(team, f"a team in the stack file of {plan.stack}", "a team that left its stack", fix)
+        raise BadInput(command, [problem])
+    namespaces = {found.name: found for found in retention.team_namespaces(client)}
+    found = namespaces.get(team)
+    retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
+    if found is None:
+        raise BadInput(
+            command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
+        )
+    if not found.is_retained:
+        fix = f"remove the team from that stack and run `gpu-platform up {found.stack}` first; {untouched}"
+        problem = Problem(
+            team, f"a team that stack {found.stack} deploys", f"a retained namespace: {retained}", fix
+        )
+        raise BadInput(command, [problem])
+    if plan.kind == "team" and found.retained_from != plan.stack:
+        fix = f"name the stack {found.retained_from}, or its environment {plan.environment_stack}; {untouched}"
+        problem = Problem(team, f"retained from stack {found.retained_from}", f"a team of stack {plan.stack}", fix)
+        raise BadInput(command, [problem])
+    return found
+
+
+def _refuse_bound(contents: Contents, command: str, *, delete_claims: bool) -> None:
+    bound = [str(claim) for claim in contents.claims if claim.is_bound]
+    if bound and not delete_claims:
+        fix = "save the data, then add --delete-claims; nothing was changed"
+        raise BadInput(command, [Problem("volume claims", f"bound: {', '.join(bound)}", "no bound claim", fix)])
+
+
+def _document(
+    plan: Plan, namespace: retention.TeamNamespace, contents: Contents, *, dry_run: bool
+) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "stack": plan.stack,
+        "team": namespace.team,
+        "dry_run": dry_run,
+        "retained": {"since": namespace.retained_since, "from": namespace.retained_from},
+        **contents.to_json(),
+    }
+
+
+def _show(namespace: retention.TeamNamespace, contents: Contents) -> None:
+    out = console()
+    out.print(
+        escape(
+            f"namespace {namespace.name}: retained from stack {namespace.retained_from} since "
+            f"{namespace.retained_since}, holds {contents}"
+        )
+    )
+    show_contents(contents)
+
+
+def show_contents(contents: Contents, indent: int = 2) -> None:
+    """Print what members made by kind: names only, and the size and volume of claims."""
+    out, margin = console(), " " * indent
+    for kind, found in names_by_kind(contents):
+        out.print(escape(f"{margin}{kind}: {', '.join(found)}"))
+    for reason in contents.unread:
+        out.print(escape(f"{margin}not listed: {reason}"))

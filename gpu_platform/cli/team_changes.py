@@ -1,0 +1,59 @@
+"""Reads from the cluster which teams leave a stack or return to it, for both engines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine import retention
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.contents import namespace_contents
+from gpu_platform.errors import Finding, UnknownOutcome
+from gpu_platform.planning import Plan
+from gpu_platform.planning.changes.departures import TeamChange, renamed
+
+
+def warn_of_teams(plan: Plan, outputs: Mapping[str, Any]) -> tuple[TeamChange, ...] | None:
+    """Print to standard error what happens to the namespaces of teams that leave or return; None if unknown.
+
+    `outputs`: those of the last deployment. Raises Finding for a team whose namespace another owner has.
+    """
+    if plan.kind == "environment" and plan.cluster.cloud is not None and not outputs:
+        return ()  # the cluster may not exist yet
+    try:
+        changes = tuple(_changes(client_of(plan), plan, outputs))
+    except UnknownOutcome as reason:
+        if outputs:
+            print(f"teams were not compared with the cluster: {reason}", file=sys.stderr)
+        return None
+    for change in changes:
+        print(f"{'note' if change.fate == 'adopted' else 'warning'}: {change}", file=sys.stderr)
+    return changes
+
+
+def _changes(client: KubernetesClient, plan: Plan, outputs: Mapping[str, Any]) -> Iterator[TeamChange]:
+    declared = {tenant.namespace for tenant in plan.tenants}
+    found = retention.team_namespaces(client)
+    for namespace in found:
+        if namespace.name in declared:
+            retention.refuse_other_stack(namespace, plan.stack)
+            if namespace.is_retained:
+                holds = str(namespace_contents(client, namespace.name))
+                yield TeamChange(team=namespace.name, fate="adopted", stack=plan.stack, holds=holds)
+        elif namespace.stack == plan.stack and not namespace.is_retained:
+            contents = namespace_contents(client, namespace.name, is_platform=retention.is_of_platform)
+            yield TeamChange(
+                team=namespace.name,
+                fate="deleted" if contents.is_empty else "retained",
+                stack=plan.stack,
+                holds=str(contents),
+                renamed_to=renamed(outputs.get("teams"), plan.tenants, namespace.name),
+            )
+    for name in sorted(declared - {namespace.name for namespace in found}):
+        if client.get("v1", "Namespace", name) is not None:
+            raise Finding(
+                f"namespace {name} already exists and is no team's; stack {plan.stack!r} does not take it "
+                "over. Rename the team, or delete the namespace"
+            )

@@ -1,0 +1,245 @@
+"""Lists what a team's members made in a namespace: every kind that the cluster serves, custom ones included.
+
+Left out is what the platform made, what a controller made from another object (pods of a StatefulSet), and what
+Kubernetes puts into each namespace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.objects import ObjectKey, items_at, mapping_at, object_key
+from gpu_platform.quantity import bytes_text, parse_quantity
+from gpu_platform.usage import gpu_units
+
+KEPT_KINDS: Final = ("NetworkPolicy.networking.k8s.io", "ResourceQuota", "LimitRange")
+"""Kinds of the platform that keep a namespace isolated and within its limits; members cannot write them."""
+_ACCESS_KINDS: Final = ("Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io")
+# Records of what happens to other objects, made by controllers without an owner reference.
+_DERIVED_KINDS: Final = ("Event", "Event.events.k8s.io", "Endpoints", "EndpointSlice.discovery.k8s.io")
+_IN_EACH_NAMESPACE: Final = (("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"))
+_ENDED: Final = ("Succeeded", "Failed")
+_SHOWN_FIRST: Final = (
+    "PersistentVolumeClaim",
+    "StatefulSet.apps",
+    "Deployment.apps",
+    "Job.batch",
+    "CronJob.batch",
+)
+_SHOWN_AS: Final = {"PersistentVolumeClaim": "volume claim"}
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim: its size, and its volume where it is bound.
+
+    `size`: as its spec requests it; `policy`: what becomes of the volume when the claim is deleted.
+    """
+
+    name: str
+    size: str
+    volume: str = ""
+    policy: str = ""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it has a volume."""
+        return bool(self.volume)
+
+    def __str__(self) -> str:
+        if not self.is_bound:
+            return f"{self.name} ({self.size}, not bound)"
+        fate = {"Delete": " is deleted with it", "Retain": " is kept"}.get(self.policy, "")
+        return f"{self.name} ({self.size}, volume {self.volume}{fate})"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What members made in a namespace.
+
+    `objects`: live objects that no other object owns, pods excepted; `pods`: pods that have not ended; `gpus`: GPU
+    resources that these pods hold; `bare_pods`: pods without an owner, ended ones included; `unread`: why some
+    kinds could not be listed, so that there may be more.
+    """
+
+    namespace: str
+    objects: tuple[Mapping[str, Any], ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
+    pods: int = 0
+    gpus: Mapping[str, int] = field(default_factory=dict[str, int])
+    bare_pods: tuple[Mapping[str, Any], ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether members made nothing, as far as all kinds could be read."""
+        return not (self.objects or self.pods or self.bare_pods or self.unread)
+
+    @property
+    def kinds(self) -> Mapping[str, int]:
+        """Number of objects by `Kind.group`: claims and workloads first, then by name."""
+        counts = Counter(object_key(live).group_kind for live in self.objects)
+        rank = {kind: index for index, kind in enumerate(_SHOWN_FIRST)}
+        return dict(sorted(counts.items(), key=lambda item: (rank.get(item[0], len(rank)), item[0])))
+
+    def __str__(self) -> str:
+        """Return the summary for a sentence: `1 volume claim (2 TiB), 1 StatefulSet, 3 pods`."""
+        parts = [_counted(count, kind) + self._size(kind) for kind, count in self.kinds.items()]
+        if self.pods:
+            held = ", ".join(f"{count} {resource}" for resource, count in self.gpus.items())
+            parts.append(_counted(self.pods, "pod") + (f" ({held})" if held else ""))
+        elif self.bare_pods:
+            parts.append(_counted(len(self.bare_pods), "ended pod"))
+        if self.unread:
+            parts.append("objects that could not be listed")
+        return ", ".join(parts) or "nothing that a member made"
+
+    def _size(self, kind: str) -> str:
+        if kind != "PersistentVolumeClaim":
+            return ""
+        return f" ({bytes_text(sum((parse_quantity(claim.size) for claim in self.claims), Decimal(0)))})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the contents for a JSON report: names, sizes and counts, never the data of an object."""
+        return {
+            "namespace": self.namespace,
+            "claims": [
+                {"name": claim.name, "size": claim.size, "volume": claim.volume, "reclaim_policy": claim.policy}
+                for claim in self.claims
+            ],
+            "objects": [{"kind": key.group_kind, "name": key.name} for key in map(object_key, self.objects)],
+            "kinds": dict(self.kinds),
+            "pods": self.pods,
+            "gpus": dict(self.gpus),
+            "unread": list(self.unread),
+        }
+
+
+def namespace_contents(
+    client: KubernetesClient, namespace: str, *, is_platform: Callable[[Mapping[str, Any]], bool] = lambda _: False
+) -> Contents:
+    """Return what members made in a namespace.
+
+    `is_platform`: whether an object belongs to the platform, for a namespace that still has such objects. Kinds
+    that the cluster does not let this user list are named in `unread`.
+    """
+    lives, unread = _all_objects(client, namespace)
+    roots = _Owners(lives)
+    own = [live for live in lives if not is_platform(roots.of(live))]
+    pods = [live for live in own if _kind(live) == "Pod"]
+    running = [pod for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED]
+    # Claims are always listed: also those that a StatefulSet owns hold data.
+    objects = [
+        live
+        for live in own
+        if _kind(live) != "Pod" and (roots.of(live) is live or _kind(live) == "PersistentVolumeClaim")
+    ]
+    return Contents(
+        namespace,
+        tuple(sorted(objects, key=lambda live: (_kind(live), str(live["metadata"]["name"])))),
+        tuple(_volume_claim(client, live) for live in objects if _kind(live) == "PersistentVolumeClaim"),
+        len(running),
+        _gpus(running),
+        tuple(pod for pod in pods if roots.of(pod) is pod),
+        tuple(unread),
+    )
+
+
+def _all_objects(client: KubernetesClient, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the objects of all kinds without those that say nothing about members, and what could not be read."""
+    found: dict[str, dict[str, Any]] = {}  # by uid: a kind may be served by two groups
+    unread: list[str] = []
+    for api_version in client.api_versions():
+        try:
+            for kind in client.namespaced_kinds(api_version):
+                for live in _of_kind(client, api_version, kind, namespace, unread):
+                    found.setdefault(str(live["metadata"]["uid"]), live)
+        except Refused as refusal:
+            unread.append(str(refusal))
+    return [live for live in found.values() if not _says_nothing(object_key(live))], unread
+
+
+def _of_kind(
+    client: KubernetesClient, api_version: str, kind: str, namespace: str, unread: list[str]
+) -> list[dict[str, Any]]:
+    try:
+        return list(client.objects(api_version, kind, namespace=namespace))
+    except Refused as refusal:
+        if refusal.status not in (404, 405):  # the kind has just been removed, or cannot be listed
+            unread.append(str(refusal))
+        return []
+
+
+def _says_nothing(key: ObjectKey) -> bool:
+    skipped = (*KEPT_KINDS, *_ACCESS_KINDS, *_DERIVED_KINDS)
+    return key.group_kind in skipped or (key.group_kind, key.name) in _IN_EACH_NAMESPACE
+
+
+class _Owners:
+    """Finds the object from which controllers made another one."""
+
+    def __init__(self, lives: Collection[Mapping[str, Any]]) -> None:
+        self._by_uid = {str(live["metadata"]["uid"]): live for live in lives}
+
+    def of(self, live: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the first owner in the namespace, the object itself if it has none."""
+        seen: set[str] = set()
+        while (owner := self._owner(live)) is not None and str(owner["metadata"]["uid"]) not in seen:
+            seen.add(str(owner["metadata"]["uid"]))
+            live = owner
+        return live
+
+    def _owner(self, live: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        owners = items_at(live, "metadata", "ownerReferences")
+        controlling = [owner for owner in owners if owner.get("controller")]
+        found = (self._by_uid.get(str(owner["uid"])) for owner in controlling)
+        return next((owner for owner in found if owner is not None), None)
+
+
+def _volume_claim(client: KubernetesClient, live: Mapping[str, Any]) -> VolumeClaim:
+    name = str(live["metadata"]["name"])
+    size = str(mapping_at(live, "spec", "resources", "requests").get("storage") or "0")
+    if mapping_at(live, "status").get("phase") != "Bound":
+        return VolumeClaim(name, size)
+    volume = str(mapping_at(live, "spec").get("volumeName") or "unknown")
+    return VolumeClaim(name, size, volume, _reclaim_policy(client, volume))
+
+
+def _reclaim_policy(client: KubernetesClient, volume: str) -> str:
+    try:
+        live = client.get("v1", "PersistentVolume", volume)
+    except Refused:  # volumes are cluster-scoped: not every user may read them
+        return ""
+    return str(mapping_at(live or {}, "spec").get("persistentVolumeReclaimPolicy") or "")
+
+
+def _gpus(pods: Collection[Mapping[str, Any]]) -> dict[str, int]:
+    units: Counter[str] = Counter()
+    for pod in pods:
+        units.update(gpu_units(pod))
+    return dict(sorted(units.items()))
+
+
+def _kind(live: Mapping[str, Any]) -> str:
+    return object_key(live).group_kind
+
+
+def _counted(count: int, kind: str) -> str:
+    word = _SHOWN_AS.get(kind, kind.partition(".")[0])
+    return f"{count} {word}" + ("" if count == 1 else "es" if word.endswith(("s", "x", "ss")) else "s")
+
+
+def names_by_kind(contents: Contents) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each kind with the names of its objects, claims with their size and volume."""
+    for kind in contents.kinds:
+        if kind == "PersistentVolumeClaim":
+            yield kind, tuple(str(claim) for claim in contents.claims)
+        else:
+            yield kind, tuple(str(live["metadata"]["name"]) for live in contents.objects if _kind(live) == kind)
+    if contents.bare_pods:
+        yield "Pod", tuple(str(pod["metadata"]["name"]) for pod in contents.bare_pods)

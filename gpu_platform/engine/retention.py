@@ -1,0 +1,306 @@
+"""Keeps the namespace of a team that leaves its stack, with everything that members made in it.
+
+What the platform made there is deleted, with two exceptions. Network policies, quotas and limits stay for as long
+as the namespace does: pods that run on must not become less isolated, and their controllers must not grow. Another
+quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated; CPU pods such as databases
+may restart within the old limits. Roles are deleted, so members have no access. A namespace in which members
+made nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.engine.applyset import PART_OF_LABEL, ApplySet
+from gpu_platform.engine.changes import Action, Change
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.contents import KEPT_KINDS, Contents, namespace_contents
+from gpu_platform.engine.deletion import LAST_KINDS, delete_all
+from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
+from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
+from gpu_platform.errors import Finding
+from gpu_platform.progress import Progress
+
+_TRUE: Final = "true"
+_GPU_KEYS: Final = names.quota_key("nvidia.com/")
+_KEPT_API_VERSIONS: Final = (
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("v1", "ResourceQuota"),
+    ("v1", "LimitRange"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamNamespace:
+    """Namespace of a team in the cluster; `retained_since` is empty while the team is deployed."""
+
+    name: str
+    team: str
+    stack: str
+    retained_since: str = ""
+    retained_from: str = ""
+
+    @property
+    def is_retained(self) -> bool:
+        """Whether the team has left its stack."""
+        return bool(self.retained_since)
+
+
+def team_namespaces(client: KubernetesClient) -> tuple[TeamNamespace, ...]:
+    """Return the namespaces of teams of all stacks, retained ones included, by name."""
+    lives = client.objects("v1", "Namespace", label_selector=names.TEAM_LABEL)
+    return tuple(team_namespace(live) for live in lives if "deletionTimestamp" not in live["metadata"])
+
+
+def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:
+    """Return the facts of a team's namespace from its labels, which members cannot change."""
+    labels = mapping_at(live, "metadata", "labels")
+    retained = is_retained(live)
+    return TeamNamespace(
+        str(live["metadata"]["name"]),
+        str(labels.get(names.TEAM_LABEL) or ""),
+        str(labels.get(names.STACK_LABEL) or ""),
+        (annotation(live, names.RETAINED_SINCE_ANNOTATION) or "unknown") if retained else "",
+        annotation(live, names.RETAINED_FROM_ANNOTATION) if retained else "",
+    )
+
+
+def is_retained(live: Mapping[str, Any]) -> bool:
+    """Return whether an object is marked as retained."""
+    return names.RETAINED_LABEL in mapping_at(live, "metadata", "labels")
+
+
+def is_of_platform(live: Mapping[str, Any]) -> bool:
+    """Return whether an engine made the object; good enough to show it, not to delete it.
+
+    The embedded engine labels its objects; Pulumi's provider is their field manager.
+    """
+    if PART_OF_LABEL in mapping_at(live, "metadata", "labels"):
+        return True
+    managers = live["metadata"].get("managedFields") or ()
+    return any(str(entry.get("manager", "")).startswith("pulumi-kubernetes") for entry in managers)
+
+
+# -- leaving -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Objects that a stack no longer declares: `deleted`, and the retained namespaces with their contents.
+
+    `kept`: policies and limits of the platform in the retained namespaces.
+    """
+
+    deleted: tuple[Mapping[str, Any], ...]
+    retained: Mapping[str, Contents]
+    kept: tuple[Mapping[str, Any], ...]
+
+
+def decide(
+    client: KubernetesClient, superfluous: Iterable[Mapping[str, Any]], *, before_deletion: bool = False
+) -> Pruned:
+    """Decide which objects that a stack no longer declares are deleted, and which namespaces are retained.
+
+    `before_deletion`: objects of the platform are still in the namespaces, as in a preview.
+    """
+    lives = list(superfluous)
+    leaving = {str(live["metadata"]["name"]) for live in lives if _is_team_namespace(live)}
+    shown = is_of_platform if before_deletion else _nothing
+    contents = {name: namespace_contents(client, name, is_platform=shown) for name in sorted(leaving)}
+    retained = {name: found for name, found in contents.items() if not found.is_empty}
+    stays = [live for live in lives if _stays(live, retained)]
+    keys = {object_key(live) for live in stays}
+    return Pruned(
+        tuple(live for live in lives if object_key(live) not in keys),
+        retained,
+        tuple(live for live in stays if not _is_team_namespace(live)),
+    )
+
+
+def prune(
+    client: KubernetesClient, waiter: Waiter, stack: str, superfluous: Iterable[Mapping[str, Any]]
+) -> tuple[Change, ...]:
+    """Delete objects that a stack no longer declares, and retain the namespaces in which members made something.
+
+    Roles are deleted before the namespaces are looked at, so that members can add nothing in between. Raises
+    NotReady for an object that is not deleted in time.
+    """
+    lives = list(superfluous)
+    leaving = {str(live["metadata"]["name"]) for live in lives if _is_team_namespace(live)}
+    later = [live for live in lives if _is_last(live) or _stays(live, leaving)]
+    keys = {object_key(live) for live in later}
+    changes = delete_all(client, waiter, [live for live in lives if object_key(live) not in keys])
+    pruned = decide(client, later)
+    for live in later:
+        if str(live["metadata"]["name"]) in pruned.retained and _is_team_namespace(live):
+            retain(client, str(live["metadata"]["name"]), stack)
+    return (*changes, *retain_changes(pruned), *delete_all(client, waiter, pruned.deleted))
+
+
+def retain_changes(pruned: Pruned) -> tuple[Change, ...]:
+    """Return the changes of retained namespaces, and of what is kept in them."""
+    namespaces = (
+        Change(Action.RETAIN, ObjectKey("", "Namespace", "", name), reason=f"holds {contents}")
+        for name, contents in pruned.retained.items()
+    )
+    return (*namespaces, *(Change(Action.RETAIN, object_key(live)) for live in pruned.kept))
+
+
+def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
+    """Mark a namespace, with its policies and limits, as retained; they are no members of an ApplySet any more.
+
+    The namespace is marked last: an interrupted run is continued by the next.
+    """
+    client.apply(_no_gpus(client, namespace))
+    for live in _kept_in(client, namespace):
+        client.merge(_labels(live, {names.RETAINED_LABEL: _TRUE, PART_OF_LABEL: None}))
+    since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    live = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    marks = {names.RETAINED_SINCE_ANNOTATION: since, names.RETAINED_FROM_ANNOTATION: stack}
+    client.merge(_labels(live, {names.RETAINED_LABEL: _TRUE, PART_OF_LABEL: None}, marks))
+
+
+def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
+    """Return a quota that admits no new pod with GPUs; quotas add up, so the team's own stays as it is."""
+    quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
+    limited = {key for quota in quotas for key in mapping_at(quota, "spec", "hard")}
+    hard = {key: "0" for key in limited if key.startswith(_GPU_KEYS) or key.endswith(names.DEVICE_QUOTA_SUFFIX)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {
+            "name": names.RETAINED_QUOTA,
+            "namespace": namespace,
+            "labels": {names.RETAINED_LABEL: _TRUE},
+        },
+        "spec": {"hard": {names.quota_key(names.GPU_RESOURCE): "0", **hard}},
+    }
+
+
+# -- coming back -------------------------------------------------------------------------------------------
+
+
+def may_be_adopted(live: Mapping[str, Any], stack: str) -> bool | str:
+    """Return whether a stack may take over a retained object, or why not; False for one that is not retained.
+
+    Only the kinds that the platform retains count: a member can label anything else.
+    """
+    key = object_key(live)
+    if not is_retained(live) or (key.group_kind != "Namespace" and key.group_kind not in KEPT_KINDS):
+        return False
+    if key.group_kind != "Namespace":
+        return True  # members cannot write the kinds that are kept, and their Namespace was adopted before them
+    try:
+        refuse_other_stack(team_namespace(live), stack)
+    except Finding as reason:
+        return str(reason)
+    return True
+
+
+def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
+    """Raise Finding for the namespace of a team of another stack, deployed or retained."""
+    if namespace.is_retained and namespace.retained_from != stack:
+        raise Finding(
+            f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "
+            f"{namespace.retained_since}, with what its members made; stack {stack!r} does not take it over. "
+            f"Rename the team, remove the namespace for good with `gpu-platform team remove STACK "
+            f"{namespace.name}`, or give it to this stack with `kubectl annotate namespace {namespace.name} "
+            f"--overwrite {names.RETAINED_FROM_ANNOTATION}={stack}`"
+        )
+    if not namespace.is_retained and namespace.stack != stack:
+        raise Finding(
+            f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack {stack!r} "
+            "does not take it over. Rename the team, or remove it from the other stack first"
+        )
+
+
+def release(client: KubernetesClient, live: Mapping[str, Any]) -> None:
+    """Remove the marks of a retained object that its stack declares again, and the quota against GPU pods."""
+    namespace = str(live["metadata"]["name"])
+    marks: dict[str, str | None] = {}
+    if object_key(live).group_kind == "Namespace":
+        quota = client.get("v1", "ResourceQuota", names.RETAINED_QUOTA, namespace)
+        if quota is not None:
+            client.delete(quota)
+        marks = {names.RETAINED_SINCE_ANNOTATION: None, names.RETAINED_FROM_ANNOTATION: None}
+    client.merge(_labels(live, {names.RETAINED_LABEL: None}, marks))
+
+
+def settle(
+    client: KubernetesClient, stack: str, declared: Collection[str], progress: Progress
+) -> tuple[TeamNamespace, ...]:
+    """Mark, release or delete a stack's namespaces after an engine that cannot do it: the Pulumi CLI.
+
+    The program lets Pulumi keep the namespace of a team that leaves. `declared`: namespaces of the stack file.
+    Returns the namespaces that are retained now and were not before.
+    """
+    left: list[TeamNamespace] = []
+    for live in client.objects(
+        "v1", "Namespace", label_selector=f"{names.TEAM_LABEL},{names.STACK_LABEL}={stack}"
+    ):
+        found = team_namespace(live)
+        if found.name in declared:
+            if found.is_retained:
+                for kept in list(_kept_in(client, found.name)):
+                    if kept["metadata"]["name"] != names.RETAINED_QUOTA:  # deleted with the marks of the namespace
+                        release(client, kept)
+                release(client, live)
+        elif not found.is_retained and "deletionTimestamp" not in live["metadata"]:
+            if namespace_contents(client, found.name).is_empty:
+                delete_namespaces(client, stack, [found.name], progress)
+            else:
+                retain(client, found.name, stack)
+                left.append(found)
+    return tuple(left)
+
+
+def _kept_in(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any]]:
+    for api_version, kind in _KEPT_API_VERSIONS:
+        yield from client.objects(api_version, kind, namespace=namespace)
+
+
+def _labels(
+    live: Mapping[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    metadata = {key: live["metadata"][key] for key in ("name", "namespace") if key in live["metadata"]}
+    metadata |= {"labels": dict(labels)} | ({"annotations": dict(annotations)} if annotations else {})
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata}
+
+
+def _is_team_namespace(live: Mapping[str, Any]) -> bool:
+    return object_key(live).group_kind == "Namespace" and names.TEAM_LABEL in mapping_at(
+        live, "metadata", "labels"
+    )
+
+
+def _is_last(live: Mapping[str, Any]) -> bool:
+    return object_key(live).group_kind in LAST_KINDS
+
+
+def _stays(live: Mapping[str, Any], namespaces: Collection[str]) -> bool:
+    """Return whether an object is one of the namespaces, or a policy or limit in one of them."""
+    key = object_key(live)
+    if _is_team_namespace(live):
+        return key.name in namespaces
+    return key.group_kind in KEPT_KINDS and key.namespace in namespaces
+
+
+def _nothing(_live: Mapping[str, Any]) -> bool:
+    return False
+
+
+# -- for good ----------------------------------------------------------------------------------------------
+
+
+def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable[str], progress: Progress) -> None:
+    """Delete namespaces with everything in them, and wait; raises NotReady if one is not deleted in time."""
+    for name in namespaces:
+        live = client.get("v1", "Namespace", name)
+        if live is not None:
+            with progress.step(f"deleting namespace {name} with everything in it"):
+                client.delete(live)
+                Waiter(client, ApplySet(client, stack), progress).until_deleted([live], DEFAULT_TIMEOUT_SECONDS)

@@ -1,0 +1,31 @@
+"""Says what is waited for: soon after the start, when the reason changes, and each minute while it does not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.progress import Progress
+from gpu_platform.quantity import duration_text
+
+_FIRST_SECONDS: Final = 10.0  # most objects are ready before
+_AGAIN_SECONDS: Final = 60.0
+
+
+class WaitReport:
+    """Lines of one wait. Times are those of one monotonic clock, in seconds."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._said = ""
+        self._at = 0.0
+
+    def is_due(self, since: float, now: float) -> bool:
+        """Return whether it is time to look for the reason of a wait that began at `since`."""
+        return now - since >= _FIRST_SECONDS
+
+    def say(self, what: str, since: float, now: float) -> None:
+        """Print `what` and how long it has been waited for, unless it was printed less than a minute ago."""
+        if what == self._said and now - self._at < _AGAIN_SECONDS:
+            return
+        self._said, self._at = what, now
+        self._progress.line(f"waiting since {duration_text(now - since)} for {what}")

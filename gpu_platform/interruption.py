@@ -1,0 +1,109 @@
+"""Ends a command cleanly on SIGINT, SIGTERM and SIGHUP: one line on standard error, exit code 128 + signal.
+
+Until a command begins, while modules are imported, nothing was started or changed, so the process ends at
+once. From then on a signal raises KeyboardInterrupt, so that locks are given back, and what was started is
+stopped. Imports only the standard library, because the command line installs it before anything else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final
+
+_AGAIN_SECONDS: Final = 0.01
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class _State:
+    begun: bool = False
+    received: int = signal.SIGINT
+    deferring: int = 0
+    deferred: bool = False
+
+
+_state = _State()
+
+
+def install() -> None:
+    """Handle the signals that are not ignored (a background job ignores SIGINT); only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _handle)
+    sys.unraisablehook = _raise_again
+
+
+@contextmanager
+def handled(*, restore: bool = False) -> Generator[None]:
+    """Handle the signals while the body runs, and with `restore` as before afterwards."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    hook = sys.unraisablehook
+    install()
+    try:
+        yield
+    finally:
+        if restore and threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            sys.unraisablehook = hook
+            _state.begun = False
+
+
+def begin() -> None:
+    """Raise KeyboardInterrupt for signals from now on, because the command may have changed something."""
+    _state.begun = True
+
+
+def exit_code() -> int:
+    """Return the exit code for the signal that was received: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + _state.received
+
+
+def ignore() -> None:
+    """Ignore further signals, while the process ends."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            if signal.getsignal(number) is _handle:
+                signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def deferred() -> Generator[None]:
+    """Raise KeyboardInterrupt only after the body, which starts something and writes down that it did."""
+    _state.deferring += 1
+    try:
+        yield
+    finally:
+        _state.deferring -= 1
+        if _state.deferred and not _state.deferring:
+            _state.deferred = False
+            raise KeyboardInterrupt
+
+
+def _handle(number: int, _frame: FrameType | None) -> None:
+    _state.received = number
+    if not _state.begun:
+        os.write(sys.stderr.fileno(), b"interrupted: nothing was changed\n")
+        os._exit(128 + number)
+    if _state.deferring:
+        _state.deferred = True
+        return
+    raise KeyboardInterrupt
+
+
+def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Send the signal again if Python dropped its exception, as it does in finalizers and callbacks of C code."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        # Not at once: then this hook would drop it again.
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), _state.received)).start()
+    else:
+        sys.__unraisablehook__(unraisable)

@@ -1,0 +1,111 @@
+"""Reads what runs on a cluster, for the impact of a change: nodes by pool, pods, budgets, members' data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.plan import Plan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.rollout.pods import eviction_action
+from gpu_platform.usage import gpu_units
+
+# What Kubernetes puts into every namespace is no member's data.
+_OWN_SECRETS: Final = ("kubernetes.io/service-account-token", "helm.sh/release.v1")
+_POD_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
+
+
+def read_live(client: KubernetesClient, plan: Plan, namespaces: Iterable[str]) -> LiveState:
+    """Return the state of a cluster; `namespaces`: those whose data counts. Raises UnknownOutcome and Refused."""
+    nodes = list(client.objects("v1", "Node"))
+    pods = list(client.objects("v1", "Pod", field_selector="spec.nodeName!="))
+    budgets = list(client.objects("policy/v1", "PodDisruptionBudget"))
+    return LiveState(
+        nodes=_by_pool(nodes, plan.pools if plan.kind == "environment" else ()),
+        pods=tuple(running_pods(pods, budgets)),
+        data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
+    )
+
+
+def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
+    """Yield the pods that a drain stops: none of a DaemonSet, no static pods, none that have ended."""
+    blocking = [budget for budget in budgets if mapping_at(budget, "status").get("disruptionsAllowed") == 0]
+    for pod in pods:
+        if eviction_action(pod) == "keep":
+            continue
+        metadata = pod["metadata"]
+        yield RunningPod(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            owner=_owner(pod),
+            node=str(mapping_at(pod, "spec").get("nodeName")),
+            units=gpu_units(pod),
+            budgets=tuple(
+                f"{metadata['namespace']}/{budget['metadata']['name']}"
+                for budget in blocking
+                if budget["metadata"]["namespace"] == metadata["namespace"] and _selects(budget, pod)
+            ),
+        )
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    """Return the controller that a person knows: the Deployment, not its ReplicaSet; else the pod."""
+    owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
+    if owner is None:
+        return f"Pod {pod['metadata']['name']}"
+    if owner["kind"] == "ReplicaSet" and "pod-template-hash" in mapping_at(pod, "metadata", "labels"):
+        return f"Deployment {_POD_HASH.sub('', owner['name'])}"
+    return f"{owner['kind']} {owner['name']}"
+
+
+def _selects(budget: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Return whether the label selector of a budget selects a pod; an empty selector selects all pods."""
+    labels = mapping_at(pod, "metadata", "labels")
+    selector = mapping_at(budget, "spec", "selector")
+    if not mapping_at(selector, "matchLabels").items() <= labels.items():
+        return False
+    return all(_matches(one, labels) for one in items_at(selector, "matchExpressions"))
+
+
+def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, values = expression["key"], expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case _:  # DoesNotExist
+            return key not in labels
+
+
+def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
+    """Return the nodes by the pool that their label names, else by the pool whose selector selects them."""
+    found: dict[str, list[str]] = {pool.name: [] for pool in pools}
+    for node in nodes:
+        labels = mapping_at(node, "metadata", "labels")
+        selected = (pool.name for pool in pools if pool.node_selector.items() <= labels.items())
+        name = labels.get(names.POOL_LABEL) or next(selected, None)
+        if name is not None:
+            found.setdefault(str(name), []).append(node["metadata"]["name"])
+    return {name: tuple(members) for name, members in found.items()}
+
+
+def _data(client: KubernetesClient, namespace: str) -> Iterator[DataObject]:
+    """Yield the claims, StatefulSets and secrets of a namespace, of secrets the names only."""
+    for claim in client.objects("v1", "PersistentVolumeClaim", namespace=namespace):
+        size = str(mapping_at(claim, "spec", "resources", "requests").get("storage") or "")
+        yield DataObject(
+            kind="PersistentVolumeClaim", namespace=namespace, name=claim["metadata"]["name"], size=size
+        )
+    for one in client.objects("apps/v1", "StatefulSet", namespace=namespace):
+        yield DataObject(kind="StatefulSet", namespace=namespace, name=one["metadata"]["name"])
+    for one in client.objects("v1", "Secret", namespace=namespace):
+        if one.get("type") not in _OWN_SECRETS:
+            yield DataObject(kind="Secret", namespace=namespace, name=one["metadata"]["name"])

@@ -1,0 +1,86 @@
+"""Classify every planned change by its effect on nodes, GPUs, running pods, data and access, before it happens.
+
+The facts of the last deployment are its stack outputs (`pools`, `software`, `teams`); what runs comes from the
+cluster. Both engines show the result, and CI can refuse effects (`preview --fail-on`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_platform.planning.changes.deployed import mapping_of, teams_of
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
+from gpu_platform.planning.changes.live import DataObject, LiveState
+from gpu_platform.planning.changes.node_impacts import impact_of_pool, impacts_of_mig, impacts_of_software
+from gpu_platform.planning.changes.objects import CAPACITY_KINDS
+from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.planning.changes.team_impacts import impacts_of_teams, leaving_teams
+from gpu_platform.planning.plan import Plan
+
+
+def classify(
+    outputs: Mapping[str, Any],
+    plan: Plan,
+    *,
+    live: LiveState | None,
+    pools: Sequence[PoolChange] = (),
+    mig: Sequence[MigNodeChange] = (),
+    objects: Sequence[ObjectChange] = (),
+) -> tuple[Impact, ...]:
+    """Return the planned changes of a deployed stack, the worst first; none of a stack without outputs.
+
+    `outputs`: of the last deployment; `live` None: the cluster was not read; `pools`: changes of pools;
+    `mig`: live nodes with another MIG layout; `objects`: the engine's changes.
+    """
+    if not outputs:
+        return ()
+    found: list[Impact] = []
+    if plan.kind == "environment":
+        facts = mapping_of(outputs.get("pools"))
+        found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool))) for one in pools]
+        found += impacts_of_mig(mig, plan, live)
+        found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
+    found += impacts_of_teams(teams_of(outputs), plan, live)
+    found += _of_objects(objects, live, leaving=leaving_teams(outputs, plan))
+    return tuple(sorted(found, key=lambda impact: (-impact.effect.rank, impact.subject)))
+
+
+def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple[set[str], set[str]]:
+    """Return the pools that lose their nodes anyway, and those with a row on their live nodes' MIG layout."""
+    return {change.pool for change in pools if change.effect != "shrunk"}, {change.pool for change in mig}
+
+
+_RESULTS = {"update": "changed", "replace": "deleted and created again", "delete": "deleted"}
+
+
+def _of_objects(changes: Iterable[ObjectChange], live: LiveState | None, *, leaving: set[str]) -> Iterator[Impact]:
+    """Yield the objects whose change is worse than in place, and that no row on a pool or team covers."""
+    for change in changes:
+        if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
+            continue
+        of_leaving = change.kind == "Namespace" and change.name in leaving
+        if of_leaving and live is not None and not live.data.get(change.name):
+            continue  # engines delete the namespace of a team only if members made nothing
+        of_team = change.effect is Effect.CUTS_ACCESS or change.namespace in leaving
+        if of_team and change.effect is not Effect.DELETES_DATA:
+            continue
+        owner = f"{change.kind.split('.')[0]} {change.name}"
+        pods = None
+        if live is not None:
+            pods = tuple(pod for pod in live.pods_in(change.namespace) if pod.owner == owner)
+        data: tuple[DataObject, ...] = ()
+        if live is not None and change.kind == "Namespace":
+            data = live.data.get(change.name, ())
+        place = f"{change.namespace}/" if change.namespace else ""
+        yield Impact(
+            subject=f"{change.kind.split('.')[0]} {place}{change.name}",
+            effect=change.effect,
+            field=", ".join(field.path for field in change.fields[:3]),
+            old="deployed",
+            new=_RESULTS[change.action],
+            pods=pods,
+            data=data,
+            because="",
+        )

@@ -1,0 +1,77 @@
+"""Describe what happens to teams that leave a stack or return to it, and recognise a rename."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_platform.planning.changes.deployed import mapping_of, member_text, teams_of, texts_of
+from gpu_platform.planning.teams.section import TenantPlan
+
+Fate = Literal["retained", "deleted", "adopted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamChange:
+    """What happens to the namespace of one team.
+
+    `retained`: the team leaves, and the namespace stays with what members made; `deleted`: the team leaves, and
+    members made nothing; `adopted`: the team returns to its retained namespace. `holds`: what members made, as
+    text. `renamed_to`: the new team with the same members and quota.
+    """
+
+    team: str
+    fate: Fate
+    stack: str
+    holds: str
+    renamed_to: str | None = None
+
+    def __str__(self) -> str:
+        """Return the change for a reader, with the command that removes the data."""
+        remove = f"`gpu-platform team remove {self.stack} {self.team}`"
+        if self.fate == "adopted":
+            return f"team {self.team} returns: its retained namespace {self.team} is adopted with {self.holds}"
+        if self.fate == "deleted":
+            return f"team {self.team} leaves: namespace {self.team} is deleted, because it holds {self.holds}"
+        retained = (
+            f"team {self.team} leaves: namespace {self.team} is retained with {self.holds}; its members lose "
+            f"access, and no new pod gets a GPU there; remove it for good with {remove}"
+        )
+        if self.renamed_to is None:
+            return retained
+        return (
+            f"{retained}\n  team {self.team} → {self.renamed_to} looks like a rename (same members, same "
+            f"quota): a namespace cannot be renamed, so the data stays in {self.team}. To keep working with it, "
+            f"undo the rename. To move: write the manifests to a file with `gpu-platform team remove {self.stack} "
+            f"{self.team} --dry-run --export FILE`, apply them to namespace {self.renamed_to}, copy the data of "
+            f"the volumes, then run {remove}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the change for a JSON report."""
+        return {
+            "team": self.team,
+            "fate": self.fate,
+            "holds": self.holds,
+            "renamed_to": self.renamed_to,
+        }
+
+
+def renamed(previous: object, tenants: Sequence[TenantPlan], team: str) -> str | None:
+    """Return the team of a new plan that seems to be `team` of the last deployment under another name, or None.
+
+    `previous`: the output `teams` of the deployed stack. Members and quota must be the same, and no other new team
+    may have them too.
+    """
+    before = {name: _identity(facts) for name, facts in teams_of({"teams": previous}).items()}
+    if team not in before:
+        return None
+    now = {tenant.namespace: (dict(tenant.quota), sorted(map(member_text, tenant.members))) for tenant in tenants}
+    alike = [name for name, facts in now.items() if name not in before and facts == before[team]]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _identity(facts: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return quota and members of a team in the output of a deployment."""
+    return dict(mapping_of(facts.get("quota"))), sorted(texts_of(facts.get("members")))

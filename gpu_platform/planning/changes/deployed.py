@@ -1,0 +1,104 @@
+"""Facts of a deployment as stack outputs: software, offers and teams. The next preview reads them.
+
+They are texts and whole numbers, so that the state of either engine returns them unchanged. The facts of pools
+that decide whether nodes are replaced are in pool_facts.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from gpu_platform.planning.plan import EnvironmentPlan, Plan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+
+NOT_DEPLOYED = "(none)"
+"""A version or layout that does not exist."""
+
+
+def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
+    """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
+
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout` and `offers` (units
+    on a node by extended resource) of each pool.
+    """
+    cloud = plan.cluster.cloud
+    return {
+        "kubernetes": (cloud.kubernetes if cloud is not None else None) or NOT_DEPLOYED,
+        "operator": plan.operator.release,
+        "pools": {
+            pool.name: {
+                "driver": driver_of(pool),
+                "sharing": sharing_text(pool),
+                "layout": layout_text(pool),
+                "offers": {offer.name: offer.per_node for offer in pool.resources},
+            }
+            for pool in plan.pools
+        },
+    }
+
+
+def driver_of(pool: PoolPlan) -> str:
+    """Return the driver version that the GPU Operator installs on the nodes; `(none)` where another one does."""
+    return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
+
+
+def sharing_text(pool: PoolPlan) -> str:
+    """Return how the GPUs or MIG instances of a pool are shared: `time-slicing, 4 replicas`, `none`."""
+    sharing = pool.sharing
+    return f"{sharing.mode}, {sharing.replicas} replicas" if sharing.replicas > 1 else sharing.mode
+
+
+def layout_text(pool: PoolPlan) -> str:
+    """Return the MIG layout of a pool's GPUs: `1g.10gb x7`; `(none)` without one."""
+    layouts = [
+        ", ".join(f"{profile} x{count}" for profile, count in sorted(devices.layout.items()))
+        + (f" on GPUs {', '.join(map(str, devices.devices))}" if devices.devices is not None else "")
+        for devices in pool.sharing.mig_layouts
+    ]
+    return "; ".join(layouts) or NOT_DEPLOYED
+
+
+def team_facts(plan: Plan) -> Mapping[str, Any]:
+    """Return the stack output `teams`: by namespace, its quota, members, priority classes and workloads."""
+    return {tenant.namespace: _team(tenant) for tenant in plan.tenants}
+
+
+def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the output `teams` of a deployment; empty for an older release, or no deployment."""
+    teams: object = outputs.get("teams")
+    if not isinstance(teams, Mapping):
+        return {}
+    found = cast("Mapping[str, object]", teams)
+    return {name: cast("Mapping[str, Any]", facts) for name, facts in found.items() if isinstance(facts, Mapping)}
+
+
+def member_text(member: TeamMember) -> str:
+    """Return a member as text: `Group vision`, `ServiceAccount ci/runner`."""
+    place = f"{member.namespace}/" if member.namespace else ""
+    return f"{member.kind} {place}{member.name}"
+
+
+def _team(tenant: TenantPlan) -> Mapping[str, Any]:
+    return {
+        "quota": dict(tenant.quota),
+        "members": [member_text(member) for member in tenant.members],
+        "priorities": list(tenant.priorities),
+        "workloads": [workload.name for workload in tenant.workloads],
+    }
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """Return a mapping of an output; empty if it is none."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def texts_of(value: object) -> list[str]:
+    """Return a list of texts of an output; empty if it is none."""
+    return [str(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def units_of(value: object) -> Mapping[str, int]:
+    """Return counts by name of an output; engines may return them as floats."""
+    return {name: int(count) for name, count in mapping_of(value).items()}

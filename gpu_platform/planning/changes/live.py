@@ -1,0 +1,60 @@
+"""What runs on a deployed cluster, as the impact of a change needs it: pods, budgets, nodes and data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningPod:
+    """A pod that runs on a node and that a drain would evict. `owner`: its controller, `Deployment web`, or the
+    pod itself. `units`: units by extended resource. `budgets`: disruption budgets that allow no eviction now."""
+
+    namespace: str
+    name: str
+    owner: str
+    node: str
+    units: Mapping[str, int] = field(default_factory=dict[str, int])
+    budgets: tuple[str, ...] = ()
+
+    @property
+    def gpu(self) -> bool:
+        """Whether it uses GPUs."""
+        return bool(self.units)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataObject:
+    """An object of a member that a namespace holds. `size`: of a claim, as Kubernetes writes it (`2Ti`)."""
+
+    kind: str
+    namespace: str
+    name: str
+    size: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" + (f" ({self.size})" if self.size else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object for a JSON report."""
+        return {"kind": self.kind, "namespace": self.namespace, "name": self.name, "size": self.size or None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveState:
+    """Nodes by pool, pods, and members' data by namespace of a cluster."""
+
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    pods: tuple[RunningPod, ...] = ()
+    data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
+
+    def pods_on(self, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
+        """Return the pods on some nodes."""
+        wanted = set(nodes)
+        return tuple(pod for pod in self.pods if pod.node in wanted)
+
+    def pods_in(self, namespace: str) -> tuple[RunningPod, ...]:
+        """Return the pods of a namespace."""
+        return tuple(pod for pod in self.pods if pod.namespace == namespace)

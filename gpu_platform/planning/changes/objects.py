@@ -1,0 +1,99 @@
+"""Classify the change of one object by its kind, action and changed fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from gpu_platform.planning.changes.effects import Effect
+
+# Deleting one deletes what members stored; a cluster goes with all volumes and namespaces in it.
+DATA_KINDS = {
+    "Namespace",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StatefulSet.apps",
+    "CustomResourceDefinition.apiextensions.k8s.io",
+    "aws:eks/cluster:Cluster",
+    "aws:ebs/volume:Volume",
+    "aws:efs/fileSystem:FileSystem",
+    "aws:fsx/lustreFileSystem:LustreFileSystem",
+    "aws:s3/bucket:Bucket",
+    "aws:kms/key:Key",
+    "gcp:container/cluster:Cluster",
+    "gcp:compute/disk:Disk",
+    "gcp:filestore/instance:Instance",
+    "gcp:storage/bucket:Bucket",
+}
+_ACCESS_KINDS = {
+    "Role.rbac.authorization.k8s.io",
+    "RoleBinding.rbac.authorization.k8s.io",
+    "ClusterRole.rbac.authorization.k8s.io",
+    "ClusterRoleBinding.rbac.authorization.k8s.io",
+    "ServiceAccount",
+    "aws:eks/accessEntry:AccessEntry",
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
+}
+CAPACITY_KINDS = {
+    "Node",
+    "aws:eks/nodeGroup:NodeGroup",
+    "gcp:container/nodePool:NodePool",
+    "NodePool.karpenter.sh",
+}
+_CONTROLLERS = {"Deployment.apps", "DaemonSet.apps", "StatefulSet.apps"}
+_ACCESS_FIELDS = ("subjects", "rules", "roleRef")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedField:
+    """A changed field of an object: its path, and the values before and after as plain JSON (None: not set)."""
+
+    path: str
+    old: object
+    new: object
+
+
+def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -> Effect:
+    """Return the effect of a change of one object.
+
+    `action`: create, update, replace, delete or unchanged; `kind`: `Kind.group`, or Pulumi's type of a cloud
+    resource.
+    """
+    match action:
+        case "delete" | "replace":
+            return _effect_of_deletion(kind, recreated=action == "replace")
+        case "update":
+            if kind in _CONTROLLERS and any(field.path.startswith("spec.template") for field in fields):
+                return Effect.RESTARTS_PODS
+            if kind in _ACCESS_KINDS and any(_cuts_access(field) for field in fields):
+                return Effect.CUTS_ACCESS
+            return Effect.IN_PLACE
+        case _:
+            return Effect.IN_PLACE
+
+
+def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
+    if kind in DATA_KINDS:
+        return Effect.DELETES_DATA
+    if recreated:
+        return Effect.REPLACES
+    if kind in _ACCESS_KINDS:
+        return Effect.CUTS_ACCESS
+    if kind in CAPACITY_KINDS:
+        return Effect.REMOVES_CAPACITY
+    return Effect.RESTARTS_PODS if kind in _CONTROLLERS else Effect.IN_PLACE
+
+
+def _cuts_access(field: ChangedField) -> bool:
+    """Return whether a change of subjects or rules takes something away; added ones take nothing."""
+    if not field.path.startswith(_ACCESS_FIELDS) or field.old is None:
+        return False
+    old, new = _items(field.old), _items(field.new)
+    if old is None or new is None:
+        return field.old != field.new
+    return any(item not in new for item in old)
+
+
+def _items(value: object) -> list[object] | None:
+    return cast("list[object]", value) if isinstance(value, list) else None

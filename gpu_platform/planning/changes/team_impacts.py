@@ -1,0 +1,85 @@
+"""Impact of changed teams: lost rights, lower quotas, and the data of teams that leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_platform import names
+from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, team_facts, teams_of, texts_of
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import Impact, short
+from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.plan import Plan
+from gpu_platform.quantity import parse_quantity
+
+
+def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
+    """Return the teams of the last deployment that the stack file no longer has."""
+    return teams_of(outputs).keys() - {tenant.namespace for tenant in plan.tenants}
+
+
+def impacts_of_teams(
+    before: Mapping[str, Mapping[str, Any]], plan: Plan, live: LiveState | None
+) -> Iterator[Impact]:
+    now = team_facts(plan)
+    for namespace, facts in before.items():
+        if namespace not in now:
+            yield Impact(
+                subject=f"team {namespace}",
+                effect=Effect.CUTS_ACCESS,
+                field="teams",
+                old=", ".join(texts_of(facts.get("members"))) or "no members",
+                new=NOT_DEPLOYED,
+                pods=(),
+                data=() if live is None else live.data.get(namespace, ()),
+                because="the stack file no longer has the team; its members lose their rights in the namespace",
+            )
+            continue
+        yield from _of_team(namespace, facts, now[namespace], live)
+
+
+def _of_team(
+    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
+) -> Iterator[Impact]:
+    for key, what in (("members", "rights in the namespace"), ("priorities", "the right to use the class")):
+        gone = [text for text in texts_of(old.get(key)) if text not in new[key]]
+        if gone:
+            yield Impact(
+                subject=f"team {namespace}",
+                effect=Effect.CUTS_ACCESS,
+                field=key,
+                old=", ".join(texts_of(old.get(key))),
+                new=", ".join(new[key]) or NOT_DEPLOYED,
+                because=f"{', '.join(gone)}: lost {what}",
+            )
+    before = mapping_of(old.get("quota"))
+    lower = {
+        name: (str(amount), str(new["quota"].get(name, "0")))
+        for name, amount in before.items()
+        if name in new["quota"] and parse_quantity(new["quota"][name]) < parse_quantity(amount)
+    }
+    if lower:
+        over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
+        yield Impact(
+            subject=f"team {namespace}",
+            effect=Effect.REMOVES_CAPACITY,
+            field="quota",
+            old=", ".join(f"{short(name)}: {amount}" for name, (amount, _) in lower.items()),
+            new=", ".join(f"{short(name)}: {amount}" for name, (_, amount) in lower.items()),
+            because="pods that run keep running; new ones are refused above the quota" + over,
+        )
+
+
+def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:
+    """Return what the namespace uses above the new limits, as text."""
+    used: dict[str, int] = {}
+    for pod in live.pods_in(namespace) if live is not None else ():
+        for name, count in pod.units.items():
+            used[names.quota_key(name)] = used.get(names.quota_key(name), 0) + count
+    over = [
+        f"{used[name]} x {short(name)} in use, {limit} allowed"
+        for name, limit in limits.items()
+        if used.get(name, 0) > parse_quantity(limit)
+    ]
+    return f"; now {', '.join(over)}" if over else ""

@@ -1,0 +1,69 @@
+"""Add up the quotas of all stacks on an environment, and compare the sum with what the pools offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform import names
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.section import TenantPlan
+
+Quotas = Mapping[str, Mapping[str, str]]
+"""Quotas of teams by namespace, each as Kubernetes writes it: `requests.nvidia.com/gpu: "4"`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverAllocation:
+    """More units of a resource in all quotas than the pools offer.
+
+    `shares`: units by team; `limit`: units at the largest size of the pools, times `overcommit`; `deployed`: units
+    in the quotas that are deployed now.
+    """
+
+    resource: str
+    shares: Mapping[str, int]
+    limit: float
+    deployed: int
+
+    @property
+    def total(self) -> int:
+        """Units in all quotas."""
+        return sum(self.shares.values())
+
+    @property
+    def grows(self) -> bool:
+        """Whether this deployment raises the sum, and does not only find it too large."""
+        return self.total > self.deployed
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{team} {count}" for team, count in self.shares.items())
+        return f"{self.total} of {self.resource} in the quotas of all stacks ({shares}), at most {self.limit:g}"
+
+
+def quota_limits(available: Available, overcommit: float) -> Mapping[str, float]:
+    """Return what all quotas together may have, by key of a ResourceQuota."""
+    return {names.quota_key(resource): count * overcommit for resource, count in available.units.items()}
+
+
+def over_allocated(
+    tenants: Sequence[TenantPlan], limits: Mapping[str, float], own: Quotas, others: Quotas
+) -> tuple[OverAllocation, ...]:
+    """Return the resources of which all quotas together have more than the pools offer.
+
+    `own`: deployed quotas of the stack that `tenants` are planned for; `others`: those of all other stacks on the
+    environment.
+    """
+    planned: Quotas = {tenant.namespace: tenant.quota for tenant in tenants}
+    found: list[OverAllocation] = []
+    for key, limit in limits.items():
+        elsewhere = {team: quota for team, quota in others.items() if team not in planned}
+        shares = {
+            team: units for team, quota in {**elsewhere, **planned}.items() if (units := int(quota.get(key, "0")))
+        }
+        before = sum(int(quota.get(key, "0")) for quota in {**elsewhere, **own}.values())
+        from_elsewhere = any(team in elsewhere for team in shares)
+        if from_elsewhere and sum(shares.values()) > limit:
+            resource = key.removeprefix("requests.").removesuffix(names.DEVICE_QUOTA_SUFFIX)
+            found.append(OverAllocation(resource=resource, shares=shares, limit=limit, deployed=before))
+    return tuple(found)

@@ -1,0 +1,65 @@
+"""State of the workloads that a stack declares for its teams: `up` reports it, and does not fail.
+
+A team's pod that cannot start is the team's: it may be preempted, above a quota, or wait for a colleague's GPUs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import mapping_at
+from gpu_platform.engine.readiness import unready_reason
+from gpu_platform.engine.wait import pod_trouble
+from gpu_platform.planning import Plan
+
+_POLL_SECONDS: Final = 0.5
+_MAX_DETAILS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadyWorkload:
+    """A Deployment of a team whose pods do not all run, why, and troubles of its pods."""
+
+    namespace: str
+    name: str
+    reason: str
+    pods: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join([f"{self.namespace}/{self.name}: {self.reason}", *self.pods])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the workload for a JSON report."""
+        return {"namespace": self.namespace, "name": self.name, "reason": self.reason, "pods": list(self.pods)}
+
+
+def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> tuple[UnreadyWorkload, ...]:
+    """Wait at most `seconds` until the pods of all declared workloads run; return the workloads whose do not."""
+    deadline = time.monotonic() + seconds
+    while True:
+        unready = list(_unready(client, plan))
+        if not unready or time.monotonic() >= deadline:
+            return tuple(_explained(client, live, reason) for live, reason in unready)
+        time.sleep(_POLL_SECONDS)
+
+
+def _unready(client: KubernetesClient, plan: Plan) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for tenant in plan.tenants:
+        declared = {workload.name for workload in tenant.workloads}
+        for live in client.objects("apps/v1", "Deployment", namespace=tenant.namespace) if declared else ():
+            if live["metadata"]["name"] in declared and (reason := unready_reason(live, lambda: ())):
+                yield live, reason
+
+
+def _explained(client: KubernetesClient, live: Mapping[str, Any], reason: str) -> UnreadyWorkload:
+    metadata = live["metadata"]
+    labels = mapping_at(live, "spec", "selector", "matchLabels")
+    selector = ",".join(f"{label}={value}" for label, value in labels.items())
+    pods = client.objects("v1", "Pod", namespace=metadata["namespace"], label_selector=selector)
+    troubles = [f"pod {pod['metadata']['name']} {why}" for pod in pods if (why := pod_trouble(pod))]
+    more = [f"and {len(troubles) - _MAX_DETAILS} pods more"] if len(troubles) > _MAX_DETAILS else []
+    return UnreadyWorkload(metadata["namespace"], metadata["name"], reason, (*troubles[:_MAX_DETAILS], *more))

@@ -1,0 +1,49 @@
+"""Says why the API server of a sandbox may not answer: a full disk, a component that does not run, its log."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.paths import sandbox_dir
+from sandbox._daemons import Daemon
+
+LOW_DISK_MIB: Final = 512  # etcd, logs and audit of a sandbox grow by some 10 MiB an hour
+NO_DISK_MIB: Final = 64  # etcd cannot even create its write-ahead log, which has 64 MiB
+_COMPONENTS: Final = ("etcd", "kube-apiserver")
+
+
+def diagnose(name: str) -> str:
+    """Return what a person needs to know about a sandbox whose API server does not answer, with the next step."""
+    folder = sandbox_dir(name).resolve()
+    parts: list[str] = []
+    if (free := free_mib(folder)) < LOW_DISK_MIB:
+        parts.append(f"The disk of {folder} has only {free} MiB left: delete files first.")
+    parts += [
+        f"{component} of the sandbox does not run." for component in _COMPONENTS if not _runs(component, folder)
+    ]
+    logs = ", ".join(str(Daemon(component, folder).log) for component in _COMPONENTS)
+    parts.append(f"Logs: {logs}. `gpu-platform sandbox up --name {name}` starts what does not run")
+    return " ".join(parts)
+
+
+def require_disk(folder: Path) -> None:
+    """Raise UnknownOutcome if the disk of a sandbox's data folder is full, so that no component could start."""
+    if (free := free_mib(folder)) < NO_DISK_MIB:
+        raise UnknownOutcome(
+            f"the disk of {folder} has {free} MiB left; a sandbox needs at least {NO_DISK_MIB} MiB to start and "
+            f"{LOW_DISK_MIB} MiB to work. Delete files and run the command again; nothing was started"
+        )
+
+
+def free_mib(folder: Path) -> int:
+    """Return the free space of the disk of a folder, or of the nearest folder above that exists, in MiB."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free // (1024 * 1024)
+
+
+def _runs(component: str, folder: Path) -> bool:
+    return Daemon(component, folder).pid() is not None

@@ -1,0 +1,107 @@
+"""A signal at any moment ends a command with one line and the exit code of shells, and leaves nothing (R13)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpu_platform import interruption
+from sandbox import control_plane
+from tests.support.eventually import eventually
+
+# Workers of pytest-xdist run these tests side by side.
+NAME = f"interrupted-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+# A signal in the some 20 ms in which Python itself starts is Python's.
+SCRIPT = """
+from gpu_platform import interruption
+interruption.install()
+print("ready", flush=True)
+from gpu_platform.cli import main
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _absent() -> Iterator[None]:
+    yield
+    control_plane.down(NAME)
+
+
+def interrupted(number: signal.Signals, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command and send it a signal so long after its first line."""
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        process.send_signal(number)
+        out, err = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6, 1.5])
+def test_a_signal_in_sandbox_up_leaves_no_traceback_and_no_process(number: signal.Signals, seconds: float) -> None:
+    ended = interrupted(number, seconds, "sandbox", "up", "--name", NAME, "--format", "json")
+
+    assert "Traceback" not in ended.stderr
+    if ended.returncode:  # else it was ready before the signal
+        assert ended.returncode == 128 + number
+        (line,) = ended.stderr.splitlines()
+        assert line.startswith("interrupted: ")
+        assert set(control_plane.status(NAME).pids.values()) == {None}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.2, 0.5])
+def test_a_signal_in_check_is_one_line_and_the_exit_code_of_shells(number: signal.Signals, seconds: float) -> None:
+    ended = interrupted(number, seconds, "capacity", "suggest", "--workloads", "/dev/stdin")
+
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode in (128 + number, 2)  # 2: it was done before, its input is empty
+    assert len(ended.stderr.splitlines()) == 1 or ended.returncode == 2
+
+
+def test_a_signal_that_is_deferred_is_raised_after_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def start() -> None:
+        with interruption.deferred():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.extend(["started", "written down"])
+
+    monkeypatch.setattr(interruption, "_state", interruption._State())
+    with interruption.handled(restore=True):
+        interruption.begin()
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert interruption.exit_code() == 143
+
+    assert done == ["started", "written down"]
+
+
+def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropped:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(interruption, "_state", interruption._State())
+    with interruption.handled(restore=True):
+        interruption.begin()
+        lost = [Dropped()]
+        with pytest.raises(KeyboardInterrupt):
+            eventually(lambda: lost.clear())
+
+
+def test_handlers_are_as_before_after_a_run_in_process() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with interruption.handled(restore=True):
+        assert signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,438 @@
+"""What members made survives: a team that leaves, one that returns, and the end of the whole stack."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform import names
+from gpu_platform.engine.client import Refused
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.eventually import eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-retention")]
+
+STACK: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"},
+    ],
+    "teams": [
+        {"name": "vision", "quota": {"gpus": 2}, "priority": "training", "members": ["group:vision"]},
+        {
+            "name": "perception",
+            "quota": {"gpus": 4, "cpu": 60, "memory": "500Gi"},
+            "priority": "training",
+            "members": ["group:perception"],
+            "workloads": [{"name": "pretrain", "pool": "train", "gpus": 1}],
+        },
+    ],
+    "validation": {"timeout": VALIDATION_TIMEOUT},
+}
+PASSWORD = base64.b64encode(b"hunter2").decode()
+TEAM = "perception"
+
+
+def members_objects(namespace: str) -> list[dict[str, Any]]:
+    """Return what a member makes with the rights of the team's Role: a StatefulSet, a 2 TiB claim, a Secret."""
+    labels = {"app": "features"}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "db:1"}], "tolerations": [TOLERATION]},
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "dataset", "namespace": namespace},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "",
+                "resources": {"requests": {"storage": "2Ti"}},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "token", "namespace": namespace},
+            "data": {"password": PASSWORD},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "features", "namespace": namespace},
+            "spec": {
+                "serviceName": "features",
+                "selector": {"matchLabels": labels},
+                "template": pod,
+                "replicas": 2,
+            },
+        },
+    ]
+
+
+def volume_for(namespace: str, claim: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"volume-{namespace}"},
+        "spec": {
+            "capacity": {"storage": "2Ti"},
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/nowhere"},
+            "claimRef": {"namespace": namespace, "name": claim},
+        },
+    }
+
+
+class Hand:
+    """Drives one stack whose team perception has data."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.client = platform.client
+        self.base = copy.deepcopy(STACK)
+
+    def file(self) -> str:
+        return str(self.platform.write(self.base))
+
+    def up(self) -> Any:
+        ran = self.platform.run("up", self.file(), "--engine", "embedded", "--format", "json")
+        assert ran.code == 0, ran.err
+        return ran
+
+    def run(self, *arguments: str) -> Any:
+        return self.platform.run(*arguments)
+
+    def leave(self) -> Any:
+        self.base["teams"] = [team for team in self.base["teams"] if team["name"] != TEAM]
+        return self.up()
+
+    def find(self, api_version: str, kind: str, name: str) -> dict[str, Any]:
+        found = self.client.get(api_version, kind, name, TEAM)
+        assert found is not None, f"{kind} {name} is gone"
+        return found
+
+    def uids(self) -> dict[str, str]:
+        """Return the uid of each of the members' objects, pods included."""
+        made = [self.find(o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in members_objects(TEAM)]
+        pods = self.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")
+        return {live["metadata"]["name"]: live["metadata"]["uid"] for live in [*made, *pods]}
+
+    def namespace(self) -> dict[str, Any]:
+        found = self.client.get("v1", "Namespace", TEAM)
+        assert found is not None, "the namespace is gone"
+        return found
+
+    def have_data(self) -> dict[str, str]:
+        for manifest in members_objects(TEAM):
+            self.client.create(manifest)
+        eventually(lambda: self._running() == 2)
+        return self.uids()
+
+    def _running(self) -> int:
+        pods = self.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")
+        return sum(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def gone(self, api_version: str, kind: str, name: str, namespace: str = TEAM) -> bool:
+        return self.client.get(api_version, kind, name, namespace) is None
+
+
+@pytest.fixture
+def hand(platform: Platform) -> Any:
+    """The deployed stack, without data; all tests share it, because an unchanged `up` takes seconds."""
+    hand = Hand(platform)
+    hand.up()
+    yield hand
+    platform.remove_pods()
+    for live in hand.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
+        hand.client.delete(live)
+    eventually(lambda: platform.client.get("v1", "Namespace", TEAM) is None)
+
+
+def test_a_team_leaves_and_what_members_made_stays_without_the_platforms_objects(hand: Hand) -> None:
+    before = hand.have_data()
+    hand.base["teams"].pop()
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
+    assert "namespace perception is retained with 1 volume claim (2 TiB), 1 StatefulSet, 1 Secret, 2 pods" in (
+        previewed.err
+    )
+    assert "`gpu-platform team remove shop perception`" in previewed.err
+    [change] = previewed.json["team_changes"]
+    assert (change["team"], change["fate"]) == (TEAM, "retained")
+    planned = {(c["action"], c["kind"], c["name"]) for c in previewed.json["changes"]["changes"]}
+    assert ("retain", "Namespace", TEAM) in planned
+
+    ran = hand.up()
+
+    assert {(c["action"], c["kind"], c["name"]) for c in ran.json["changes"]["changes"]} == planned
+    assert hand.uids() == before
+    assert hand.gone("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+    assert hand.gone("rbac.authorization.k8s.io/v1", "Role", "team-member")
+    assert hand.gone("apps/v1", "Deployment", "pretrain")
+    metadata = hand.namespace()["metadata"]
+    assert metadata["labels"][names.RETAINED_LABEL] == "true"
+    assert metadata["labels"][names.TEAM_LABEL] == TEAM
+    assert metadata["annotations"][names.RETAINED_FROM_ANNOTATION] == "shop"
+    assert metadata["annotations"][names.RETAINED_SINCE_ANNOTATION].endswith("Z")
+    assert "applyset.kubernetes.io/part-of" not in metadata["labels"]
+
+
+def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand) -> None:
+    hand.have_data()
+    hand.leave()
+
+    policies = hand.client.objects("networking.k8s.io/v1", "NetworkPolicy", namespace=TEAM)
+    assert {policy["metadata"]["name"] for policy in policies} == {
+        "default-deny",
+        "allow-own-namespace",
+        "allow-dns",
+    }
+    assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    with pytest.raises(Refused, match="exceeded quota: retained"):
+        eventually(lambda: hand.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
+    old = next(iter(hand.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")))
+    hand.client.delete(old)  # a pod without GPUs may come back
+    eventually(lambda: hand._running() == 2)
+
+
+def test_another_up_leaves_a_retained_namespace_alone(hand: Hand) -> None:
+    before = hand.have_data()
+    hand.leave()
+    since = hand.namespace()["metadata"]["annotations"]
+
+    assert hand.up().json["changes"]["changes"] == []
+    assert hand.uids() == before
+    assert hand.namespace()["metadata"]["annotations"] == since
+
+
+def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(hand: Hand) -> None:
+    before = hand.have_data()
+    hand.leave()
+    hand.base = copy.deepcopy(STACK)
+    hand.base["teams"][1]["quota"]["gpus"] = 5
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded")
+    assert previewed.code == 0, previewed.err
+    assert "team perception returns: its retained namespace perception is adopted" in previewed.err
+
+    hand.up()
+
+    assert hand.uids() == before
+    metadata = hand.namespace()["metadata"]
+    assert names.RETAINED_LABEL not in metadata["labels"]
+    assert not {name for name in metadata.get("annotations", {}) if "retained" in name}
+    assert hand.gone("v1", "ResourceQuota", names.RETAINED_QUOTA)
+    quota = hand.find("v1", "ResourceQuota", "gpu-quota")
+    assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "5"
+    assert names.RETAINED_LABEL not in quota["metadata"].get("labels", {})
+    hand.find("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+    assert hand.up().json["changes"]["changes"] == []
+
+
+def test_a_team_without_objects_of_members_is_deleted_with_its_namespace(hand: Hand) -> None:
+    hand.base["teams"].pop()
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
+    assert previewed.json["team_changes"][0]["fate"] == "deleted"
+    hand.up()
+    assert hand.client.get("v1", "Namespace", TEAM) is None
+
+
+def test_a_namespace_retained_from_another_stack_is_not_adopted(hand: Hand) -> None:
+    before = hand.have_data()
+    hand.leave()
+    thief = {
+        "kind": "team",
+        "environment": {"stack": "shop"},
+        "team": {"name": TEAM, "quota": {"gpus": 1}, "priority": "training", "members": ["group:thief"]},
+    }
+    for command in ("preview", "up"):
+        ran = hand.run(command, str(hand.platform.write(thief, "thief")), "--engine", "embedded")
+        assert ran.code == 1
+        assert "retained from stack 'shop'" in ran.err
+        assert f"{names.RETAINED_FROM_ANNOTATION}=thief" in ran.err
+    assert hand.uids() == before
+    assert hand.gone("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+
+
+def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand) -> None:
+    before = hand.have_data()
+    hand.base["teams"][1]["name"] = "sight"
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
+    assert previewed.json["team_changes"][0]["renamed_to"] == "sight"
+    assert "team perception → sight looks like a rename" in previewed.err
+
+    hand.up()
+    assert hand.uids() == before
+
+
+# -- team remove ------------------------------------------------------------------------------------------
+
+
+def test_team_remove_lists_exports_and_deletes_after_the_teams_name(hand: Hand, tmp_path: Path) -> None:
+    before = hand.have_data()
+    hand.leave()
+    file, export = hand.file(), tmp_path / "perception.yaml"
+
+    listed = hand.run("team", "remove", file, TEAM, "--dry-run", "--format", "json")
+    assert listed.code == 0, listed.err
+    assert listed.json["claims"] == [{"name": "dataset", "size": "2Ti", "volume": "", "reclaim_policy": ""}]
+    assert listed.json["kinds"] == {"PersistentVolumeClaim": 1, "StatefulSet.apps": 1, "Secret": 1}
+    assert listed.json["pods"] == 2
+    assert PASSWORD not in listed.out
+
+    silent = hand.run("team", "remove", file, TEAM)
+    assert silent.code == 2
+    assert "Secret: token" in silent.out
+    assert "--confirm perception" in silent.err
+    wrong = hand.run("team", "remove", file, TEAM, "--confirm", "vision", "--format", "json")
+    assert wrong.code == 2
+    assert wrong.json["problems"][0]["path"] == "--confirm"
+    assert hand.uids() == before
+
+    ran = hand.run("team", "remove", file, TEAM, "--confirm", TEAM, "--export", str(export))
+    assert ran.code == 0, ran.err
+    assert hand.client.get("v1", "Namespace", TEAM) is None
+    assert stat.S_IMODE(export.stat().st_mode) == 0o600
+    manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(export.read_text())}
+    assert sorted(manifests) == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
+    assert "data" not in manifests["Secret"]
+    for manifest in manifests.values():
+        assert not {"status", "managedFields", "uid"} & {*manifest, *manifest["metadata"]}
+
+
+def test_team_remove_refuses_bound_claims_until_told(hand: Hand) -> None:
+    hand.have_data()
+    volume = volume_for(TEAM, "dataset")
+    hand.client.create(volume)
+    eventually(lambda: hand.find("v1", "PersistentVolumeClaim", "dataset")["status"]["phase"] == "Bound")
+    hand.leave()
+    try:
+        refused = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM)
+        assert refused.code == 2
+        assert "dataset (2Ti, volume volume-perception is kept)" in refused.err
+        assert "--delete-claims" in refused.err
+        hand.find("v1", "PersistentVolumeClaim", "dataset")
+
+        ran = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM, "--delete-claims")
+        assert ran.code == 0, ran.err
+        assert hand.client.get("v1", "Namespace", TEAM) is None
+    finally:
+        live = hand.client.get("v1", "PersistentVolume", "volume-perception")
+        assert live is not None
+        hand.client.delete(live)
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_team_remove_refuses_a_team_that_is_deployed(hand: Hand, in_file: bool) -> None:
+    if not in_file:
+        hand.base["teams"].pop()
+    ran = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM, "--delete-claims")
+    assert ran.code == 2
+    assert "nothing was changed" in ran.err
+    assert hand.client.get("v1", "Namespace", TEAM) is not None
+
+
+def test_team_remove_names_the_retained_namespaces_for_a_name_that_is_none(hand: Hand) -> None:
+    ran = hand.run("team", "remove", hand.file(), "kube-system", "--confirm", "kube-system")
+    assert ran.code == 2
+    assert hand.client.get("v1", "Namespace", "kube-system") is not None
+
+
+# -- destroy ----------------------------------------------------------------------------------------------
+
+
+def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(hand: Hand) -> None:
+    before = hand.have_data()
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded")
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert "pool train: 1 nodes with 8 GPUs" in ran.out
+    assert "namespace perception: retained" in ran.out
+    assert "PersistentVolumeClaim: dataset (2Ti, not bound)" in ran.out
+    assert "namespace vision: deleted" in ran.out
+    assert hand.uids() == before
+    assert hand.client.get("v1", "Node", "train-0") is not None
+    hand.find("apps/v1", "Deployment", "pretrain")
+
+
+def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
+    before = hand.have_data()
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes")
+    assert ran.code == 0, ran.err
+    assert "namespace perception is retained from stack shop with 1 volume claim (2 TiB)" in ran.out
+    kept = hand.uids()
+    assert {name: kept[name] for name in ("dataset", "token", "features")} == {
+        name: before[name] for name in ("dataset", "token", "features")
+    }
+    assert hand.client.get("v1", "Namespace", "vision") is None
+    assert list(hand.client.objects("v1", "Node")) == []
+    assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
+
+    back = hand.up()
+    assert "team perception returns" in back.err
+    assert names.RETAINED_LABEL not in hand.namespace()["metadata"]["labels"]
+    assert hand.uids()["dataset"] == before["dataset"]
+
+
+def test_destroy_with_delete_data_deletes_what_members_made(hand: Hand) -> None:
+    hand.have_data()
+    refused = hand.run("destroy", hand.file(), "--engine", "embedded", "--delete-data")
+    assert refused.code == 2
+    assert "--yes --delete-data" in refused.err
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--delete-data")
+    assert ran.code == 0, ran.err
+    assert hand.client.get("v1", "Namespace", TEAM) is None
+
+
+def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
+    def team_stack(name: str, gpus: int) -> str:
+        team = {"name": name, "quota": {"gpus": gpus}, "priority": "training", "members": [f"group:{name}"]}
+        platform = {"kind": "team", "environment": {"stack": "shop"}, "team": team}
+        return str(hand.platform.write(platform, name))
+
+    file = team_stack("speech", 2)
+    assert hand.run("up", file, "--engine", "embedded").code == 0
+    try:
+        for command in ("preview", "up"):
+            ran = hand.run(command, team_stack("audio", 1), "--engine", "embedded")
+            assert ran.code == 2
+            shares = "(perception 4, speech 2, vision 2, audio 1)"
+            assert f"9 of nvidia.com/gpu in the quotas of all stacks {shares}" in ran.err
+        assert hand.client.get("v1", "Namespace", "audio") is None
+        hand.base["teams"][0]["quota"]["gpus"] = 3
+        ran = hand.run("preview", hand.file(), "--engine", "embedded")
+        assert ran.code == 2
+        assert "9 of nvidia.com/gpu" in ran.err
+        shown = hand.run("capacity", hand.file(), "--deployed")
+        assert "nvidia.com/gpu: 9 of 8 allocated with the deployed stacks of teams (speech 2)" in shown.out
+    finally:
+        hand.base["teams"][0]["quota"]["gpus"] = 2
+        hand.file()
+        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
+
+
+def test_destroy_refuses_while_stacks_of_teams_are_deployed_and_names_them(hand: Hand) -> None:
+    team = {
+        "kind": "team",
+        "environment": {"stack": "shop"},
+        "team": {"name": "speech", "quota": {"gpus": 1}, "priority": "training", "members": ["group:speech"]},
+    }
+    file = str(hand.platform.write(team, "speech"))
+    hand.file()
+    assert hand.run("up", file, "--engine", "embedded").code == 0
+    try:
+        ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--delete-data")
+        assert ran.code == 2
+        assert "speech (namespace speech)" in ran.err
+        assert hand.client.get("v1", "Node", "train-0") is not None
+    finally:
+        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
+    assert hand.client.get("v1", "Namespace", "speech") is None

@@ -1,0 +1,191 @@
+"""A server that hangs, or whose etcd does not work, ends in one clear error within the limits (R5)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.connection import Limits
+from gpu_platform.errors import ExitCode, UnknownOutcome
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stacks import load_stack
+from sandbox import diagnosis
+from tests.engine.conftest import config_map
+
+SHORT = Limits(connect=1.0, read=0.2, total=1.0)
+
+
+def kubeconfig(folder: Path, port: int) -> Path:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "a", "user": {}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[int, list[str]]]:
+    """The port of a server that accepts connections and never answers, and the connections it got."""
+    got: list[str] = []
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, address = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                got.append(str(address))
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server.getsockname()[1], got
+        server.shutdown(socket.SHUT_RDWR)
+    for connection in held:
+        connection.close()
+
+
+@contextmanager
+def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Iterator[int]:
+    """Serve the answers to method and path; gives the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer(self.command, self.path)
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_limits_of_a_request_are_about_a_minute() -> None:
+    assert Limits() == Limits(connect=5, read=30, total=60)
+
+
+def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_do(
+    silent: tuple[int, list[str]], tmp_path: Path
+) -> None:
+    port, connections = silent
+    client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
+
+    with pytest.raises(UnknownOutcome) as caught:
+        client.apply(config_map("one", "default")["manifest"])
+
+    text = str(caught.value)
+    assert caught.value.exit_code is ExitCode.UNKNOWN
+    assert f"(http://127.0.0.1:{port}) does not answer: no answer within " in text
+    assert "Nothing more was changed; run the command again" in text
+    assert 2 <= len(connections) <= 6
+
+
+def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
+    silent: tuple[int, list[str]], tmp_path: Path
+) -> None:
+    port, connections = silent
+    client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
+    with pytest.raises(UnknownOutcome):
+        client.get("v1", "Node", "a")
+    before = len(connections)
+
+    with pytest.raises(UnknownOutcome):
+        client.get("v1", "Node", "a")
+
+    assert len(connections) == before + 1
+
+
+def test_a_server_that_answers_later_is_not_given_up(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
+        asked.append(path)
+        return (200, {"resources": []}) if len(asked) > 2 else (503, {"message": "starting"})
+
+    with answering(answer) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600))
+        assert client.find_resource("v1", "Node") is None
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(500, "etcdserver: request timed out"), (503, "the server is currently unable to handle the request")],
+)
+def test_a_dead_etcd_is_unknown_and_not_a_finding(tmp_path: Path, status: int, message: str) -> None:
+    with answering(lambda _method, _path: (status, {"message": message})) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
+        with pytest.raises(UnknownOutcome, match=f"does not answer: HTTP {status}: {message}"):
+            client.get("v1", "Node", "a")
+
+
+def test_a_failing_webhook_is_a_refusal(tmp_path: Path) -> None:
+    message = 'failed calling webhook "a": context deadline exceeded'
+    with answering(lambda _method, _path: (500, {"message": message, "reason": "InternalError"})) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
+        with pytest.raises(Refused, match="failed calling webhook"):
+            client.get("v1", "Node", "a")
+
+
+def test_the_error_of_a_silent_sandbox_names_a_full_disk_what_does_not_run_and_the_logs(
+    silent: tuple[int, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = load_stack("local").plan
+    assert isinstance(plan, EnvironmentPlan)
+    folder = tmp_path / plan.cluster.name
+    folder.mkdir()
+    kubeconfig(folder, silent[0])
+    monkeypatch.setenv("GPU_PLATFORM_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(diagnosis, "free_mib", lambda _folder: 3)
+
+    with pytest.raises(UnknownOutcome) as caught:
+        client_of(plan).limited(SHORT).get("v1", "Node", "a")
+
+    text = str(caught.value)
+    assert f"The disk of {folder} has only 3 MiB left: delete files first." in text
+    assert "etcd of the sandbox does not run" in text
+    assert f"{folder}/logs/kube-apiserver.log" in text
+    assert f"`gpu-platform sandbox up --name {plan.cluster.name}`" in text
+
+
+def test_a_sandbox_does_not_start_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sandbox import control_plane
+
+    monkeypatch.setenv("GPU_PLATFORM_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(diagnosis, "free_mib", lambda _folder: 3)
+    monkeypatch.setattr(control_plane.build, "binaries", lambda _progress: pytest.fail("it goes on"))
+
+    with pytest.raises(UnknownOutcome, match=r"has 3 MiB left; .*nothing was started"):
+        control_plane.up("full")
+
+
+def test_free_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    assert abs(diagnosis.free_mib(tmp_path / "not" / "there") - diagnosis.free_mib(tmp_path)) < 1024

@@ -1,0 +1,263 @@
+"""The impact of a changed stack file: what it does to nodes, GPUs, running pods, data and access."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes.deployed import software_facts, team_facts
+from gpu_platform.planning.changes.effects import Effect, worst
+from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
+from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.changes.objects import ChangedField, object_effect
+from gpu_platform.planning.changes.pool_facts import pool_facts
+from gpu_platform.planning.changes.pools import pool_changes
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+
+TEAM = {
+    "name": "vision",
+    "quota": {"gpus": 8, "cpu": 100, "memory": "1Ti"},
+    "priority": "training",
+    "members": ["group:vision", "user:ada"],
+}
+GPU = "nvidia.com/gpu"
+CLAIM = DataObject(kind="PersistentVolumeClaim", namespace="vision", name="scratch", size="2Ti")
+
+
+def plan_of(*, teams: Any = (TEAM,), operator: Any = None, **pool: Any) -> EnvironmentPlan:
+    entry = {
+        "name": "train",
+        "machine_type": "p4de.24xlarge",
+        "count": {"desired": 2},
+        "workload": "training",
+        **pool,
+    }
+    document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [entry], "teams": list(teams)}
+    plan = plan_platform(document | ({"operator": operator} if operator else {}), "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def outputs_of(plan: EnvironmentPlan) -> Mapping[str, Any]:
+    """Return the outputs as they come back from an engine's state."""
+    facts = {"pools": pool_facts(plan), "software": software_facts(plan), "teams": team_facts(plan)}
+    return json.loads(json.dumps(facts), parse_int=float)
+
+
+def pod(name: str, node: str = "train-0", gpus: int = 8, owner: str = "Job pretrain", *budgets: str) -> RunningPod:
+    units = {GPU: gpus} if gpus else {}
+    return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, budgets=budgets)
+
+
+def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = None) -> LiveState:
+    return LiveState(nodes={"train": ("train-0", "train-1")}, pods=pods, data=data or {})
+
+
+def impacts(before: EnvironmentPlan, after: EnvironmentPlan, *pods: RunningPod, **rest: Any) -> tuple[Impact, ...]:
+    outputs = outputs_of(before)
+    pools = pool_changes(json.loads(json.dumps(pool_facts(before))), after, load_catalog())
+    return classify(outputs, after, **{"live": live(*pods), "pools": pools, **rest})
+
+
+def test_a_stack_that_is_deployed_as_it_is_has_no_impact() -> None:
+    assert impacts(plan_of(), plan_of(), pod("a")) == ()
+
+
+def test_a_stack_that_is_not_deployed_has_no_impact() -> None:
+    assert (
+        classify(
+            {},
+            plan_of(),
+            live=live(),
+            objects=[ObjectChange(action="create", kind="Namespace", namespace="", name="vision")],
+        )
+        == ()
+    )
+
+
+def test_a_deployment_of_an_older_release_is_compared_in_pools_alone() -> None:
+    outputs = {"pools": outputs_of(plan_of())["pools"]}
+    assert classify(outputs, plan_of(teams=()), live=live()) == ()
+
+
+def test_a_removed_pool_removes_its_gpus_and_stops_the_pods_on_its_nodes() -> None:
+    after = plan_of(name="other", count={"desired": 1})
+    [impact] = impacts(plan_of(), after, pod("a"), pod("b", "elsewhere-0"))
+    assert (impact.subject, impact.effect) == ("pool train", Effect.REMOVES_CAPACITY)
+    assert (impact.nodes, impact.gpus) == (2, 16)
+    assert [one.name for one in impact.pods or ()] == ["a"]
+
+
+def test_a_smaller_pool_removes_the_gpus_of_the_nodes_that_go() -> None:
+    [impact] = impacts(plan_of(), plan_of(count={"desired": 1}), pod("stays"), pod("goes", "train-1"))
+    assert (impact.effect, impact.nodes, impact.gpus) == (Effect.REMOVES_CAPACITY, 1, 8)
+    assert [one.name for one in impact.pods or ()] == ["goes"]
+    assert (impact.field, impact.old, impact.new) == ("pools[0].count.desired", "2", "1")
+
+
+def test_fewer_replicas_are_shown_as_logical_gpus_of_the_pool_and_stop_no_pod() -> None:
+    before = plan_of(sharing={"mode": "time-slicing", "replicas": 6}, workload="inference", teams=())
+    after = plan_of(sharing={"mode": "time-slicing", "replicas": 4}, workload="inference", teams=())
+    [impact] = impacts(before, after, pod("a"))
+    assert (impact.subject, impact.effect) == ("pool train", Effect.REMOVES_CAPACITY)
+    assert impact.old == "96 x gpu.shared"
+    assert impact.new == "64 x gpu.shared"
+    assert "time-slicing, 6 replicas becomes time-slicing, 4 replicas" in impact.because
+    assert (impact.nodes, impact.pods) == (2, ())
+
+
+def test_more_replicas_change_in_place() -> None:
+    before = plan_of(sharing={"mode": "time-slicing", "replicas": 4}, workload="inference", teams=())
+    after = plan_of(sharing={"mode": "time-slicing", "replicas": 6}, workload="inference", teams=())
+    assert [impact.effect for impact in impacts(before, after)] == [Effect.IN_PLACE]
+
+
+def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others() -> None:
+    versions = load_catalog().operator_releases["v26.7.0"].drivers
+    before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))
+    [impact] = impacts(before, after, pod("a"), pod("cpu", gpus=0))
+    assert impact.effect is Effect.ROLLS_NODES
+    assert (impact.old, impact.new) == (before.pools[0].driver_version, after.pools[0].driver_version)
+    assert (impact.nodes, impact.gpus) == (2, 16)
+    assert [one.name for one in impact.pods or ()] == ["a"]
+    assert "one node after another" in impact.order
+
+
+def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest_time() -> None:
+    before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
+    after = plan_of(
+        sharing={"mode": "mig", "layout": {"2g.20gb": 3, "1g.10gb": 1}}, workload="development", teams=()
+    )
+    nodes = [
+        MigNodeChange(node=f"train-{index}", pool="train", old="7", new="3", at_a_time=1, seconds_most=60)
+        for index in range(2)
+    ]
+    held = pod("a", "train-1", 1, "Deployment web", "vision/guard")
+    [impact] = impacts(before, after, held, mig=nodes)
+    assert (impact.effect, impact.nodes, impact.gpus) == (Effect.ROLLS_NODES, 2, 16)
+    assert impact.budgets == ("vision/guard",)
+    assert impact.seconds_most == 120
+
+
+def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_deployment() -> None:
+    before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
+    after = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
+    [impact] = impacts(before, after, live=None)
+    assert (impact.effect, impact.pods) == (Effect.ROLLS_NODES, None)
+    assert (impact.old, impact.new) == ("1g.10gb x7", "3g.40gb x2")
+
+
+def test_a_team_that_leaves_loses_access_and_its_data_is_listed() -> None:
+    outputs, after = outputs_of(plan_of()), plan_of(teams=())
+    [impact] = classify(outputs, after, live=live(data={"vision": (CLAIM,)}))
+    assert (impact.subject, impact.effect) == ("team vision", Effect.CUTS_ACCESS)
+    assert impact.old == "Group vision, User ada"
+    assert impact.data == (CLAIM,)
+
+
+def test_the_empty_namespace_of_a_team_that_leaves_deletes_no_data_unless_the_cluster_was_not_read() -> None:
+    objects = [ObjectChange(action="delete", kind="Namespace", namespace="", name="vision")]
+    read = classify(outputs_of(plan_of()), plan_of(teams=()), live=live(), objects=objects)
+    unread = classify(outputs_of(plan_of()), plan_of(teams=()), live=None, objects=objects)
+    assert [impact.effect for impact in read] == [Effect.CUTS_ACCESS]
+    assert [impact.effect for impact in unread] == [Effect.DELETES_DATA, Effect.CUTS_ACCESS]
+
+
+def test_a_member_that_leaves_loses_access_and_a_new_one_takes_nothing_away() -> None:
+    after = plan_of(teams=[{**TEAM, "members": ["group:vision", "user:bob"]}])
+    [impact] = impacts(plan_of(), after)
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "members")
+    assert "User ada" in impact.because
+    assert impacts(plan_of(), plan_of(teams=[{**TEAM, "members": [*TEAM["members"], "user:bob"]}])) == ()
+
+
+def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> None:
+    after = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 4}}])
+    [impact] = impacts(plan_of(), after, pod("a"))
+    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "quota")
+    assert "8 x gpu in use, 4 allowed" in impact.because
+    raised = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 16}}])
+    assert impacts(plan_of(), raised) == ()
+
+
+def test_the_worst_change_comes_first() -> None:
+    after = plan_of(teams=(), count={"desired": 1})
+    objects = [ObjectChange(action="delete", kind="Namespace", namespace="", name="vision")]
+    found = classify(
+        outputs_of(plan_of()),
+        after,
+        live=live(data={"vision": (CLAIM,)}),
+        pools=pool_changes(pool_facts(plan_of()), after, load_catalog()),
+        objects=objects,
+    )
+    assert [impact.effect for impact in found] == [
+        Effect.DELETES_DATA,
+        Effect.CUTS_ACCESS,
+        Effect.REMOVES_CAPACITY,
+    ]
+    assert found[0].data == (CLAIM,)
+
+
+def test_the_pods_of_a_changed_deployment_are_restarted() -> None:
+    template = ChangedField("spec.template.spec.containers[main].image", "a", "b")
+    change = ObjectChange(
+        action="update", kind="Deployment.apps", namespace="vision", name="web", fields=(template,)
+    )
+    held = pod("a", owner="Deployment web")
+    [impact] = impacts(plan_of(), plan_of(), held, pod("b"), objects=[change])
+    assert impact.effect is Effect.RESTARTS_PODS
+    assert impact.pods == (held,)
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "fields", "effect"),
+    [
+        ("create", "PersistentVolumeClaim", (), Effect.IN_PLACE),
+        ("update", "ConfigMap", (ChangedField("data.a", "1", "2"),), Effect.IN_PLACE),
+        ("delete", "ConfigMap", (), Effect.IN_PLACE),
+        ("replace", "ConfigMap", (), Effect.REPLACES),
+        ("delete", "PersistentVolumeClaim", (), Effect.DELETES_DATA),
+        ("replace", "PersistentVolumeClaim", (), Effect.DELETES_DATA),
+        ("replace", "aws:eks/cluster:Cluster", (), Effect.DELETES_DATA),
+        ("delete", "StatefulSet.apps", (), Effect.DELETES_DATA),
+        ("delete", "CustomResourceDefinition.apiextensions.k8s.io", (), Effect.DELETES_DATA),
+        ("delete", "RoleBinding.rbac.authorization.k8s.io", (), Effect.CUTS_ACCESS),
+        ("delete", "aws:eks/accessEntry:AccessEntry", (), Effect.CUTS_ACCESS),
+        ("delete", "DaemonSet.apps", (), Effect.RESTARTS_PODS),
+        ("delete", "aws:eks/nodeGroup:NodeGroup", (), Effect.REMOVES_CAPACITY),
+        ("update", "Deployment.apps", (ChangedField("spec.replicas", 2, 1),), Effect.IN_PLACE),
+        (
+            "update",
+            "Role.rbac.authorization.k8s.io",
+            (ChangedField("rules", ["get", "list"], ["get"]),),
+            Effect.CUTS_ACCESS,
+        ),
+        (
+            "update",
+            "Role.rbac.authorization.k8s.io",
+            (ChangedField("rules", ["get"], ["get", "list"]),),
+            Effect.IN_PLACE,
+        ),
+        (
+            "update",
+            "RoleBinding.rbac.authorization.k8s.io",
+            (ChangedField("metadata.labels.a", "1", "2"),),
+            Effect.IN_PLACE,
+        ),
+    ],
+)
+def test_the_change_of_an_object_is_classified_by_kind_action_and_fields(
+    action: str, kind: str, fields: tuple[ChangedField, ...], effect: Effect
+) -> None:
+    assert object_effect(action, kind, fields) is effect
+
+
+def test_the_worst_of_no_effects_is_in_place() -> None:
+    assert worst([]) is Effect.IN_PLACE
+    assert worst([Effect.ROLLS_NODES, Effect.DELETES_DATA, Effect.IN_PLACE]) is Effect.DELETES_DATA

@@ -1,0 +1,25 @@
+"""How rules read values of resource inputs: as numbers and texts, whatever form an engine gave them."""
+
+from __future__ import annotations
+
+import pytest
+
+from policies._inputs import Value
+
+
+@pytest.mark.parametrize(
+    ("raw", "number"),
+    [
+        (8, 8),
+        (8.0, 8),
+        ("8", 8),
+        (8.5, None),
+        ("8.5", None),
+        ("-1", None),
+        (True, None),
+        ([8], None),
+        (None, None),
+    ],
+)
+def test_a_whole_number_is_read_as_number_or_digits(raw: object, number: int | None) -> None:
+    assert Value("urn", "count", raw).whole() == number
