@@ -166,6 +166,7 @@ class Nodes:
 
         labels: Mapping[str, str] = node["metadata"].get("labels") or {}
         memory, wait = self._manage_mig(record, simulated, operator, labels, holders)
+        read = node
         desired = desired_node(
             operator.policy,
             operator.config_maps,
@@ -181,7 +182,9 @@ class Nodes:
         node = self._patch_status(node, simulated.machine, desired.advertised)
         record.advertised = desired.advertised
         record.profile = simulated.profile
-        record.settled_at = None if record.mig_change else (version_of(node), operator.version, faults)
+        # A patch returns what others changed since `read`, which was not considered here: reconcile once more.
+        settled = version_of(node) == version_of(read) and record.mig_change is None
+        record.settled_at = (version_of(node), operator.version, faults) if settled else None
         _note(name, record, (*simulated.notes, *desired.notes))
         return wait
 
