@@ -1,4 +1,4 @@
-"""Ends a command cleanly on SIGINT, SIGTERM and SIGHUP: one line on standard error, exit code 128 + signal.
+"""Ends a command cleanly on SIGINT, SIGTERM and SIGHUP (short text, exit code 128 + signal), or at a time limit.
 
 Until a command begins, while modules are imported, nothing was started or changed, so the process ends at
 once. From then on a signal raises KeyboardInterrupt, so that locks are given back, and what was started is
@@ -27,6 +27,7 @@ class _State:
     received: int = signal.SIGINT
     deferring: int = 0
     deferred: bool = False
+    explanation: str = ""
 
 
 _state = _State()
@@ -56,6 +57,17 @@ def handled(*, restore: bool = False) -> Generator[None]:
                 signal.signal(number, handler)
             sys.unraisablehook = hook
             _state.begun = False
+            _state.explanation = ""
+
+
+def explain(text: str) -> None:
+    """Say in what state an interrupted command leaves things, and how to go on; printed when the process ends."""
+    _state.explanation = text
+
+
+def explanation() -> str:
+    """Return the text of `explain`, empty without one."""
+    return _state.explanation
 
 
 def begin() -> None:
@@ -66,6 +78,29 @@ def begin() -> None:
 def exit_code() -> int:
     """Return the exit code for the signal that was received: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + _state.received
+
+
+@contextmanager
+def limited(seconds: float | None) -> Generator[None]:
+    """Raise KeyboardInterrupt in the body after so many seconds, None: never; `is_timeout` tells it from a signal.
+
+    Only in the main thread, and not in another limit: a process has one such timer.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _handle)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_timeout() -> bool:
+    """Return whether the last KeyboardInterrupt was raised by the end of `limited`."""
+    return _state.received == signal.SIGALRM
 
 
 def ignore() -> None:

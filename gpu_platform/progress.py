@@ -25,6 +25,8 @@ class Progress:
     def __init__(self, *, quiet: bool = False, plain: bool = False) -> None:
         self._quiet = quiet
         self._terminal = None if quiet or plain else _terminal()
+        self.doing = ""
+        """Text of the step that runs, or that an exception ended; empty outside of steps."""
 
     def line(self, text: str) -> None:
         """Print one line that stays."""
@@ -36,7 +38,7 @@ class Progress:
     @contextmanager
     def step(self, text: str) -> Generator[None]:
         """Show `text` while the body runs, then `text` with the duration in seconds."""
-        started = time.monotonic()
+        started, before, self.doing = time.monotonic(), self.doing, text
         if self._terminal is not None:
             from rich.markup import escape
 
@@ -45,6 +47,7 @@ class Progress:
         else:
             self.line(f"{text} ...")
             yield
+        self.doing = before
         self.line(f"{text}: {time.monotonic() - started:.1f} s")
 
     @contextmanager
@@ -54,13 +57,14 @@ class Progress:
         The body calls what it is given once for each `unit` (a plural, such as `packages`) that is done;
         `total` None: how many there will be is not known.
         """
-        started = time.monotonic()
+        started, before, self.doing = time.monotonic(), self.doing, text
         if self._terminal is not None:
             with _bar(self._terminal, text, unit, total) as advance:
                 yield advance
         else:
             self.line(f"{text} ...")
             yield _Lines(self.line, text, unit, total)
+        self.doing = before
         self.line(f"{text}: {time.monotonic() - started:.1f} s")
 
 

@@ -105,6 +105,14 @@ FailOnOption = Annotated[
         "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods.",
     ),
 ]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="Stop after this time, such as 45m, and say what is not finished; the same command continues.",
+    ),
+]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; several can run at the same time.")]
 
 
@@ -184,12 +192,13 @@ def up(
     stack: StackArgument,
     engine: EngineOption = Engine.AUTO,
     fail_on: FailOnOption = None,
+    timeout: TimeoutOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Deploy a stack, wait until its nodes pass validation, and print a report."""
     from gpu_platform.cli.deploy import deploy_stack
 
-    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON, fail_on=fail_on))
+    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON, fail_on=fail_on, timeout=timeout))
 
 
 @app.command()
@@ -202,11 +211,12 @@ def destroy(
     delete_data: Annotated[
         bool, typer.Option("--delete-data", help="Also delete what members of its teams made, volumes included.")
     ] = False,
+    timeout: TimeoutOption = None,
 ) -> None:
     """List and delete what a stack deployed, after consent; what members of teams made is kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
-    _leave(destroy_stack(stack, engine.value, yes=yes, delete_data=delete_data))
+    _leave(destroy_stack(stack, engine.value, yes=yes, delete_data=delete_data, timeout=timeout))
 
 
 @team_app.command("remove")
@@ -429,7 +439,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _leave_interrupted() -> NoReturn:
     interruption.ignore()
-    print("interrupted: run the same command again to continue", file=sys.stderr)
+    text = interruption.explanation() or "interrupted: run the same command again to continue"
+    print(text, file=sys.stderr)
     sys.exit(interruption.exit_code())
 
 

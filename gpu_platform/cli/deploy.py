@@ -14,6 +14,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.destroy import Destruction, destroy_deployed, refuse_protected, refuse_protected_pools
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, show_impacts
+from gpu_platform.cli.interrupted import explained, parse_timeout, time_limit
 from gpu_platform.cli.mig_rollout import (
     change_nodes,
     hold_nodes,
@@ -185,16 +186,22 @@ def _as_json(changes: Sequence[PoolChange | TeamChange] | None) -> list[dict[str
     return None if changes is None else [change.to_json() for change in changes]
 
 
-def deploy_stack(stack: str, engine: str, *, to_json: bool, fail_on: str | None = None) -> ExitCode:
+def deploy_stack(
+    stack: str, engine: str, *, to_json: bool, fail_on: str | None = None, timeout: str | None = None
+) -> ExitCode:
     """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code.
 
     The impact of all changes is printed before the first of them. Raises Finding, with nothing changed, for a
-    change with an effect that `fail_on` lists.
+    change with an effect that `fail_on` lists, and TimedOut after `timeout`, a duration.
     """
-    refused = _refused_effects(fail_on)
-    prepared = _prepare(stack, engine, quiet=to_json)
-    with prepared.deployment.lock("up"):
-        return _deploy(prepared, refused, to_json=to_json)
+    refused, seconds = _refused_effects(fail_on), parse_timeout(timeout)
+    with time_limit(seconds):
+        prepared = _prepare(stack, engine, quiet=to_json)
+        with (
+            explained(f"gpu-platform up {stack}", prepared.loaded.plan, prepared.progress),
+            prepared.deployment.lock("up"),
+        ):
+            return _deploy(prepared, refused, to_json=to_json)
 
 
 def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -> ExitCode:
@@ -269,12 +276,20 @@ def _changed(changes: Mapping[str, Any] | None) -> bool:
     return any(count for action, count in counts.items() if action != "unchanged")
 
 
-def destroy_stack(stack: str, engine: str, *, yes: bool = False, delete_data: bool = False) -> ExitCode:
+def destroy_stack(
+    stack: str, engine: str, *, yes: bool = False, delete_data: bool = False, timeout: str | None = None
+) -> ExitCode:
     """Delete what a stack deployed after consent, and nothing that members of teams made unless `delete_data`.
 
     `yes`: the consent where there is no terminal. Raises BadInput, before anything is changed, without consent,
-    while something is protected, and while stacks of teams are deployed on the environment.
+    while something is protected, and while stacks of teams are deployed on the environment. Raises TimedOut
+    after `timeout`, a duration.
     """
+    with time_limit(parse_timeout(timeout)):
+        return _destroy(stack, engine, yes=yes, delete_data=delete_data)
+
+
+def _destroy(stack: str, engine: str, *, yes: bool, delete_data: bool) -> ExitCode:
     plan = load_stack(stack).plan
     refuse_protected(stack, protected(plan), "the stack file")
     cluster = plan.cluster
@@ -284,5 +299,7 @@ def destroy_stack(stack: str, engine: str, *, yes: bool = False, delete_data: bo
     prepared = _prepare(stack, engine, quiet=False, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
     refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
-    destroy_deployed(Destruction(stack, plan, prepared.deployment, outputs, prepared.progress), yes, delete_data)
+    destruction = Destruction(stack, plan, prepared.deployment, outputs, prepared.progress)
+    with explained(f"gpu-platform destroy {stack}", plan, prepared.progress):
+        destroy_deployed(destruction, yes, delete_data)
     return ExitCode.GOOD

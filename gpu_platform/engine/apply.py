@@ -60,7 +60,9 @@ def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progres
             run.wait()
         with progress.step("deleting objects that are no longer declared"):
             run.prune()
-    except (Finding, KeyboardInterrupt):
+    except (Finding, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):
+            progress.line(f"{len(run.applied)} of {len(objects)} objects were applied")
         with contextlib.suppress(GpuPlatformError):  # the first error matters
             members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
         raise

@@ -15,6 +15,7 @@ from typing import Final, cast
 from pulumi import automation
 from semver import VersionInfo
 
+from gpu_platform.engine.pulumi_process import InterruptibleCommand
 from gpu_platform.paths import cache_dir
 from gpu_platform.project import project_settings
 
@@ -45,7 +46,7 @@ def find_cli(*, install: bool) -> PulumiCli:
         raise Unusable("no Pulumi backend is configured (set PULUMI_BACKEND_URL, or run `pulumi login`)")
     wanted = VersionInfo.parse(version("pulumi"))
     try:
-        command = automation.PulumiCommand(version=wanted)
+        command = InterruptibleCommand(version=wanted)
         return PulumiCli(command, f"pulumi {command.version or ''} is on PATH, with backend {backend}")
     except FileNotFoundError:
         reason = "pulumi is not on PATH"
@@ -88,7 +89,7 @@ def _installed(root: Path, wanted: VersionInfo) -> automation.PulumiCommand:
     if not _is_installed(root):
         _install(root, wanted)
     try:
-        return automation.PulumiCommand(root=str(root), version=wanted)
+        return InterruptibleCommand(root=str(root), version=wanted)
     except (automation.InvalidVersionError, subprocess.CalledProcessError, OSError) as error:
         raise Unusable(f"the pulumi in {root} cannot be run: {_first_line(error)}") from error
 

@@ -315,6 +315,15 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     _, told = process.communicate()
     assert process.returncode == (130 if how is signal.SIGINT else -how)
     assert "Traceback" not in told
+    if how is signal.SIGINT:
+        doing, cordoned, go_on = told.splitlines()[-3:]
+        assert doing == "interrupted while changing MIG layouts"
+        assert cordoned.startswith("node lab-0 stays cordoned for its change to MIG config ")
+        assert go_on == f"run `gpu-platform up {file}` to continue"
+        ran = lab.platform.run("up", str(file), "--engine", "embedded", "--timeout", "5s")
+        assert ran.code == 1
+        assert "error: not finished within 5 s: " in ran.err
+        assert f"run `gpu-platform up {file}` to continue" in ran.err
     assert lab.is_cordoned("lab-0")
     assert lab.offers("lab-1") == SEVENS
     lab.fault("lab-0")

@@ -1,0 +1,80 @@
+"""What `up` and `destroy` say when a signal or a time limit ends them: the state of things, and how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from gpu_platform import interruption
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.connection import Limits
+from gpu_platform.errors import BadInput, Finding, GpuPlatformError, Problem
+from gpu_platform.planning import Plan
+from gpu_platform.progress import Progress
+from gpu_platform.quantity import duration_text, parse_duration
+from gpu_platform.rollout.annotations import rollout_annotation
+
+_LIMITS = Limits(connect=3, read=5, total=10)  # somebody is waiting to leave
+
+
+class TimedOut(Finding):
+    """The time limit of a command is over; what was changed stays, and the next run continues."""
+
+
+def parse_timeout(text: str | None) -> int | None:
+    """Return the value of `--timeout` in seconds, None without one; raises BadInput."""
+    if text is None:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = 0
+    if seconds > 0:
+        return seconds
+    problem = Problem("--timeout", repr(text), "a duration of at least 1s, such as 90s, 45m or 1h30m")
+    raise BadInput("--timeout", [problem])
+
+
+@contextmanager
+def time_limit(seconds: int | None) -> Generator[None]:
+    """Run the body for at most so many seconds, None: as long as it takes; raises TimedOut after them."""
+    try:
+        with interruption.limited(seconds):
+            yield
+    except KeyboardInterrupt:
+        if seconds is None or not interruption.is_timeout():
+            raise
+        state = interruption.explanation() or "nothing of the stack was changed"
+        raise TimedOut(f"not finished within {duration_text(seconds)}: {state}") from None
+
+
+@contextmanager
+def explained(command: str, plan: Plan, progress: Progress) -> Generator[None]:
+    """Explain an interruption of the body: what it was doing, cordoned nodes, and `command`, which continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        state = f"interrupted while {progress.doing}" if progress.doing else "interrupted"
+        go_on = f"run `{command}` to continue"
+        interruption.explain(f"{state}\n{go_on}")  # for a second signal during the next line
+        interruption.explain("\n".join([state, *_cordoned(plan), go_on]))
+        raise
+
+
+def _cordoned(plan: Plan) -> list[str]:
+    """Return a line for each node that a MIG change of this stack keeps cordoned."""
+    if plan.kind != "environment":
+        return []
+    try:
+        nodes = list(client_of(plan).limited(_LIMITS).objects("v1", "Node"))
+    except GpuPlatformError as error:
+        return [f"which nodes are cordoned is unknown: {str(error).splitlines()[0]}"]
+    lines: list[str] = []
+    for node in nodes:
+        reason = rollout_annotation(node)
+        if reason is not None and reason.stack == plan.stack:
+            why = f", which failed: {reason.failure}" if reason.failure else ", which is not finished"
+            lines.append(
+                f"node {node['metadata']['name']} stays cordoned for its change to MIG config {reason.config}{why}"
+            )
+    return lines

@@ -1,0 +1,74 @@
+"""`--timeout` ends a command at its limit with the state of things, and nothing before it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform import interruption
+from gpu_platform.cli.interrupted import TimedOut, explained, parse_timeout, time_limit
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import Plan
+from gpu_platform.progress import Progress
+from gpu_platform.stacks import load_stack
+
+
+@pytest.fixture(autouse=True)
+def _signals(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(interruption, "_state", interruption._State(begun=True))
+    with interruption.handled(restore=True):
+        yield
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A stack whose sandbox does not exist."""
+    monkeypatch.setenv("GPU_PLATFORM_SANDBOX_DIR", str(tmp_path))
+    return load_stack("local").plan
+
+
+def _never_done(plan: Plan, limit_seconds: int, *, signalled: bool = False) -> None:
+    """Run a step that does not end by itself, as `up` does."""
+    progress = Progress(quiet=True)
+    with time_limit(limit_seconds), explained("gpu-platform up local", plan, progress):
+        if signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        with progress.step("waiting until all objects are ready"):
+            threading.Event().wait()
+
+
+def test_what_takes_longer_is_stopped_and_the_error_says_how_to_go_on(plan: Plan) -> None:
+    with pytest.raises(TimedOut) as stopped:
+        _never_done(plan, 1)
+    first, *_, last = str(stopped.value).splitlines()
+    assert first == "not finished within 1 s: interrupted while waiting until all objects are ready"
+    assert last == "run `gpu-platform up local` to continue"
+
+
+def test_without_an_answer_of_the_cluster_the_cordoned_nodes_are_unknown(plan: Plan) -> None:
+    with pytest.raises(TimedOut, match=r"\nwhich nodes are cordoned is unknown: .* cannot be used"):
+        _never_done(plan, 1)
+
+
+def test_a_signal_within_the_limit_is_no_timeout(plan: Plan) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _never_done(plan, 3600, signalled=True)
+    assert interruption.exit_code() == 143
+    assert interruption.explanation().endswith("run `gpu-platform up local` to continue")
+
+
+def test_what_ends_within_the_limit_is_not_stopped_later() -> None:
+    with time_limit(3600):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["0s", "5x", "-1m", "", "45"])
+def test_a_limit_that_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="a duration of at least 1s"):
+        parse_timeout(text)
