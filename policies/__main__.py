@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -19,11 +21,15 @@ from pulumi_policy import (
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.errors import BadInput, GpuPlatformError, Problem
+from gpu_platform.planning import plan_to_json
+from gpu_platform.stacks import plan_platform
 from policies import Rule, rules
 from policies._analysis import parse_settings
 from policies._evaluate import NotChecked, evaluate_rule
 from policies._stack import Stack
+
+_LEVEL = "enforcementLevel"
 
 
 class RuleNotChecked(UnknownValueError):
@@ -102,5 +108,30 @@ def _stack(resources: Sequence[PolicyResource]) -> Stack:
     return Stack.from_records(records, load_catalog())
 
 
+def stack_settings(environment: Mapping[str, str]) -> dict[str, EnforcementLevel | dict[str, Any]]:
+    """Return the settings of the stack file, by rule or `all`, as the initial configuration of the pack.
+
+    The CLI gives a pack the stack's configuration in PULUMI_CONFIG. Settings of `--policy-pack-config` override
+    these. Empty without a stack file, or with an invalid one, which the program itself reports.
+    """
+    try:
+        config = cast("Mapping[str, str]", json.loads(environment.get("PULUMI_CONFIG") or "{}"))
+        platform: object = json.loads(config.get("gpu-platform:platform") or "null")
+        if platform is None:
+            return {}
+        plan = plan_platform(platform, environment.get("PULUMI_STACK", ""))
+    except (GpuPlatformError, ValueError):
+        return {}
+    settings = cast("Mapping[str, Any]", plan_to_json(plan.policy.config))
+    return {name: _initial(value) for name, value in settings.items()}
+
+
+def _initial(setting: str | Mapping[str, Any]) -> EnforcementLevel | dict[str, Any]:
+    if isinstance(setting, str):
+        return EnforcementLevel(setting)
+    level = {"enforcementLevel": EnforcementLevel(setting[_LEVEL])} if _LEVEL in setting else {}
+    return {**setting, **level}
+
+
 if __name__ == "__main__":
-    PolicyPack("gpu-platform", [_policy(rule) for rule in rules()])
+    PolicyPack("gpu-platform", [_policy(rule) for rule in rules()], initial_config=stack_settings(os.environ))

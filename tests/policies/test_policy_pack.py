@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -29,6 +32,7 @@ from pulumi.runtime import proto
 from pulumi.runtime.proto import analyzer_pb2_grpc
 
 import policies
+from gpu_platform.spec import find_stack_file, read_stack_file
 from policies import analyze, rules
 
 BROKEN: list[Record] = [
@@ -73,16 +77,28 @@ class Pack:
         return list(self._stub.AnalyzeStack(request).diagnostics)
 
 
-@pytest.fixture(scope="module")
-def pack() -> Iterator[Pack]:
+@contextmanager
+def running(**environment: str) -> Generator[Pack]:
     folder = Path(policies.__file__).parent
-    process = subprocess.Popen([sys.executable, "-u", str(folder)], cwd=folder, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(folder)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     try:
         yield Pack(int(process.stdout.readline()))
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[Pack]:
+    with running() as pack:
+        yield pack
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +150,21 @@ def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pa
     found = pack.analyze([hidden])
     assert [(one.policyName, one.enforcementLevel) for one in found] == [("gpu-node-taint", proto.ADVISORY)]
     assert "not checked: serve: serve-0: spec.taints: not known yet" in found[0].message
+
+
+def test_the_settings_of_the_stack_file_are_the_packs_own() -> None:
+    file = read_stack_file(find_stack_file("dev"))
+    rule = {"enforcementLevel": "disabled", "exempt": [{"resource": "a", "reason": "b", "until": "9999-12-31"}]}
+    platform = {**cast("dict[str, Any]", file.platform), "policy": {"level": "advisory", "rules": {"sharing-rename": rule}}}
+    config = {"gpu-platform:platform": json.dumps(platform), "gpu-platform:other": "1"}
+    with running(PULUMI_CONFIG=json.dumps(config), PULUMI_STACK="dev") as pack:
+        initial = pack.info().initialConfig
+    assert initial["all"].enforcementLevel == proto.ADVISORY
+    assert initial["sharing-rename"].enforcementLevel == proto.DISABLED
+    assert [dict(one) for one in initial["sharing-rename"].properties["exempt"]] == rule["exempt"]
+
+
+def test_a_stack_file_that_the_program_refuses_leaves_the_packs_own_levels() -> None:
+    config = {"gpu-platform:platform": json.dumps({"kind": "environment", "policy": {"level": "advisory"}})}
+    with running(PULUMI_CONFIG=json.dumps(config), PULUMI_STACK="dev") as pack:
+        assert dict(pack.info().initialConfig) == {}
