@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -29,7 +30,9 @@ class Team(pulumi.ComponentResource):
         if "/" not in stack:
             stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
         environment = pulumi.StackReference(args.environment_stack, stack_name=stack)
-        kubeconfig = environment.get_output("kubeconfig")
+        checked = environment.outputs.apply(lambda outputs: _deployed(args.environment_stack, outputs))
+        # Not before the check: without a kubeconfig the provider would use the default one, of any cluster.
+        kubeconfig = pulumi.Output.all(environment.get_output("kubeconfig"), checked).apply(lambda both: both[0])
         cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
@@ -41,3 +44,12 @@ class Team(pulumi.ComponentResource):
             "teams": dict(team_facts(args)),
         }
         self.register_outputs(self.exports)
+
+
+def _deployed(stack: str, outputs: Mapping[str, Any]) -> bool:
+    """Return True for the outputs of a deployed environment; raises RunError after it was destroyed."""
+    if "operator" in outputs:
+        return True
+    raise pulumi.RunError(
+        f"stack {stack!r}, the environment of this team, is not deployed: run `gpu-platform up {stack}` first"
+    )

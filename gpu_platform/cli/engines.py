@@ -105,11 +105,14 @@ class EmbeddedDeployment:
 
     def _record(self, client: KubernetesClient, *, dry: bool) -> RecordedProgram:
         plan = self.loaded.plan
-        if plan.kind == "team" and not dry and stack_outputs(client, plan.environment_stack) is None:
-            raise UnknownOutcome(
+        if plan.kind == "team" and stack_outputs(client, plan.environment_stack) is None:
+            missing = (
                 f"stack {plan.stack} needs its environment {plan.environment_stack!r}, which is not deployed: "
                 f"run `gpu-platform up {plan.environment_stack}` first"
             )
+            if not dry:
+                raise UnknownOutcome(missing)
+            self.progress.line(f"warning: {missing}")
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.engine.record import ProgramError, ResourceRecord
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY
@@ -60,7 +60,9 @@ def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_pr
 @pytest.mark.parametrize("name", [name for name in STACKS if name != "eks-training"])
 def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
     known = record_stack(
-        load_stack(name), preview=False, resolve_stack=lambda _: {"kubeconfig": "/some/kubeconfig"}
+        load_stack(name),
+        preview=False,
+        resolve_stack=lambda _: {"kubeconfig": "/some/kubeconfig", "operator": "v26.7.0"},
     )
     assert {r.urn for r in known.resources} == {r.urn for r in stack(name).resources}
     assert len(known.resources) == len(stack(name).resources)
@@ -296,6 +298,12 @@ def test_a_team_on_a_cluster_of_the_default_kubeconfig_needs_none_from_its_envir
     loaded = LoadedStack("speech", team.path, platform, plan)
     recorded = record_stack(loaded, preview=False, resolve_stack=lambda _: {"operator": "v26.7.0"})
     assert any(r.type == "kubernetes:core/v1:Namespace" for r in recorded.resources)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_team_on_a_destroyed_environment_is_refused_before_it_reaches_a_cluster(preview: bool) -> None:
+    with pytest.raises(ProgramError, match="stack 'local', the environment of this team, is not deployed"):
+        record_stack(load_stack("speech"), preview=preview, resolve_stack=lambda _: {})
 
 
 def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> None:
