@@ -1,8 +1,9 @@
 """Lock of one stack: a Lease in the cluster, so that two runs never change the stack at the same time.
 
 The Lease lies beside the ApplySet's parent in `kube-system`. Its holder renews it three times per duration; a
-run that was killed therefore blocks others for one duration at most. Whether a Lease has expired is decided
-by watching that it is not renewed, as client-go does, because the clocks of two machines may differ.
+run that was killed therefore blocks others for one duration at most, and not at all on its own machine, where
+its process is seen to have ended. Whether a Lease has expired is decided by watching that it is not renewed,
+as client-go does, because the clocks of two machines may differ.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from gpu_platform.engine.applyset import PARENT_NAMESPACE, parent_name
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.connection import Limits, Refused
 from gpu_platform.engine.objects import annotation, mapping_at
+from gpu_platform.engine.process_identity import has_ended, own_identity
 from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.names import STACK_LABEL
 from gpu_platform.progress import Progress
@@ -31,6 +33,7 @@ LEASE_SECONDS: Final = 30
 WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that one of a killed run is always taken over
 _API_VERSION: Final = "coordination.k8s.io/v1"
 _COMMAND_ANNOTATION: Final = "gpu-platform.dev/command"
+_PROCESS_ANNOTATION: Final = "gpu-platform.dev/process"
 _POLL_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 5.0
 # A Lease that was renewed so long ago has expired: clocks that differ more fail in TLS and tokens first.
@@ -107,13 +110,15 @@ class StackLock:
                 told = True
                 self._progress.line(
                     f"stack {self._stack}: {_holder_of(live)}; waiting up to {self._wait_seconds:.0f} s "
-                    f"(a killed run holds it for {spec.get('leaseDurationSeconds')} s)"
+                    f"(a killed run of another machine holds it for {spec.get('leaseDurationSeconds')} s)"
                 )
             time.sleep(_POLL_SECONDS)
 
     def _is_over(self, seen_at: float) -> bool:
-        """Return whether the Lease last read was not renewed for its duration."""
+        """Return whether the process of the Lease last read has ended, or did not renew it for its duration."""
         spec = mapping_at(self._held, "spec")
+        if has_ended(annotation(self._held, _PROCESS_ANNOTATION)):
+            return True
         if time.monotonic() - seen_at > float(spec.get("leaseDurationSeconds") or self._lease_seconds):
             return True
         try:
@@ -186,7 +191,7 @@ class StackLock:
             "name": self._name,
             "namespace": PARENT_NAMESPACE,
             "labels": {STACK_LABEL: self._stack},
-            "annotations": {_COMMAND_ANNOTATION: self._command},
+            "annotations": {_COMMAND_ANNOTATION: self._command, _PROCESS_ANNOTATION: own_identity()},
         }
         if live is not None:
             metadata["resourceVersion"] = _version(live)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.lock import StackLock
+from gpu_platform.engine.process_identity import has_ended, own_identity
 from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.progress import Progress
 from tests.support.eventually import eventually
@@ -33,13 +36,17 @@ def lease(client: KubernetesClient) -> dict[str, Any] | None:
 
 
 def held_by(
-    client: KubernetesClient, holder: str, seconds: int, renewed: str = "2126-01-01T00:00:00.000000Z"
+    client: KubernetesClient,
+    holder: str,
+    seconds: int,
+    renewed: str = "2126-01-01T00:00:00.000000Z",
+    process: str = "",
 ) -> None:
     """Write the Lease of a run that does not renew it."""
     metadata = {
         "name": f"gpu-platform-{STACK}",
         "namespace": "kube-system",
-        "annotations": {"gpu-platform.dev/command": "destroy"},
+        "annotations": {"gpu-platform.dev/command": "destroy", "gpu-platform.dev/process": process},
     }
     spec = {
         "holderIdentity": holder,
@@ -108,6 +115,28 @@ def test_the_lock_of_a_run_that_was_killed_long_ago_is_taken_over_at_once(client
         live = lease(client)
     assert live is not None
     assert live["spec"]["holderIdentity"] == lock.holder
+
+
+def test_the_lock_of_a_process_of_this_machine_that_was_killed_is_taken_over_at_once(
+    client: KubernetesClient,
+) -> None:
+    print_identity = "from gpu_platform.engine.process_identity import own_identity; print(own_identity())"
+    ended = subprocess.run([sys.executable, "-c", print_identity], capture_output=True, text=True, check=True)
+    held_by(client, "anna@host:7", seconds=100_000, process=ended.stdout.strip())
+    lock = StackLock(client, STACK, "up", Said(), wait_seconds=3600)
+
+    with lock.held():
+        live = lease(client)
+    assert live is not None
+    assert live["spec"]["holderIdentity"] == lock.holder
+
+
+def test_a_process_of_another_machine_or_one_that_runs_is_not_taken_for_ended() -> None:
+    machine, pid, start = own_identity().split(":")
+    assert not has_ended(own_identity())
+    assert has_ended(f"{machine}:{pid}:{start}0"), "another process with the same id"
+    assert not has_ended(f"other-{machine}:{pid}:{start}0")
+    assert not has_ended("")
 
 
 def test_a_run_renews_its_lock_and_the_next_one_gets_it_afterwards(client: KubernetesClient) -> None:

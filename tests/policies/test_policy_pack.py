@@ -155,7 +155,10 @@ def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pa
 def test_the_settings_of_the_stack_file_are_the_packs_own() -> None:
     file = read_stack_file(find_stack_file("dev"))
     rule = {"enforcementLevel": "disabled", "exempt": [{"resource": "a", "reason": "b", "until": "9999-12-31"}]}
-    platform = {**cast("dict[str, Any]", file.platform), "policy": {"level": "advisory", "rules": {"sharing-rename": rule}}}
+    platform = {
+        **cast("dict[str, Any]", file.platform),
+        "policy": {"level": "advisory", "rules": {"sharing-rename": rule}},
+    }
     config = {"gpu-platform:platform": json.dumps(platform), "gpu-platform:other": "1"}
     with running(PULUMI_CONFIG=json.dumps(config), PULUMI_STACK="dev") as pack:
         initial = pack.info().initialConfig

@@ -1,0 +1,51 @@
+"""Identity of a process on this machine, by which a later process can tell that it has ended.
+
+A host name does not identify a machine (CI runners share one), and the kernel uses a process id again. So an
+identity has the kernel's boot id, the host name, a network address (virtual machines of one snapshot share the
+boot id), the namespace of process ids, the id and the start time. Linux alone has all of these.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_START_FIELD: Final = 19  # of /proc/PID/stat after the command's name, in clock ticks since the boot; proc(5)
+
+
+def own_identity() -> str:
+    """Return the identity of this process, empty where the system has none."""
+    pid = os.getpid()
+    start = _start_of(pid)
+    return f"{_machine()}:{pid}:{start}" if start else ""
+
+
+def has_ended(identity: str) -> bool:
+    """Return whether the process surely has ended; False for one of another machine, or if it is unknown."""
+    machine, _, process = identity.partition(":")
+    pid, _, start = process.partition(":")
+    if not machine or machine != _machine() or not pid.isdecimal() or not start:
+        return False
+    return _start_of(int(pid)) != start
+
+
+def _machine() -> str:
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        namespace = (_PROC / "self/ns/pid").readlink()
+    except OSError:
+        return ""
+    return f"{boot}/{socket.gethostname()}/{uuid.getnode():x}/{namespace}".replace(":", "")
+
+
+def _start_of(pid: int) -> str:
+    """Return the start time of a process that runs, empty if there is none; a zombie has ended."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return fields[_START_FIELD] if len(fields) > _START_FIELD and fields[0] not in "ZX" else ""
