@@ -1,0 +1,302 @@
+"""A platform's life in one test: teams with data, changes under running pods, 20 kills, a broken node, the end.
+
+Before each change the impact is read from `preview`; afterwards it is held against what the API server's watch
+saw. Nothing of a member may be lost without consent, and nothing may happen that was not announced.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.eventually import eventually
+from tests.support.killed import kill_at_a_random_moment
+from tests.support.witness import Gone, Witness
+
+# Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one.
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-story"), pytest.mark.timeout(3600)]
+
+KILLS = 20
+DATA = {"PersistentVolumeClaim", "Secret", "StatefulSet"}
+TAKES_NODES = {"replaces", "removes-capacity"}
+STACK: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"},
+        {
+            "name": "serve",
+            "machine_type": "g4dn.xlarge",
+            "count": {"desired": 3},
+            "workload": "inference",
+            "sharing": {"mode": "time-slicing", "replicas": 4},
+        },
+        {
+            "name": "lab",
+            "machine_type": "p4de.24xlarge",
+            "count": {"desired": 2},
+            "workload": "development",
+            "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}, "drain_timeout": "5s"},
+        },
+    ],
+    "teams": [
+        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
+        {"name": "search", "quota": {"shared": 8}, "priority": "inference", "members": ["group:search"]},
+        {"name": "audio", "quota": {"mig": {"1g.10gb": 40}}, "priority": "training", "members": ["group:audio"]},
+    ],
+    "validation": {"timeout": VALIDATION_TIMEOUT},
+}
+TEAMS = ("vision", "search", "audio")
+
+
+class Story:
+    """The platform, its members, the witness, and the kills so far."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self.client = platform.client
+        self.stack = copy.deepcopy(STACK)
+        self.witness = Witness(platform.kubeconfig)
+        self.random = random.Random(12)
+        self.kills = 0
+        self.data: dict[tuple[str, str, str], str] = {}
+        """Uids of members' objects by kind, namespace and name."""
+
+    @property
+    def file(self) -> str:
+        return str(self.platform.write(self.stack))
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    def members_have_data(self, team: str) -> None:
+        labels = {"app": "features"}
+        pod = {"containers": [{"name": "main", "image": "db:1"}], "tolerations": [TOLERATION]}
+        for manifest in (
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "dataset", "namespace": team},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "",
+                    "resources": {"requests": {"storage": "2Ti"}},
+                },
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "token", "namespace": team},
+                "data": {"key": "aGlkZGVu"},
+            },
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": {"name": "features", "namespace": team},
+                "spec": {
+                    "serviceName": "features",
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                },
+            },
+        ):
+            live = self.client.create(manifest)
+            self.data[live["kind"], team, live["metadata"]["name"]] = live["metadata"]["uid"]
+
+    def members_run(self, team: str, name: str, resource: str, replicas: int) -> None:
+        labels = {"app": name}
+        limits = {resource: "1", "cpu": "100m", "memory": "64Mi"}
+        pod = {
+            "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
+            "tolerations": [TOLERATION],
+        }
+        self.client.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": team},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": pod},
+                },
+            }
+        )
+        eventually(lambda: self.running(team, name) == replicas)
+
+    def running(self, team: str, name: str) -> int:
+        pods = self.client.objects("v1", "Pod", namespace=team, label_selector=f"app={name}")
+        return sum(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def budget(self, team: str, name: str, least: int) -> dict[str, Any]:
+        live = self.client.create(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": f"guard-{name}", "namespace": team},
+                "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
+            }
+        )
+
+        def counted() -> bool:
+            found = self.client.get("policy/v1", "PodDisruptionBudget", f"guard-{name}", team) or {}
+            return bool(found.get("status", {}).get("expectedPods"))
+
+        eventually(counted)
+        return live
+
+    def nodes(self, pool: str) -> set[str]:
+        found = self.client.objects("v1", "Node", label_selector=f"{names.POOL_LABEL}={pool}")
+        return {node["metadata"]["name"] for node in found}
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def change(self, *, kills: int, code: int = 0) -> dict[str, Any]:
+        """Announce a change of the stack file, kill its `up` so often, finish it and compare; return the rows."""
+        announced = self.announced()
+        rows = list(announced)
+        for _ in range(kills):
+            self.killed("up", self.file, "--engine", "embedded")
+            rows += self.announced()  # what an interrupted change has left to do is announced again
+        ran = self.platform.run("up", self.file, "--engine", "embedded", "--format", "json")
+        assert ran.code == code, ran.err
+        eventually(lambda: not self.orphans())
+        self.compare(rows)
+        return {row["subject"]: row for row in announced}
+
+    def orphans(self) -> list[str]:
+        """Pods of deleted nodes, which Kubernetes removes a little later."""
+        nodes = {node["metadata"]["name"] for node in self.client.objects("v1", "Node")}
+        pods = self.client.objects("v1", "Pod", field_selector="spec.nodeName!=")
+        return [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] not in nodes]
+
+    def announced(self) -> list[dict[str, Any]]:
+        ran = self.platform.run("preview", self.file, "--engine", "embedded", "--format", "json")
+        assert ran.code == 0, ran.err
+        return ran.json["impact"]["changes"]
+
+    def killed(self, *command: str) -> None:
+        # One that has nothing left to do ends before its moment; the next one is killed in its place.
+        self.kills += kill_at_a_random_moment(self.random, *command)
+
+    def compare(self, rows: list[dict[str, Any]]) -> None:
+        gone, cordoned = self.witness.take()
+        stopped = {(pod["namespace"], pod["owner"]) for row in rows for pod in row["pods"] or ()}
+        lost = [one for one in gone if one.kind == "Pod" and one.namespace in (*TEAMS, "sound")]
+        unannounced = [one for one in lost if (one.namespace, one.owner) not in stopped]
+        assert not unannounced, f"stopped, and not announced: {unannounced}; announced: {stopped}"
+        self.compare_nodes(rows, gone, cordoned)
+        deleted = [one for one in gone if one.kind in DATA and one.namespace in TEAMS]
+        assert not deleted, f"lost without consent: {deleted}"
+        assert not [one for one in gone if one.kind == "Namespace" and one.name in TEAMS]
+        for (kind, team, name), uid in self.data.items():
+            live = self.client.get("apps/v1" if kind == "StatefulSet" else "v1", kind, name, team)
+            assert live is not None, (kind, team, name)
+            assert live["metadata"]["uid"] == uid, (kind, team, name)
+
+    def compare_nodes(self, rows: list[dict[str, Any]], gone: list[Gone], cordoned: set[str]) -> None:
+        removed = {one.name for one in gone if one.kind == "Node"}
+        for pool in {_pool_of(node) for node in removed}:
+            effects = [row for row in rows if row["subject"] == f"pool {pool}" and row["effect"] in TAKES_NODES]
+            assert effects, f"nodes of pool {pool} were deleted, and that was not announced"
+            count = sum(_pool_of(node) == pool for node in removed)
+            assert count <= max(row["nodes"] for row in effects)
+        rolled = {row["subject"] for row in rows if row["effect"] == "rolls-nodes"}
+        assert {f"pool {_pool_of(node)}" for node in cordoned} <= rolled
+
+
+def _pool_of(node: str) -> str:
+    return node.rpartition("-")[0]
+
+
+@pytest.fixture
+def story(platform: Platform) -> Iterator[Story]:
+    story = Story(platform)
+    yield story
+    story.witness.stop()
+
+
+def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(story: Story) -> None:
+    # The first day: three teams, each with data and pods on GPUs.
+    for _ in range(3):
+        story.killed("up", story.file, "--engine", "embedded")
+    assert story.platform.up(story.stack).code == 0
+    for team in TEAMS:
+        story.members_have_data(team)
+    story.members_run("vision", "pretrain", "nvidia.com/gpu", 2)
+    story.members_run("search", "api", "nvidia.com/gpu.shared", 6)
+    story.members_run("audio", "notebooks", "nvidia.com/mig-1g.10gb", 3)
+    story.witness.take()
+
+    # A team is renamed; its data stays under the old name.
+    story.stack["teams"][2]["name"] = "sound"
+    rows = story.change(kills=2)
+    assert rows["team audio"]["effect"] == "cuts-access"
+    assert story.running("audio", "notebooks") == 3
+
+    # Another one leaves; its pods go on.
+    search = story.stack["teams"].pop(1)
+    story.change(kills=2)
+    assert story.running("search", "api") == 6
+
+    # It returns, and a pool shrinks under its pods.
+    story.stack["teams"].insert(1, search)
+    story.stack["pools"][1]["count"]["desired"] = 2
+    rows = story.change(kills=3)
+    assert (rows["pool serve"]["effect"], rows["pool serve"]["nodes"]) == ("removes-capacity", 1)
+    assert story.nodes("serve") == {"serve-0", "serve-1"}
+
+    # A pool gets another name: its nodes are replaced, also under a budget, which preview names.
+    story.budget("search", "api", least=6)
+    story.stack["pools"][1]["name"] = "infer"
+    rows = story.change(kills=2)
+    assert rows["pool serve"]["budgets"] == ["search/guard-api"]
+    assert story.nodes("serve") == set()
+    eventually(lambda: story.running("search", "api") == 6)
+
+    # The first team is called as before again, and finds its data.
+    story.stack["teams"][2]["name"] = "audio"
+    story.change(kills=1)
+
+    # A MIG layout changes: not under a budget that allows nothing, and then node by node.
+    guard = story.budget("audio", "notebooks", least=3)
+    story.stack["pools"][2]["sharing"]["layout"] = {"3g.40gb": 1, "1g.10gb": 4}
+    rows = story.change(kills=2, code=1)
+    assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
+    assert story.running("audio", "notebooks") == 3
+    story.client.delete(guard)
+    story.change(kills=3)
+    eventually(lambda: story.running("audio", "notebooks") == 3)
+
+    # A node breaks: `up` names it, changes nothing for members, and is content when it is repaired.
+    fault = ("sandbox", "fault", "train-0")
+    assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0
+    story.stack["validation"] = {"timeout": "20s"}
+    broken = story.platform.run("up", story.file, "--engine", "embedded", "--format", "json")
+    assert broken.code == 1
+    assert "train-0" in broken.err
+    assert story.platform.run(*fault, "--name", SANDBOX).code == 0
+    story.stack["validation"] = {"timeout": VALIDATION_TIMEOUT}
+    story.change(kills=1)
+
+    # The end, after consent: what members made is kept.
+    while story.kills < KILLS:
+        story.killed("destroy", story.file, "--engine", "embedded", "--yes")
+        story.killed("up", story.file, "--engine", "embedded")
+    refused = story.platform.run("destroy", story.file, "--engine", "embedded")
+    assert refused.code == 2
+    ended = story.platform.run("destroy", story.file, "--engine", "embedded", "--yes")
+    assert ended.code == 0, ended.err
+    assert list(story.client.objects("v1", "Node")) == []
+    for (kind, team, name), uid in story.data.items():
+        live = story.client.get("apps/v1" if kind == "StatefulSet" else "v1", kind, name, team)
+        assert live is not None, (kind, team, name)
+        assert live["metadata"]["uid"] == uid
+    for team in TEAMS:
+        assert f"namespace {team} is retained" in ended.out
+    assert story.kills >= KILLS
