@@ -153,4 +153,8 @@ def environment(layout: Layout) -> Mapping[str, str]:
         "PYTHONPATH": str(PROJECT_ROOT),
         "TMPDIR": str(layout.scratch),
         "KWOK_WORKDIR": str(layout.scratch),
+        # Of the Go programs: with one thread each, and memory for fewer collections, they take a quarter less
+        # CPU time, and are as fast for a cluster of this size.
+        "GOMAXPROCS": "1",
+        "GOGC": "300",
     }

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from kubernetes.client import (
-    ApiClient,
-    ApiException,
-    ApiextensionsV1Api,
-    Configuration,
-    CoordinationV1Api,
-    CoreV1Api,
-)
-from kubernetes.client.exceptions import NotFoundException
-from urllib3.exceptions import HTTPError
+import urllib3
 
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.names import SANDBOX_NAMESPACE
@@ -26,8 +18,58 @@ from sandbox._layout import ADMIN, Layout, Settings
 from sandbox.diagnosis import diagnose
 
 _PERMISSIVE_CRDS: Final = Path(__file__).resolve().parent / "crds"
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _FIELD_MANAGER: Final = "gpu-platform-sandbox"
 REQUEST_SECONDS: Final = 30.0
+
+
+class _Refused(Exception):
+    """The API server refused a request; the text is its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class _Client:
+    """Requests to the sandbox's API server, without the API classes of `kubernetes`: their import takes 0.9 s."""
+
+    def __init__(self, layout: Layout, settings: Settings) -> None:
+        # Not by the proxy of the environment: the API server is on this machine.
+        self._pool = urllib3.PoolManager(ca_certs=str(layout.authority), timeout=REQUEST_SECONDS, retries=1)
+        self._server = settings.server
+        self._headers = {"Authorization": f"Bearer {layout.token(ADMIN)}"}
+
+    def __enter__(self) -> _Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.clear()
+
+    def get(self, path: str) -> Document:
+        """Return an object or a list."""
+        return self._request("GET", path)
+
+    def apply(self, path: str, document: Document) -> None:
+        """Apply an object by server-side apply."""
+        content = {"Content-Type": "application/apply-patch+yaml"}  # JSON is YAML
+        query = f"?fieldManager={_FIELD_MANAGER}&force=true"
+        self._request("PATCH", f"{path}/{_name(document)}{query}", content, json.dumps(document))
+
+    def delete_all(self, path: str) -> None:
+        """Delete the objects of a collection."""
+        self._request("DELETE", path)
+
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: str | None = None
+    ) -> Document:
+        answer = self._pool.request(
+            method, self._server + path, headers={**self._headers, **(headers or {})}, body=body
+        )
+        found = _json(answer.data)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise _Refused(answer.status, str(found.get("message") or f"HTTP {answer.status} {answer.reason}"))
+        return found
 
 
 def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> None:
@@ -40,88 +82,65 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
         UnknownOutcome: it does not answer.
     """
     with _client(layout, settings) as client:
-        api = ApiextensionsV1Api(client)
-        present = {_name(item) for item in _definitions(api)}
+        present = {_name(item) for item in client.get(_DEFINITIONS)["items"]}
         absent = [item for item in read_definitions(_PERMISSIVE_CRDS) if _name(item) not in present]
         refused: list[Problem] = []
         for definition in [*absent, *given]:
             try:
-                _apply(api.patch_custom_resource_definition, definition)
-            except ApiException as error:
-                answer = cast("Any", error)
-                reason = json.loads(answer.body or "{}").get("message", answer.reason)
-                refused.append(
-                    Problem(
-                        _name(definition), str(reason), "a CustomResourceDefinition that the API server accepts"
-                    )
-                )
+                client.apply(_DEFINITIONS, definition)
+            except _Refused as error:
+                allowed = "a CustomResourceDefinition that the API server accepts"
+                refused.append(Problem(_name(definition), str(error), allowed))
         if refused:
             raise BadInput("CRD folder", refused)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
-        _apply(CoreV1Api(client).patch_namespace, namespace)
+        client.apply("/api/v1/namespaces", namespace)
 
 
 def kinds_are_served(layout: Layout, settings: Settings) -> bool:
     """Return whether the API server serves the kinds of all definitions."""
     with _client(layout, settings) as client:
-        return all(_is_established(item) for item in _definitions(ApiextensionsV1Api(client)))
+        return all(_is_established(item) for item in client.get(_DEFINITIONS)["items"])
 
 
 def pods_are_accepted(layout: Layout, settings: Settings) -> bool:
     """Return whether the controllers have created what pods mount: service account and CA certificate."""
     with _client(layout, settings) as client:
-        core = CoreV1Api(client)
         try:
-            core.read_namespaced_service_account("default", "default")
-            core.read_namespaced_config_map("kube-root-ca.crt", "default")
-        except NotFoundException:
-            return False
+            client.get("/api/v1/namespaces/default/serviceaccounts/default")
+            client.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+        except _Refused as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return False
+            raise
         return True
 
 
 def forget_leases(layout: Layout, settings: Settings) -> None:
     """Delete the leases of all nodes: a new KWOK would wait up to 40 s for those of a killed one."""
     with _client(layout, settings) as client:
-        CoordinationV1Api(client).delete_collection_namespaced_lease("kube-node-lease")
+        client.delete_all("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
 
 @contextmanager
-def _client(layout: Layout, settings: Settings) -> Generator[ApiClient]:
-    configuration = Configuration(
-        host=settings.server,
-        api_key={"authorization": layout.token(ADMIN)},
-        api_key_prefix={"authorization": "Bearer"},
-    )
-    configuration.ssl_ca_cert = str(layout.authority)
-    configuration.proxy = None  # this machine is never behind the proxy of the environment
-    configuration.retries = 1  # of the client's three, each with a timeout of its own
+def _client(layout: Layout, settings: Settings) -> Generator[_Client]:
     try:
-        with ApiClient(configuration) as client:
-            connection: Any = client.rest_client
-            connection.request = _limited(connection.request)
+        with _Client(layout, settings) as client:
             yield client
-    except (HTTPError, ApiException) as error:
-        answer = cast("Any", error)
-        cause = f"HTTP {answer.status} {answer.reason}" if isinstance(error, ApiException) else str(error)
+    except (urllib3.exceptions.HTTPError, _Refused) as error:
+        cause = f"HTTP {error.status}: {error}" if isinstance(error, _Refused) else str(error)
         raise UnknownOutcome(
             f"The sandbox's API server at {settings.server} does not answer: {cause}. {diagnose(settings.name)}"
         ) from error
 
 
-def _limited(request: Callable[..., object]) -> Callable[..., object]:
-    """Return the client's function for requests with a time limit, which they do not have by default."""
-
-    def limited(*args: object, **options: object) -> object:
-        options["_request_timeout"] = options.get("_request_timeout") or REQUEST_SECONDS
-        return request(*args, **options)
-
-    return limited
-
-
-def _definitions(api: ApiextensionsV1Api) -> list[Document]:
-    # Not parsed by the client, whose models of thousands of schema fields would take seconds.
-    response = cast("Any", api.list_custom_resource_definition(_preload_content=False))
-    return json.loads(response.data)["items"]
+def _json(text: bytes) -> Document:
+    """Return an answer's document, empty for one that is none."""
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("Document", found) if isinstance(found, dict) else {}
 
 
 def _is_established(definition: Document) -> bool:
@@ -131,14 +150,3 @@ def _is_established(definition: Document) -> bool:
 
 def _name(document: Document) -> str:
     return document["metadata"]["name"]
-
-
-def _apply(patch: Callable[..., object], document: Document) -> None:
-    """Apply an object by server-side apply with one of the client's patch functions."""
-    patch(
-        _name(document),
-        document,
-        field_manager=_FIELD_MANAGER,
-        force=True,
-        _content_type="application/apply-patch+yaml",  # JSON is YAML
-    )

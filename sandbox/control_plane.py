@@ -156,7 +156,7 @@ class _Starter:
 
         self._ensure(_components.etcd(binaries))
         self._ensure(_components.api_server(binaries, layout, settings.api_port))
-        from sandbox import _objects  # its client takes 0.5 s to import, while the API server starts
+        from sandbox import _objects  # imported while the API server starts
 
         self._wait("kube-apiserver", "create its certificate", lambda: layout.write_kubeconfigs(settings))
         self._wait("kube-apiserver", "become ready", lambda: _is_ready(layout, settings))

@@ -1,9 +1,10 @@
 """Fixtures that several rooms' tests share.
 
 Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
-the run ends, however its tests ended. One of them, the fixture `sandbox`, serves the whole run, or one worker of
-pytest-xdist. The tests of a folder that use it are run by one worker (`--dist loadgroup`), for they share the
-cluster-scoped objects, too; those of two folders may run side by side.
+the run ends, however its tests ended. The tests of a group (`xdist_group`) are run one after the other by one
+worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. It is
+stopped after the last of them: a control plane without work takes 2 s of CPU time a minute. The tests of a folder
+that use the fixture `sandbox` are a group, unless they are marked with another.
 
 No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
 time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,20 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
+_LONG_GROUPS = (
+    "e2e-pulumi",
+    "e2e-retention",
+    "e2e-mig",
+    "e2e-up",
+    "sandbox-engine-drift",
+    "sandbox-engine",
+    "e2e-sharing",
+    "sandbox-life",
+)
+_started: dict[str, Status] = {}
+"""The sandboxes of the group that runs, by name."""
+_groups: list[str] = []
+"""The groups of the tests that were run; the last one is that of the sandboxes."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,12 +69,42 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "sandbox" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.sandbox)
             if item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group(f"sandbox-{item.path.parent.name}"))
+    if hasattr(config, "workerinput"):
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return the place of a test in the order of workers: long groups first, then others, then single tests."""
+    group = _group(item)
+    if group in _LONG_GROUPS:
+        return _LONG_GROUPS.index(group)
+    return len(_LONG_GROUPS) + (not group and item.get_closest_marker("sandbox") is None)
+
+
+def _group(item: pytest.Item | None) -> str | None:
+    marker = item and item.get_closest_marker("xdist_group")
+    return marker.args[0] if marker else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop the sandboxes of a group after its last test; without workers, before the next group."""
+    yield
+    group, following = _group(item), _group(nextitem)
+    if group:
+        _groups.append(group)
+    if following or hasattr(item.config, "workerinput"):
+        goes_on = bool(_groups) and following == _groups[-1]
+    else:
+        goes_on = nextitem is not None
+    while _started and not goes_on:
+        control_plane.down(_started.popitem()[0])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -68,7 +114,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandbox() -> Status:
-    """The worker's sandbox. Use names of your own, and remove the nodes that you add."""
-    name = f"shared-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-    return control_plane.up(name, progress=Progress(quiet=True))
+def start_sandbox() -> Callable[[str], Status]:
+    """Starts a sandbox of the worker by the first part of its name, unless the group has it already."""
+
+    def start(part: str) -> Status:
+        name = f"{part}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+        if name not in _started:
+            _started[name] = control_plane.up(name, progress=Progress(quiet=True))
+        return _started[name]
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def sandbox(start_sandbox: Callable[[str], Status]) -> Status:
+    """The group's sandbox. Use names of your own, and remove the nodes that you add."""
+    return start_sandbox("shared")

@@ -74,9 +74,13 @@ class Deployment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDeployment:
-    """Deployment by the embedded engine: server-side apply to the stack's cluster, in process."""
+    """Deployment by the embedded engine: server-side apply to the stack's cluster, in process.
+
+    `recorded` is what the program registers without a cluster.
+    """
 
     loaded: LoadedStack
+    recorded: RecordedProgram
     progress: Progress
     why: str
     engine: str = EngineName.EMBEDDED.value
@@ -113,6 +117,8 @@ class EmbeddedDeployment:
             if not dry:
                 raise UnknownOutcome(missing)
             self.progress.line(f"warning: {missing}")
+        if dry and plan.kind != "team":  # it reads no other stack, so a cluster changes nothing
+            return self.recorded
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 
 
@@ -210,7 +216,7 @@ def choose_deployment(
     """
     choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded))
     if choice.cli is None:
-        return EmbeddedDeployment(loaded, progress, choice.why)
+        return EmbeddedDeployment(loaded, recorded, progress, choice.why)
     return PulumiDeployment(loaded, progress, choice.cli)
 
 

@@ -1,7 +1,7 @@
 """Run the node agent of validation pods, as a kubelet and a container runtime do on a real node.
 
 The zipapp and the expectations are those of the ConfigMaps that the pod mounts, the token is one of its service
-account, and NVML is simulated (`sandbox.nvml.run`). The verdict becomes the pod's readiness.
+account, and NVML is simulated. The verdict becomes the pod's readiness.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,7 +24,8 @@ from typing import Any, Final, cast
 
 from gpu_platform import names
 from sandbox.nvml import NodeProfile
-from sandbox.nvml.run import agent_environment
+from sandbox.nvml.run import READER_VARIABLE, SYSFS_VARIABLE
+from sandbox.simulator.agents import Agents
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
 
 AGENT_KEY: Final = "agent.pyz"
@@ -82,8 +82,9 @@ class ValidationPods:
         self._config_maps = Informer(api, path, self.changed, no_reports)
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="agent")
         self._folder = Path(tempfile.mkdtemp(prefix="simulator-"))
+        self._agents = Agents(self._folder)
         self._checks: dict[str, _Check] = {}
-        self._agents: set[subprocess.Popen[bytes]] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -121,9 +122,10 @@ class ValidationPods:
         self._workers.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._stopped = True
-            for agent in self._agents:
-                agent.send_signal(signal.SIGINT)  # it stops its own child
+            for agent in self._running:
+                agent.send_signal(signal.SIGINT)
         self._workers.shutdown(wait=True)
+        self._agents.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _work(self, check: _Check, pod: Object, profile: NodeProfile, mounted: Mounted) -> None:
@@ -137,7 +139,7 @@ class ValidationPods:
             self.changed.set()
 
     def _run(self, check: _Check, pod: Object, profile: NodeProfile, mounted: Mounted) -> Result:
-        agent = self._agent_file(mounted)
+        agent = base64.b64decode(mounted.agent)
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
             folder = Path(name)
             files = {
@@ -151,12 +153,13 @@ class ValidationPods:
             environment = {
                 **{key: os.environ[key] for key in _KEPT if key in os.environ},
                 **pod_environment(pod),
-                **agent_environment(folder / "profile", agent),
+                READER_VARIABLE: json.dumps(self._agents.reader(agent, folder / "profile")),
+                SYSFS_VARIABLE: os.devnull,
                 "GPU_PLATFORM_API_SERVER": self._api.server,
                 "GPU_PLATFORM_TOKEN_FILE": str(folder / "token"),
                 "GPU_PLATFORM_CA_FILE": self._api.authority,
             }
-            run = [sys.executable, str(agent), *command, "--format", "json", "--publish"]
+            run = self._agents.command(agent, *command, "--format", "json", "--publish")
             return self._await(run, environment)
 
     def _await(self, command: Sequence[str], environment: Mapping[str, str]) -> Result:
@@ -171,7 +174,7 @@ class ValidationPods:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            self._agents.add(agent)
+            self._running.add(agent)
         try:
             output, errors = agent.communicate(timeout=_AGENT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -183,17 +186,8 @@ class ValidationPods:
             return Result(ready=False, message=f"unknown: the agent did not end within {_AGENT_SECONDS} s")
         finally:
             with self._lock:
-                self._agents.discard(agent)
+                self._running.discard(agent)
         return read_result(agent.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
-
-    def _agent_file(self, mounted: Mounted) -> Path:
-        """Return the file of the zipapp; written once for each version."""
-        file = self._folder / f"agent-{mounted.version[0]}.pyz"
-        if not file.exists():
-            new = self._folder / f"{threading.get_ident()}.new"
-            new.write_bytes(base64.b64decode(mounted.agent))
-            new.replace(file)
-        return file
 
     def _token(self, check: _Check, pod: Object) -> str:
         """Return a token of the pod's service account that is bound to the pod, as a kubelet requests it."""

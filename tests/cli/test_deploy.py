@@ -207,7 +207,7 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     ApplySet(cluster, "local").write_parent(Inventory(), exported)  # type: ignore[arg-type]
     monkeypatch.setattr("gpu_platform.cli.engines.client_of", lambda _plan: cluster)
 
-    found = EmbeddedDeployment(loaded, Progress(quiet=True), "requested").outputs()
+    found = EmbeddedDeployment(loaded, record_stack(loaded), Progress(quiet=True), "requested").outputs()
 
     assert found is not None
     assert found["pools"] == pool_facts(plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.progress import Progress
 from sandbox import control_plane
 from tests.support import command_line
 from tests.support.command_line import COMMAND, Ran
@@ -72,7 +71,7 @@ class Platform:
     client: KubernetesClient
     kubeconfig: Path
     folder: Path
-    state: dict[str, Any]  # the platform object last deployed by stack; shared by all tests
+    state: dict[str, Any]  # the platform object last deployed by stack; shared by the module's tests
     engine: str = "embedded"
     env: dict[str, str] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
@@ -158,12 +157,12 @@ class Platform:
         return {pod["metadata"]["name"] for pod in self.client.objects("v1", "Pod", namespace=namespace)}
 
 
-@pytest.fixture(scope="session")
-def e2e_sandbox() -> control_plane.Status:
-    return control_plane.up(SANDBOX, progress=Progress(quiet=True))
+@pytest.fixture(scope="module")
+def e2e_sandbox(start_sandbox: Callable[[str], control_plane.Status]) -> control_plane.Status:
+    return start_sandbox("e2e")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def state() -> dict[str, Any]:
     return {}
 

@@ -43,6 +43,8 @@ LAB: dict[str, Any] = {
     "teams": [],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
+# The same, reached in half the time: both nodes at once.
+BACK = {**LAB, "pools": [{**pool, "sharing": {**pool["sharing"], "max_unavailable": 2}} for pool in LAB["pools"]]}
 
 
 class Lab:
@@ -159,8 +161,8 @@ class Lab:
 @pytest.fixture
 def lab(platform: Platform) -> Iterator[Lab]:
     hand = Lab(platform)
-    if platform.state.get("shop") != LAB:
-        ran = platform.up(LAB)
+    if platform.state.get("shop") not in (LAB, BACK):
+        ran = platform.up(BACK)
         assert ran.code == 0, ran.err
     assert [hand.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
     yield hand

@@ -38,6 +38,12 @@ STACK: dict[str, Any] = {
 }
 PASSWORD = base64.b64encode(b"hunter2").decode()
 TEAM = "perception"
+MEMBERS_KINDS = (
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "Deployment"),
+    ("v1", "Pod"),
+    ("v1", "PersistentVolumeClaim"),
+)
 
 
 def members_objects(namespace: str) -> list[dict[str, Any]]:
@@ -45,7 +51,12 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
     labels = {"app": "features"}
     pod = {
         "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "main", "image": "db:1"}], "tolerations": [TOLERATION]},
+        "spec": {
+            "containers": [{"name": "main", "image": "db:1"}],
+            "tolerations": [TOLERATION],
+            # Half of it is how long a namespace waits before it looks again whether its pods are gone.
+            "terminationGracePeriodSeconds": 1,
+        },
     }
     return [
         {
@@ -155,6 +166,10 @@ def hand(platform: Platform) -> Any:
     platform.remove_pods()
     for live in hand.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
         hand.client.delete(live)
+        # Kubernetes empties a namespace after 5 s, and looks 5 s later again if its pods take a moment to end.
+        for kind in MEMBERS_KINDS:
+            for content in hand.client.objects(*kind, namespace=TEAM):
+                hand.client.delete(content)
     eventually(lambda: platform.client.get("v1", "Namespace", TEAM) is None)
 
 

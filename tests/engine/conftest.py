@@ -66,7 +66,7 @@ class Stack:
         return destroy(self.client, self.name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(sandbox: Status) -> KubernetesClient:
     return KubernetesClient(sandbox.kubeconfig)
 

@@ -10,6 +10,9 @@ from gpu_platform.engine.changes import Action, Change
 from tests.engine.conftest import Objects, Stack, namespace, workload
 from tests.support.eventually import eventually
 
+# A group of their own, so that they run beside the other tests of the folder.
+pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
+
 RBAC = "rbac.authorization.k8s.io"
 
 

@@ -12,6 +12,9 @@ from gpu_platform.progress import Progress
 from tests.engine.conftest import Stack, config_map, namespace, node, workload
 from tests.engine.test_lock import Said
 
+# A group of their own, so that they run beside the other tests of the folder.
+pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
+
 
 def never(name: str, timeout: str, **item: Any) -> dict[str, Any]:
     """A node that does not get ready: the condition that the program waits for is never met."""

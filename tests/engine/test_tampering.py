@@ -15,6 +15,9 @@ from gpu_platform.engine.objects import mapping_at
 from gpu_platform.errors import Finding
 from tests.engine.conftest import Objects, Stack, config_map, namespace
 
+# A group of their own, so that they run beside the other tests of the folder.
+pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
+
 PART_OF = "applyset.kubernetes.io/part-of"
 PARTS: Objects = [
     namespace("engine-a"),

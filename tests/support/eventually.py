@@ -33,4 +33,4 @@ def eventually(ask: Callable[[], _Answer], expected: object = _TRUE) -> _Answer:
         wanted = "a true answer" if expected is _TRUE else repr(expected)
         assert not late, f"after {PATIENCE_SECONDS:g} s: {answer!r}, not {wanted}"
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
+        pause = min(pause * 1.5, 0.25)

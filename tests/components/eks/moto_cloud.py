@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import boto3
 import pytest
@@ -211,5 +211,5 @@ def moto_cloud() -> Iterator[MotoCloud]:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
         # Not moto's reset, which makes all that it has anew, policies included, before it forgets it.
         for service in _RESPONSES:
-            cast("Any", get_backend)(service).clear()  # its types list each service by name
+            get_backend(service).clear()
         yield MotoCloud(_endpoint())

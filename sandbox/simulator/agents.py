@@ -1,0 +1,77 @@
+"""Starts node agents by processes of `agent_server`, one for each zipapp."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.simulator.agent_server import READ
+
+_CLIENT: Final = Path(__file__).with_name("agent_client.py")
+_MOST: Final = 2  # servers; a platform that is upgraded has pods of two zipapps for a while
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    process: subprocess.Popen[bytes]
+    address: Path
+
+    def stop(self) -> None:
+        """Stop the server, which kills the processes that it started."""
+        self.process.communicate()  # closes its standard input
+        self.address.unlink(missing_ok=True)
+
+
+class Agents:
+    """Commands that run node agents; files and sockets are in `folder`. Safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._servers: dict[str, _Server] = {}
+        self._lock = threading.Lock()
+
+    def command(self, agent: bytes, *arguments: str) -> list[str]:
+        """Return a command that ends as `AGENT.pyz ARGUMENTS...` does, whose bytes are `agent`."""
+        return [sys.executable, "-I", "-S", str(_CLIENT), str(self._address(agent)), *arguments]
+
+    def reader(self, agent: bytes, profile: Path) -> list[str]:
+        """Return the command of an agent's child process that reads the simulated NVML of a profile's file."""
+        return self.command(agent, READ, str(profile))
+
+    def stop(self) -> None:
+        """Stop the servers and all processes that they started."""
+        with self._lock:
+            while self._servers:
+                self._servers.popitem()[1].stop()
+
+    def _address(self, agent: bytes) -> Path:
+        """Return the socket of the zipapp's server, which is started unless it runs."""
+        digest = hashlib.sha256(agent).hexdigest()[:12]
+        with self._lock:
+            server = self._servers.pop(digest, None)
+            if server is not None and server.process.poll() is not None:
+                server.stop()
+                server = None
+            self._servers[digest] = server or self._start(agent, digest)  # the last one is the last one used
+            while len(self._servers) > _MOST:
+                self._servers.pop(next(iter(self._servers))).stop()
+            return self._servers[digest].address
+
+    def _start(self, agent: bytes, digest: str) -> _Server:
+        file, address = self._folder / f"agent-{digest}.pyz", self._folder / digest
+        # At most 107 characters; agents run in the folder of the simulator, which is short from here.
+        address = Path(min(str(address), os.path.relpath(address), key=len))
+        file.write_bytes(agent)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(address))
+            listener.listen()  # agents wait here until the server has its imports
+            number = listener.fileno()
+            command = [sys.executable, "-m", "sandbox.simulator.agent_server", str(file), str(number)]
+            return _Server(subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(number,)), address)
