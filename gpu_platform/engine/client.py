@@ -180,8 +180,8 @@ class KubernetesClient:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
 
-    def evict(self, pod: Mapping[str, Any]) -> None:
-        """Evict this pod, without retries; no error if it does not exist.
+    def evict(self, pod: Mapping[str, Any], *, dry_run: bool = False) -> None:
+        """Evict this pod, without retries; no error if it does not exist. `dry_run`: only ask whether it would be.
 
         Raises Refused, with status 429 if a PodDisruptionBudget does not allow the eviction now.
         """
@@ -194,10 +194,10 @@ class KubernetesClient:
             "metadata": named,
             "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
         }
+        what = f"evicting pod {metadata['namespace']}/{metadata['name']}"
+        query = {"dryRun": "All" if dry_run else ""}
         try:
-            self._request(
-                "POST", path, f"evicting pod {metadata['namespace']}/{metadata['name']}", body=body, patient=False
-            )
+            self._request("POST", path, what, query, body=body, patient=False)
         except Refused as refusal:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise

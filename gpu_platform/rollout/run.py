@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from gpu_platform.engine.client import KubernetesClient
@@ -61,52 +61,80 @@ def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
 
 
 class _PoolRoll:
-    """Rollout of one pool: waiting and active nodes, and the outcomes of the others."""
+    """Rollout of one pool: nodes that are not cordoned yet, active nodes, and the outcomes of the others."""
 
     def __init__(
         self, client: KubernetesClient, pool: PoolRollout, stack: str, configs_changed: str, progress: Progress
     ) -> None:
         self.outcomes: list[Outcome] = []
         self._pool = pool
-        self._waiting = [change for change in pool.changes if change.drains]
-        self._active: list[NodeRoll] = []
+        start = partial(NodeRoll, client, rules=pool.rules, stack=stack, configs_changed=configs_changed)
         self._progress = progress
-        self._reported_at = time.monotonic()
-        self._roll = partial(NodeRoll, client, rules=pool.rules, stack=stack, configs_changed=configs_changed)
+        self._reported_at = self._moved_at = time.monotonic()
+        self._active: list[NodeRoll] = []
+        self._waiting = [start(change) for change in pool.changes if change.drains]
+        self._sort_out()
+        for node in self._active:
+            self._announce(node)
 
     def step(self) -> bool:
         """Start the nodes that `max_unavailable` allows and continue active ones; return False when done."""
-        for change in list(self._startable()):
-            self._waiting.remove(change)
-            self._active.append(self._roll(change))
-            self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
+        asked = self._start()
         for node in self._active:
             node.step()
-            if node.outcome is not None:
-                self._progress.line(str(node.outcome))
-                self.outcomes.append(node.outcome)
-        self._active = [node for node in self._active if node.outcome is None]
+        self._sort_out()
         self._report_progress()
-        if self._active or any(True for _ in self._startable()):
+        if self._active:
             return True
-        self.outcomes += [Outcome(change, "not-begun", self._why_not()) for change in self._waiting]
+        self._give_up([node for node in asked if node in self._waiting])
+        if any(self._may_start(node) for node in self._waiting):
+            return True
+        self.outcomes += [Outcome(node.change, "not-begun", self._why_not()) for node in self._waiting]
         self._waiting = []
         return False
 
-    def _startable(self) -> Iterator[NodeChange]:
-        """Yield the nodes that may start: unavailable ones, and others within `max_unavailable`."""
-        left = self._pool.rules.max_unavailable - len(self._unavailable())
-        for change in self._waiting:
-            if change.out:
-                yield change
-            elif left > 0:
-                left -= 1
-                yield change
+    def _start(self) -> list[NodeRoll]:
+        """Begin the nodes that may be cordoned; return those whose disruption budgets were asked."""
+        asked: list[NodeRoll] = []
+        for node in list(self._waiting):
+            if self._may_start(node):
+                asked.append(node)
+                node.step()
+                if node.taken:
+                    self._announce(node)
+                self._sort_out()
+        return asked
+
+    def _may_start(self, node: NodeRoll) -> bool:
+        return node.change.out or len(self._unavailable()) < self._pool.rules.max_unavailable
+
+    def _announce(self, node: NodeRoll) -> None:
+        change = node.change
+        self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
+
+    def _sort_out(self) -> None:
+        """Move each node to where it belongs now: active, waiting, or done with an outcome."""
+        nodes = [*self._active, *self._waiting]
+        for node in nodes:
+            if node.outcome is not None:
+                self._progress.line(str(node.outcome))
+                self.outcomes.append(node.outcome)
+        left = [node for node in nodes if node.outcome is None]
+        active = [node for node in left if node.taken]
+        if active != self._active:
+            self._moved_at = time.monotonic()
+        self._active, self._waiting = active, [node for node in left if not node.taken]
+
+    def _give_up(self, blocked: Sequence[NodeRoll]) -> None:
+        """Give up nodes whose budgets allowed nothing for the whole time since the pool's last node was done."""
+        if time.monotonic() > self._moved_at + self._pool.rules.drain_timeout_seconds:
+            for node in blocked:
+                node.give_up()
+            self._sort_out()
 
     def _unavailable(self) -> set[str]:
         failed = {outcome.change.node for outcome in self.outcomes if outcome.result == "failed"}
-        begun = {change.node for change in self._waiting if change.begun}
-        return {*self._pool.elsewhere, *failed, *begun, *(node.change.node for node in self._active)}
+        return {*self._pool.elsewhere, *failed, *(node.change.node for node in self._active)}
 
     def _why_not(self) -> str:
         out = ", ".join(sorted(self._unavailable()))
@@ -114,7 +142,7 @@ class _PoolRoll:
 
     def _report_progress(self) -> None:
         now = time.monotonic()
-        if self._active and now > self._reported_at + _PROGRESS_SECONDS:
+        if now > self._reported_at + _PROGRESS_SECONDS:
             self._reported_at = now
-            for node in self._active:
+            for node in [*self._active, *(node for node in self._waiting if node.doing != "starting")]:
                 self._progress.line(f"still {node.doing}: {node.change.node}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes.budgets import Block
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect, worst
@@ -52,7 +53,8 @@ def outputs_of(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 def pod(name: str, node: str = "train-0", gpus: int = 8, owner: str = "Job pretrain", *budgets: str) -> RunningPod:
     units = {GPU: gpus} if gpus else {}
-    return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, budgets=budgets)
+    block = Block(pods=(f"vision/{name}",), budgets=budgets, forever=False, why="held") if budgets else None
+    return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, block=block)
 
 
 def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = None) -> LiveState:
