@@ -9,6 +9,11 @@ from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 
+# The list is atomic and has the taints of people, autoscalers and Kubernetes, too: after the creation of a node
+# Pulumi's provider leaves it out of its apply, or repeats what is live (handleSSAIgnoreFields in
+# pulumi-kubernetes, provider/pkg/await/await.go, read 2026-11-22). gpu-platform itself repairs the declared ones.
+_TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
+
 
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
@@ -45,6 +50,7 @@ class NodePool(pulumi.ComponentResource):
             annotations = {
                 names.KWOK_NODE_ANNOTATION: "fake",
                 names.SANDBOX_MACHINE_ANNOTATION: args.machine_type,
+                names.TAINTS_ANNOTATION: ",".join(map(str, args.taints)),
             }
             if args.driver_version is not None:
                 annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
@@ -62,7 +68,7 @@ class NodePool(pulumi.ComponentResource):
                     },
                 ),
                 spec=k8s.core.v1.NodeSpecArgs(taints=_taints(args)),
-                opts=self._child,
+                opts=pulumi.ResourceOptions.merge(self._child, _TAINTS_OF_ALL),
             )
 
     def _label_nodes(self, args: PoolPlan) -> None:

@@ -29,6 +29,9 @@ MIG_ROLLOUT_ANNOTATION: Final = (
     "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
 )
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
+TAINTS_ANNOTATION: Final = (
+    "gpu-platform.dev/taints"  # on created nodes: the declared taints, others are not touched
+)
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 FIELD_MANAGER: Final = "gpu-platform"

@@ -26,6 +26,7 @@ from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.engine.taints import repair_taints
 from gpu_platform.errors import UnknownOutcome
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
@@ -144,6 +145,7 @@ class PulumiDeployment:
 
     def up(self) -> ChangesDocument:
         """Run `pulumi up`."""
+        self._repair_taints()
         with self._driver() as driver:
             changes = driver.up().to_json()
         self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
@@ -157,6 +159,19 @@ class PulumiDeployment:
         if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
             self._settle(())
         return changes
+
+    def _repair_taints(self) -> None:
+        """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""
+        plan = self.loaded.plan
+        pools = plan.pools if plan.kind == "environment" else ()
+        declared = {
+            node: [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in pool.taints]
+            for pool in pools
+            if pool.nodes.ownership == "created"
+            for node in pool.nodes.names
+        }
+        for node in repair_taints(client_of(plan), declared) if declared else ():
+            self.progress.line(f"{node}: its taints are those of the stack again")
 
     def _settle(self, declared: Collection[str]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""

@@ -122,11 +122,19 @@ class KubernetesClient:
             query["continue"] = metadata["continue"]
 
     def apply(
-        self, manifest: Mapping[str, Any], *, dry_run: bool = False, manager: str = FIELD_MANAGER
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        manager: str = FIELD_MANAGER,
+        patient: bool = True,
     ) -> dict[str, Any]:
-        """Apply an object on the server with strict validation, taking over the fields that it declares."""
+        """Apply an object on the server with strict validation, taking over the fields that it declares.
+
+        Without `patient` a temporary refusal is not retried: of a manifest with a resourceVersion, a conflict.
+        """
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
-        return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH)
+        return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH, patient=patient)
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; raises Refused with reason AlreadyExists if it exists and the manifest is valid."""
