@@ -125,6 +125,8 @@ class Rollout:
 
     pools: tuple[PoolRollout, ...] = ()
     configs: Configs = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
+    unavailable: tuple[str, ...] = ()
+    """Nodes of all pools of the stack that are out of service and not begun by an earlier run."""
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
@@ -163,7 +165,19 @@ def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
                 )
             )
     wanted = {change.config for pool in pools for change in pool.changes}
-    return Rollout(tuple(pools), {name: planned[name] for name in sorted(wanted) if name in planned})
+    configs = {name: planned[name] for name in sorted(wanted) if name in planned}
+    begun = {change.node for pool in pools for change in pool.changes if change.begun}
+    return Rollout(tuple(pools), configs, tuple(sorted(_unavailable(plan, live.nodes) - begun)))
+
+
+def _unavailable(plan: EnvironmentPlan, nodes: Iterable[Node]) -> set[str]:
+    """Return the nodes of all pools that are cordoned or not ready."""
+    selectors = [pool.node_selector.items() for pool in plan.pools]
+    return {
+        _name(node)
+        for node in nodes
+        if _is_out(node) and any(one <= mapping_at(node, "metadata", "labels").items() for one in selectors)
+    }
 
 
 def _order(change: NodeChange) -> tuple[bool, int, int, str]:

@@ -10,14 +10,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
+from gpu_platform.progress import Progress
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
+from gpu_platform.rollout.live import read_cluster
+from gpu_platform.rollout.plan import plan_rollout
+from gpu_platform.rollout.run import RolloutFailed, roll
+from gpu_platform.stacks import load_stack
 from sandbox.simulator.kube import Api, query
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND
@@ -334,6 +340,74 @@ def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_evictio
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
     assert seen.fewest_running >= 1
+    assert seen.most_cordoned == 1
+
+
+def closed_window() -> dict[str, Any]:
+    """A maintenance window that is closed today and tomorrow, whenever the test runs."""
+    day = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+    return {"window": {"days": [day], "start": "22:00", "duration": "4h", "time_zone": "Europe/Berlin"}}
+
+
+def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes(lab: Lab) -> None:
+    [pod] = lab.deployment("web", 1, node="lab-0")
+    stack = lab.stack() | {"changes": closed_window()}
+    seen = lab.platform.run("preview", str(lab.platform.write(stack)), "--engine", "embedded")
+    assert seen.code == 0, seen.err
+    shown = " ".join(seen.out.split())
+    assert "22:00 for 4 h (Europe/Berlin); closed, opens" in shown
+    assert "`up` refuses until then, unless --outside-window: pool lab rolls-nodes" in shown
+    ran = lab.platform.up(stack)
+    assert ran.code == 2
+    assert "pool lab: found rolls-nodes (pools[0].sharing.layout)" in ran.err
+    assert "the maintenance window is closed; it opens" in ran.err
+    assert "UTC)" in ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
+    gentle = copy.deepcopy(LAB) | {"changes": closed_window(), "priorities": {"nightly": 5}}
+    assert lab.platform.up(gentle).code == 0, "what changes no node is not for the window"
+    ran = lab.platform.up(stack, "shop", "--outside-window")
+    assert ran.code == 0, ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+
+
+def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: Lab) -> None:
+    loaded = load_stack(str(lab.platform.write(lab.stack())))
+    plan = loaded.plan
+    assert plan.kind == "environment"
+    rollout = plan_rollout(plan, read_cluster(lab.client))
+
+    def closed() -> str:
+        return "the window is closed" if lab.mark("lab-0") or lab.offers("lab-0") == MIXED else ""
+
+    lab.platform.state.clear()
+    with pytest.raises(RolloutFailed) as failure:
+        roll(lab.client, plan, rollout, Progress(quiet=True), closed)
+    assert {one.change.node: (one.result, one.why) for one in failure.value.outcomes} == {
+        "lab-0": ("changed", ""),
+        "lab-1": ("not-begun", "the window is closed"),
+    }
+    assert "lab-1: not started: the window is closed" in str(failure.value)
+    assert not lab.is_cordoned("lab-0")
+    assert not lab.is_cordoned("lab-1")
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, SEVENS]
+    ran = lab.platform.up(lab.stack())
+    assert (ran.code, _results(ran)) == (0, {"lab-1": "changed"})
+
+
+def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab) -> None:
+    def stack(layout: dict[str, int], **more: Any) -> dict[str, Any]:
+        pool = LAB["pools"][0]
+        sharing = {"mode": "mig", "layout": layout}
+        pools = [{**pool, "name": name, "count": {"desired": 1}, "sharing": sharing} for name in ("lab", "lab-b")]
+        return LAB | {"pools": pools} | more
+
+    assert lab.platform.up(stack({"1g.10gb": 7})).code == 0
+    with watched(lab, "none") as seen:
+        ran = lab.platform.up(stack({"2g.20gb": 3, "1g.10gb": 1}, changes={"max_unavailable": 1}))
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed", "lab-b-0": "changed"}
+    assert seen.cordoned == {"lab-0", "lab-b-0"}
     assert seen.most_cordoned == 1
 
 

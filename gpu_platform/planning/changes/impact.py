@@ -33,6 +33,8 @@ class Impact:
     order: str = ""
     seconds_most: int | None = None
     because: str = ""
+    changes_nodes: bool = False
+    """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
 
     @property
     def budgets(self) -> tuple[str, ...]:
@@ -61,6 +63,7 @@ class Impact:
             "order": self.order,
             "seconds_most": self.seconds_most,
             "because": self.because,
+            "changes_nodes": self.changes_nodes,
         }
 
 
