@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
+from components.mig_guard import guarded
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -68,7 +71,7 @@ class NodePool(pulumi.ComponentResource):
                     },
                 ),
                 spec=k8s.core.v1.NodeSpecArgs(taints=_taints(args)),
-                opts=pulumi.ResourceOptions.merge(self._child, _TAINTS_OF_ALL),
+                opts=_merged(self._child, _TAINTS_OF_ALL, guarded(args)),
             )
 
     def _label_nodes(self, args: PoolPlan) -> None:
@@ -76,8 +79,12 @@ class NodePool(pulumi.ComponentResource):
             k8s.core.v1.NodePatch(
                 node,
                 metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels),
-                opts=self._child,
+                opts=_merged(self._child, guarded(args)),
             )
+
+
+def _merged(opts: pulumi.ResourceOptions, *more: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+    return functools.reduce(pulumi.ResourceOptions.merge, more, opts)
 
 
 def _taints(args: PoolPlan) -> list[k8s.core.v1.TaintArgs]:

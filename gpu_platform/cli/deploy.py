@@ -18,6 +18,7 @@ from gpu_platform.cli.mig_rollout import (
     change_nodes,
     hold_nodes,
     preview_rollout,
+    rolled_configs,
     rollout_as_json,
     warn_of_rollout,
 )
@@ -231,7 +232,7 @@ def _deploy(
         # Before the engine, which would change all nodes at once.
         summary.mig_changes = change_nodes(plan, outputs, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
-        summary.changes = prepared.deployment.up()
+        summary.changes = prepared.deployment.up(rolled_configs(plan))
         hold_nodes(plan)
     except RolloutFailed as error:
         failure, summary.mig_changes = error, error.outcomes

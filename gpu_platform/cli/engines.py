@@ -28,6 +28,7 @@ from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.names import ROLLED_VARIABLE
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
@@ -64,8 +65,11 @@ class Deployment(Protocol):
         """Return the changes that `up` would make."""
         ...
 
-    def up(self) -> ChangesDocument:
-        """Deploy, wait until all resources are ready, and return the changes."""
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
+        """Deploy, wait until all resources are ready, and return the changes.
+
+        `rolled`: MIG config by pool that all live nodes have, so that a changed label of the pool disturbs none.
+        """
         ...
 
     def destroy(self) -> ChangesDocument:
@@ -95,8 +99,9 @@ class EmbeddedDeployment:
         client = client_of(self.loaded.plan)
         return preview(client, self._record(client, dry=True)).to_json()
 
-    def up(self) -> ChangesDocument:
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply, wait and prune."""
+        del rolled  # nodes are changed by this process alone, after the rollout
         client = client_of(self.loaded.plan)
         return apply(client, self._record(client, dry=False), self.progress).to_json()
 
@@ -143,10 +148,10 @@ class PulumiDeployment:
         with self._driver() as driver:
             return driver.preview().to_json()
 
-    def up(self) -> ChangesDocument:
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
         self._repair_taints()
-        with self._driver() as driver:
+        with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
             changes = driver.up().to_json()
         self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
         return changes
@@ -184,7 +189,7 @@ class PulumiDeployment:
             )
 
     @contextmanager
-    def _driver(self) -> Generator[PulumiEngine]:
+    def _driver(self, env: Mapping[str, str] | None = None) -> Generator[PulumiEngine]:
         folder = self.loaded.path.resolve().parent
         with tempfile.TemporaryDirectory() as scratch:
             policies = Path(scratch) / "policies.json"
@@ -195,7 +200,7 @@ class PulumiDeployment:
                 project=PROJECT_ROOT if folder == STACKS_DIR else _project_for(folder, Path(scratch)),
                 policy_packs=[POLICY_PACK],
                 policy_configs=[policies],
-                env={STACKS_DIR_VARIABLE: str(folder)},
+                env={STACKS_DIR_VARIABLE: str(folder), **(env or {})},
                 on_output=self.progress.line,
             )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.names import MIG_CONFIG_LABEL
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.hold import hold, release
@@ -44,6 +45,12 @@ def change_nodes(
     warn_of_rollout(rollout)
     with progress.step("changing MIG layouts"):
         return roll(client_of(plan), plan, rollout, progress, closed)
+
+
+def rolled_configs(plan: Plan) -> dict[str, str]:
+    """Return the MIG config by pool that all live nodes have after `change_nodes`."""
+    pools = plan.pools if plan.kind == "environment" else ()
+    return {pool.name: pool.labels[MIG_CONFIG_LABEL] for pool in pools if MIG_CONFIG_LABEL in pool.labels}
 
 
 def hold_nodes(plan: Plan) -> None:
