@@ -57,11 +57,11 @@ def _foreign_taints(node: Mapping[str, Any], ours: Container[tuple[str, str]]) -
         value = f"={taint['value']}" if taint.get("value") else ""
         owner = next((who for beginning, who in _OWNERS.items() if key.startswith(beginning)), "")
         # The list is one field: its manager wrote all of it, and only the last one is known.
-        manager, since = _writer(node, "f:taints")
-        who = f", set by {owner}" if owner else f"; the taints were last changed by {manager}" if manager else ""
-        yield f"taint {key}{value}:{effect} is not the stack's{who}" + _since(
-            taint.get("timeAdded") or _autoscalers_time(taint) or ("" if owner else since)
-        )
+        manager, changed = _writer(node, "f:taints")
+        since = _since(str(taint.get("timeAdded") or _autoscalers_time(taint)))
+        who = f": set by {owner}" if owner else f": the taints were last changed by {manager}" if manager else ""
+        when = f", {_time_text(changed)}" if manager and not owner and _time_text(changed) else ""
+        yield f"taint {key}{value}:{effect}{since} is not the stack's{who}{when}"
 
 
 def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -96,8 +96,13 @@ def _by(manager: str) -> str:
 
 
 def _since(time: str) -> str:
-    """Return ` since 2026-11-22 19:00 UTC` for a time of the API."""
+    text = _time_text(time)
+    return f" since {text}" if text else ""
+
+
+def _time_text(time: str) -> str:
+    """Return `2026-11-22 19:00 UTC` for a time of the API; empty if it is none."""
     try:
-        return f" since {datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC" if time else ""
+        return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:
         return ""

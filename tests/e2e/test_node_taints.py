@@ -102,10 +102,8 @@ def test_validate_and_up_mention_them_with_who_and_since_when_and_fail_nothing(
     assert ran.code == 0, ran.out
     shown = " ".join(ran.out.split())
     assert f"{NODE}: cordoned by gpu-platform since " in shown, "the field manager of this test"
-    assert (
-        "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule is not the stack's, set by the cluster"
-        in shown
-    )
+    scaler = "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not the"
+    assert f"{scaler} stack's: set by the cluster autoscaler" in shown
     assert "taint ops.example.com/repair=ticket-7:NoSchedule is not the stack's" in shown
     up = cordoned.up(base)
     assert up.code == 0, up.err

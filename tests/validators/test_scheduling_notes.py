@@ -52,23 +52,23 @@ def test_the_cordon_of_a_rollout_names_the_rollout():
     [
         (
             {"key": "ToBeDeletedByClusterAutoscaler", "value": "1795374307", "effect": "NoSchedule"},
-            "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule is not the stack's, set by the cluster "
-            "autoscaler, which is removing the node since 2026-11-22 19:05 UTC",
+            "taint ToBeDeletedByClusterAutoscaler=1795374307:NoSchedule since 2026-11-22 19:05 UTC is not the "
+            "stack's: set by the cluster autoscaler, which is removing the node",
         ),
         (
             {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},
-            "taint karpenter.sh/disrupted:NoSchedule is not the stack's, set by Karpenter, which is replacing or "
+            "taint karpenter.sh/disrupted:NoSchedule is not the stack's: set by Karpenter, which is replacing or "
             "removing the node",
         ),
         (
             {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-11-22T19:05:07Z"},
-            "taint node.kubernetes.io/unreachable:NoExecute is not the stack's, set by Kubernetes, from a "
-            "condition of the node since 2026-11-22 19:05 UTC",
+            "taint node.kubernetes.io/unreachable:NoExecute since 2026-11-22 19:05 UTC is not the stack's: set by "
+            "Kubernetes, from a condition of the node",
         ),
         (
             {"key": "ours/repair", "value": "yes", "effect": "NoSchedule"},
-            "taint ours/repair=yes:NoSchedule is not the stack's; the taints were last changed by kubectl-taint "
-            "since 2026-11-22 19:05 UTC",
+            "taint ours/repair=yes:NoSchedule is not the stack's: the taints were last changed by kubectl-taint, "
+            "2026-11-22 19:05 UTC",
         ),
     ],
 )

@@ -121,7 +121,7 @@ def block_of(pod: GuardedPod, budgets: Iterable[Budget]) -> Block | None:
             (str(budget),),
             f"disruption budget {budget} ({budget.rule}) never allows an eviction: "
             f"it needs {budget.needed} healthy {_pods(budget.needed)} of {budget.expected}",
-            fix=f"{_lower(budget)}, run more replicas, or delete the {_pods(budget.expected)}",
+            fix=f"{_loosen(budget)}, or delete the {_pods(budget.expected)}",
         )
     return _block(
         pod,
@@ -159,8 +159,10 @@ def _block(pod: GuardedPod, budgets: tuple[str, ...], why: str, fix: str = "") -
     return Block(pods=(f"{pod.namespace}/{pod.name}",), budgets=budgets, forever=bool(fix), why=why, fix=fix)
 
 
-def _lower(budget: Budget) -> str:
-    return "raise maxUnavailable" if budget.rule.startswith("maxUnavailable") else "lower minAvailable"
+def _loosen(budget: Budget) -> str:
+    # A maxUnavailable of 0 stays 0 with any number of replicas; percentages are rounded up.
+    is_zero = budget.rule.startswith("maxUnavailable")
+    return "raise maxUnavailable" if is_zero else "lower minAvailable, run more replicas"
 
 
 def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
