@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.disruption import guarded_pod, read_budgets
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.planning.changes.budgets import Budget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -24,17 +26,15 @@ def read_live(client: KubernetesClient, plan: Plan, namespaces: Iterable[str]) -
     """Return the state of a cluster; `namespaces`: those whose data counts. Raises UnknownOutcome and Refused."""
     nodes = list(client.objects("v1", "Node"))
     pods = list(client.objects("v1", "Pod", field_selector="spec.nodeName!="))
-    budgets = list(client.objects("policy/v1", "PodDisruptionBudget"))
     return LiveState(
         nodes=_by_pool(nodes, plan.pools if plan.kind == "environment" else ()),
-        pods=tuple(running_pods(pods, budgets)),
+        pods=tuple(running_pods(pods, read_budgets(client))),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )
 
 
-def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
+def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Budget]) -> Iterator[RunningPod]:
     """Yield the pods that a drain stops: none of a DaemonSet, no static pods, none that have ended."""
-    blocking = [budget for budget in budgets if mapping_at(budget, "status").get("disruptionsAllowed") == 0]
     for pod in pods:
         if eviction_action(pod) == "keep":
             continue
@@ -45,11 +45,7 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[st
             owner=_owner(pod),
             node=str(mapping_at(pod, "spec").get("nodeName")),
             units=gpu_units(pod),
-            budgets=tuple(
-                f"{metadata['namespace']}/{budget['metadata']['name']}"
-                for budget in blocking
-                if budget["metadata"]["namespace"] == metadata["namespace"] and _selects(budget, pod)
-            ),
+            block=block_of(guarded_pod(pod), budgets),
         )
 
 
@@ -61,28 +57,6 @@ def _owner(pod: Mapping[str, Any]) -> str:
     if owner["kind"] == "ReplicaSet" and "pod-template-hash" in mapping_at(pod, "metadata", "labels"):
         return f"Deployment {_POD_HASH.sub('', owner['name'])}"
     return f"{owner['kind']} {owner['name']}"
-
-
-def _selects(budget: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    """Return whether the label selector of a budget selects a pod; an empty selector selects all pods."""
-    labels = mapping_at(pod, "metadata", "labels")
-    selector = mapping_at(budget, "spec", "selector")
-    if not mapping_at(selector, "matchLabels").items() <= labels.items():
-        return False
-    return all(_matches(one, labels) for one in items_at(selector, "matchExpressions"))
-
-
-def _matches(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = expression["key"], expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:  # DoesNotExist
-            return key not in labels
 
 
 def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:

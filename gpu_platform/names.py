@@ -28,7 +28,11 @@ RETAINED_QUOTA: Final = "retained"  # name of the ResourceQuota that keeps new G
 MIG_ROLLOUT_ANNOTATION: Final = (
     "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
 )
+ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # environment: JSON, MIG config by pool that all live nodes have
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
+TAINTS_ANNOTATION: Final = (
+    "gpu-platform.dev/taints"  # on created nodes: the declared taints, others are not touched
+)
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 FIELD_MANAGER: Final = "gpu-platform"

@@ -62,6 +62,7 @@ def _expected(pool: PoolPlan) -> ExpectedPool:
         most=most,
         usual=usual,
         why=why,
+        added_taints=tuple((taint.key, taint.effect) for taint in pool.added_taints),
     )
 
 

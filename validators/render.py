@@ -31,6 +31,8 @@ def print_report(report: ValidationReport, console: Console) -> None:
         if node.verdict == NOT_APPLICABLE:
             results = "; ".join(f"{check.observed} ({check.expected})" for check in node.checks)
             console.print(Text(f"pool {node.pool}: {results}", style=_STYLES[NOT_APPLICABLE]))
+    for note, named in _notes(report).items():
+        console.print(Text(f"{_names(named)}: {note}", style="yellow"))
     console.print(Text(f"Validation: {report.verdict}", style=_STYLES[report.verdict]))
 
 
@@ -91,6 +93,15 @@ def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[No
             if check.verdict == verdict:
                 rows.setdefault(check, []).append(node)
     return rows
+
+
+def _notes(report: ValidationReport) -> dict[str, list[NodeReport]]:
+    """Return the notes, each with its nodes."""
+    found: dict[str, list[NodeReport]] = {}
+    for node in report.nodes:
+        for note in node.notes:
+            found.setdefault(note, []).append(node)
+    return found
 
 
 def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:

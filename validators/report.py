@@ -14,6 +14,7 @@ from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
+from validators.scheduling import notes
 
 VERSION: Final = 1
 REPORT_KEY: Final = "report.json"  # in a report's ConfigMap
@@ -40,6 +41,8 @@ class ExpectedPool:
     most: int
     usual: int | None = None
     why: str = ""
+    added_taints: tuple[tuple[str, str], ...] = ()
+    """Key and effect of the taints that the cloud adds to its nodes."""
 
     @property
     def size(self) -> str:
@@ -58,7 +61,8 @@ class ExpectedPool:
 class NodeReport:
     """Results of all checks of one node; `node` None: of the pool.
 
-    `duration_seconds` is the duration of the agent's check, 0 without a report.
+    `duration_seconds` is the duration of the agent's check, 0 without a report. `notes`: a cordon and taints of
+    others, which fail nothing.
     """
 
     node: str | None
@@ -66,6 +70,7 @@ class NodeReport:
     machine_type: str
     checks: tuple[CheckResult, ...]
     duration_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -85,6 +90,7 @@ class NodeReport:
             "machine_type": self.machine_type,
             "verdict": self.verdict,
             "checks": [check.to_json() for check in self.checks],
+            "notes": list(self.notes),
         }
 
 
@@ -242,6 +248,7 @@ def _node_report(
         machine_type=pool.hardware.machine_type,
         checks=(*checks, *check_node(node, pool.node), *check_devices(name, slices, pool.node)),
         duration_seconds=duration,
+        notes=notes(node, pool.node, pool.added_taints),
     )
 
 

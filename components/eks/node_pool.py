@@ -13,6 +13,7 @@ from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
+from components.mig_guard import guarded
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
@@ -51,6 +52,7 @@ class EksNodePool(pulumi.ComponentResource):
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
         first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
+        self._guard = guarded(pool)
         group = create_placement_group(plan.placement_group, plan.tags, first)
         template = self._create_launch_template(name, plan, cluster, first)
         node_group = self._create_node_group(name, plan, cluster, template, group)
@@ -129,6 +131,7 @@ class EksNodePool(pulumi.ComponentResource):
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect,
                 custom_timeouts=_TIMEOUTS,
+                hooks=self._guard.hooks,
             ),
         )
 

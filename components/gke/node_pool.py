@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 from components._cloud import GkeOutputs
 from components._options import child_options
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from components.mig_guard import guarded
 from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -51,6 +52,7 @@ class GkeNodePool(pulumi.ComponentResource):
         assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
         first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
+        self._guard = guarded(pool)
         policy = self._create_resource_policy(plan, first)
         node_pool = self._create_node_pool(plan, cluster, policy, first)
         self.node_pool = node_pool.name
@@ -103,6 +105,7 @@ class GkeNodePool(pulumi.ComponentResource):
                     delete_before_replace=plan.delete_before_replace,
                     protect=plan.protect,
                     custom_timeouts=_TIMEOUTS,
+                    hooks=self._guard.hooks,
                 ),
             ),
         )

@@ -193,12 +193,28 @@ def up(
     engine: EngineOption = Engine.AUTO,
     fail_on: FailOnOption = None,
     timeout: TimeoutOption = None,
+    outside_window: Annotated[
+        bool,
+        typer.Option(
+            "--outside-window",
+            help="Change nodes although the maintenance window of the stack (`changes.window`) is closed.",
+        ),
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Deploy a stack, wait until its nodes pass validation, and print a report."""
     from gpu_platform.cli.deploy import deploy_stack
 
-    _leave(deploy_stack(stack, engine.value, to_json=output is Format.JSON, fail_on=fail_on, timeout=timeout))
+    _leave(
+        deploy_stack(
+            stack,
+            engine.value,
+            to_json=output is Format.JSON,
+            fail_on=fail_on,
+            timeout=timeout,
+            outside_window=outside_window,
+        )
+    )
 
 
 @app.command()

@@ -19,12 +19,14 @@ from gpu_platform.cli.mig_rollout import (
     change_nodes,
     hold_nodes,
     preview_rollout,
+    rolled_configs,
     rollout_as_json,
     warn_of_rollout,
 )
 from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
+from gpu_platform.cli.window import MaintenanceWindow, window_of
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.members import ObjectsSkipped
@@ -109,12 +111,14 @@ def preview_stack(
     prepared = _prepare(stack, engine, quiet=to_json)
     announced = _announce(prepared, always_compare=True)
     changes = announced.changes or {}
+    window = window_of(prepared.loaded.plan)
     warn_of_rollout(announced.rollout)
     if to_json:
         document = {
             "version": 1,
             "policies": prepared.report.to_json(),
             "impact": announced.impacts.to_json(),
+            "window": window.to_json(announced.impacts.found),
             "pool_changes": _as_json(announced.pools),
             "team_changes": _as_json(announced.teams),
             "mig_changes": rollout_as_json(announced.rollout),
@@ -123,6 +127,8 @@ def preview_stack(
         print(json.dumps(document, indent=2))
     else:
         show_impacts(console(), announced.impacts)
+        if line := window.line(announced.impacts.found):
+            console().print(line, markup=False)
         show_changes(console(), changes, objects=objects)
         show_policies(console(), prepared.report)
     refuse(announced.impacts, refused)
@@ -187,24 +193,34 @@ def _as_json(changes: Sequence[PoolChange | TeamChange] | None) -> list[dict[str
 
 
 def deploy_stack(
-    stack: str, engine: str, *, to_json: bool, fail_on: str | None = None, timeout: str | None = None
+    stack: str,
+    engine: str,
+    *,
+    to_json: bool,
+    fail_on: str | None = None,
+    timeout: str | None = None,
+    outside_window: bool = False,
 ) -> ExitCode:
     """Deploy a stack, wait until its nodes pass validation, and print the report; return the worst exit code.
 
     The impact of all changes is printed before the first of them. Raises Finding, with nothing changed, for a
-    change with an effect that `fail_on` lists, and TimedOut after `timeout`, a duration.
+    change with an effect that `fail_on` lists, BadInput for a change of nodes outside the stack's maintenance
+    window, unless `outside_window`, and TimedOut after `timeout`, a duration.
     """
     refused, seconds = _refused_effects(fail_on), parse_timeout(timeout)
     with time_limit(seconds):
         prepared = _prepare(stack, engine, quiet=to_json)
+        window = window_of(prepared.loaded.plan, ignored=outside_window)
         with (
             explained(f"gpu-platform up {stack}", prepared.loaded.plan, prepared.progress),
             prepared.deployment.lock("up"),
         ):
-            return _deploy(prepared, refused, to_json=to_json)
+            return _deploy(prepared, refused, window, to_json=to_json)
 
 
-def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -> ExitCode:
+def _deploy(
+    prepared: _Prepared, refused: frozenset[Effect], window: MaintenanceWindow, *, to_json: bool
+) -> ExitCode:
     announced = _announce(prepared, always_compare=False)
     if not to_json:
         show_policies(console(), prepared.report)
@@ -212,6 +228,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)
     refuse_protected_pools(prepared.loaded.stack, announced.pools)
+    window.refuse(prepared.loaded.stack, announced.impacts.found)
     outputs = announced.outputs
     failure: GpuPlatformError | None = None
     summary = Summary(
@@ -224,8 +241,9 @@ def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -
     plan = prepared.loaded.plan
     try:
         # Before the engine, which would change all nodes at once.
-        summary.mig_changes = change_nodes(plan, outputs, prepared.progress)
-        summary.changes = prepared.deployment.up()
+        summary.mig_changes = change_nodes(plan, outputs, prepared.progress, window.closed)
+        window.check_still_open(announced.impacts.found)
+        summary.changes = prepared.deployment.up(rolled_configs(plan))
         hold_nodes(plan)
     except RolloutFailed as error:
         failure, summary.mig_changes = error, error.outcomes

@@ -26,7 +26,9 @@ from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.engine.taints import repair_taints
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.names import ROLLED_VARIABLE
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
@@ -63,8 +65,11 @@ class Deployment(Protocol):
         """Return the changes that `up` would make."""
         ...
 
-    def up(self) -> ChangesDocument:
-        """Deploy, wait until all resources are ready, and return the changes."""
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
+        """Deploy, wait until all resources are ready, and return the changes.
+
+        `rolled`: MIG config by pool that all live nodes have, so that a changed label of the pool disturbs none.
+        """
         ...
 
     def destroy(self) -> ChangesDocument:
@@ -98,8 +103,9 @@ class EmbeddedDeployment:
         client = client_of(self.loaded.plan)
         return preview(client, self._record(client, dry=True)).to_json()
 
-    def up(self) -> ChangesDocument:
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply, wait and prune."""
+        del rolled  # nodes are changed by this process alone, after the rollout
         client = client_of(self.loaded.plan)
         return apply(client, self._record(client, dry=False), self.progress).to_json()
 
@@ -151,9 +157,10 @@ class PulumiDeployment:
         with self._driver() as driver:
             return driver.preview().to_json()
 
-    def up(self) -> ChangesDocument:
+    def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
-        with self._driver() as driver:
+        self._repair_taints()
+        with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
             changes = driver.up().to_json()
         self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
         return changes
@@ -167,6 +174,19 @@ class PulumiDeployment:
             self._settle(())
         return changes
 
+    def _repair_taints(self) -> None:
+        """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""
+        plan = self.loaded.plan
+        pools = plan.pools if plan.kind == "environment" else ()
+        declared = {
+            node: [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in pool.taints]
+            for pool in pools
+            if pool.nodes.ownership == "created"
+            for node in pool.nodes.names
+        }
+        for node in repair_taints(client_of(plan), declared) if declared else ():
+            self.progress.line(f"{node}: its taints are those of the stack again")
+
     def _settle(self, declared: Collection[str]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
@@ -178,7 +198,7 @@ class PulumiDeployment:
             )
 
     @contextmanager
-    def _driver(self) -> Generator[PulumiEngine]:
+    def _driver(self, env: Mapping[str, str] | None = None) -> Generator[PulumiEngine]:
         folder = self.loaded.path.resolve().parent
         with tempfile.TemporaryDirectory() as scratch:
             policies = Path(scratch) / "policies.json"
@@ -189,7 +209,7 @@ class PulumiDeployment:
                 project=PROJECT_ROOT if folder == STACKS_DIR else _project_for(folder, Path(scratch)),
                 policy_packs=[POLICY_PACK],
                 policy_configs=[policies],
-                env={STACKS_DIR_VARIABLE: str(folder)},
+                env={STACKS_DIR_VARIABLE: str(folder), **(env or {})},
                 on_output=self.progress.line,
             )
 

@@ -167,8 +167,7 @@ def details(impact: Impact) -> list[str]:
         lines.append(f"  duration: at most {duration_text(impact.seconds_most)}")
     if impact.pods:
         lines.append(f"  stops: {pods_text(impact.pods)}")
-    if impact.budgets:
-        lines.append(f"  blocked now by: {', '.join(impact.budgets)}")
+    lines += [f"  {'never evicted' if block.forever else 'not evicted now'}: {block}" for block in impact.blocks]
     if impact.data:
         verb = "deletes" if impact.effect is Effect.DELETES_DATA else "stays"
         lines.append(f"  {verb}: {_listed(impact.data)}")

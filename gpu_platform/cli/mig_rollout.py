@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.names import MIG_CONFIG_LABEL
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.hold import hold, release
@@ -31,14 +32,25 @@ def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
     return None if rollout is None else [change.to_json() for change in rollout.changes if change.drains]
 
 
-def change_nodes(plan: Plan, outputs: Mapping[str, Any], progress: Progress) -> tuple[Outcome, ...]:
-    """Change the MIG layout of live nodes, node by node; raises RolloutFailed if a node does not get it."""
+def change_nodes(
+    plan: Plan, outputs: Mapping[str, Any], progress: Progress, closed: Callable[[], str]
+) -> tuple[Outcome, ...]:
+    """Change the MIG layout of live nodes, node by node; raises RolloutFailed if a node does not get it.
+
+    `closed`: returns why no further node may be started, empty if one may.
+    """
     rollout = _rollout(plan, outputs)
     if plan.kind != "environment" or not rollout.changes:
         return ()
     warn_of_rollout(rollout)
     with progress.step("changing MIG layouts"):
-        return roll(client_of(plan), plan, rollout, progress)
+        return roll(client_of(plan), plan, rollout, progress, closed)
+
+
+def rolled_configs(plan: Plan) -> dict[str, str]:
+    """Return the MIG config by pool that all live nodes have after `change_nodes`."""
+    pools = plan.pools if plan.kind == "environment" else ()
+    return {pool.name: pool.labels[MIG_CONFIG_LABEL] for pool in pools if MIG_CONFIG_LABEL in pool.labels}
 
 
 def hold_nodes(plan: Plan) -> None:

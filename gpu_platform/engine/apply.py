@@ -27,6 +27,7 @@ from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_delete
 from gpu_platform.engine.objects import WORKLOAD_GROUPS, KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.readiness import is_awaited
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.errors import Finding, GpuPlatformError
 from gpu_platform.progress import Progress
@@ -171,7 +172,7 @@ class _Run:
             return Change(Action.SKIP, key, reason=owner.foreign)
         notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
         try:
-            after = self._client.apply(manifest)
+            after = apply_over(self._client, manifest, before)
         except Refused as refusal:
             if not must_be_replaced(self._client, key, manifest, refusal):
                 raise

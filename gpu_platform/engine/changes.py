@@ -137,12 +137,20 @@ def _fields(value: object) -> Mapping[str, object] | None:
 
 
 def _by_name(value: object) -> dict[str, object] | None:
-    """Return the items of a list by name (containers, ports, environment); None if they have no unique names."""
+    """Return the items of a list by name (containers, ports, environment), taints by key and effect.
+
+    None if they have no unique names.
+    """
     if not isinstance(value, list) or not value:
         return None
     named: dict[str, object] = {}
     for item in cast("list[object]", value):
-        name = cast("Mapping[str, object]", item).get("name") if isinstance(item, Mapping) else None
+        fields = _fields(item)
+        if fields is None:
+            return None
+        name = fields.get("name")
+        if name is None and {"key", "effect"} <= fields.keys():
+            name = f"{fields['key']}:{fields['effect']}"
         if not isinstance(name, str) or name in named:
             return None
         named[name] = item

@@ -122,11 +122,19 @@ class KubernetesClient:
             query["continue"] = metadata["continue"]
 
     def apply(
-        self, manifest: Mapping[str, Any], *, dry_run: bool = False, manager: str = FIELD_MANAGER
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        manager: str = FIELD_MANAGER,
+        patient: bool = True,
     ) -> dict[str, Any]:
-        """Apply an object on the server with strict validation, taking over the fields that it declares."""
+        """Apply an object on the server with strict validation, taking over the fields that it declares.
+
+        Without `patient` a temporary refusal is not retried: of a manifest with a resourceVersion, a conflict.
+        """
         query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
-        return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH)
+        return self._write("PATCH", manifest, query, dry_run=dry_run, content_type=_APPLY_PATCH, patient=patient)
 
     def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; raises Refused with reason AlreadyExists if it exists and the manifest is valid."""
@@ -180,8 +188,8 @@ class KubernetesClient:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
 
-    def evict(self, pod: Mapping[str, Any]) -> None:
-        """Evict this pod, without retries; no error if it does not exist.
+    def evict(self, pod: Mapping[str, Any], *, dry_run: bool = False) -> None:
+        """Evict this pod, without retries; no error if it does not exist. `dry_run`: only ask whether it would be.
 
         Raises Refused, with status 429 if a PodDisruptionBudget does not allow the eviction now.
         """
@@ -194,10 +202,10 @@ class KubernetesClient:
             "metadata": named,
             "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
         }
+        what = f"evicting pod {metadata['namespace']}/{metadata['name']}"
+        query = {"dryRun": "All" if dry_run else ""}
         try:
-            self._request(
-                "POST", path, f"evicting pod {metadata['namespace']}/{metadata['name']}", body=body, patient=False
-            )
+            self._request("POST", path, what, query, body=body, patient=False)
         except Refused as refusal:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise

@@ -22,6 +22,7 @@ from gpu_platform.engine.drift import additions, grants_access
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.engine.taints import apply_over
 
 
 def preview(client: KubernetesClient, recorded: RecordedProgram) -> Changes:
@@ -80,7 +81,7 @@ def _change(
         return _compared(declared, manifest, before, after, notices, changed=bool(notices))
     taken_back = bool(notices)
     try:
-        after = client.apply(manifest, dry_run=True)
+        after = apply_over(client, manifest, before, dry_run=True)
     except Refused as refusal:
         if not must_be_replaced(client, key, manifest, refusal):
             raise

@@ -72,6 +72,7 @@ class ResourceRecord:
     delete_before_replace: bool = False
     aliases: tuple[str, ...] = ()  # URNs that the resource may have in the state of an earlier deployment
     retain_on_delete: bool = False  # a destroy keeps the resource
+    before_update: tuple[str, ...] = ()  # names of resource hooks
     revealed_inputs: Mapping[str, Any] | None = field(default=None, repr=False)  # only for inputs with secrets
 
     @property
@@ -347,6 +348,7 @@ class _Recorder(MockMonitor):
             replace_on_changes=tuple(request.replaceOnChanges),
             delete_before_replace=request.deleteBeforeReplace,
             retain_on_delete=request.retainOnDelete,
+            before_update=tuple(request.hooks.before_update),
             aliases=tuple(self._alias(request, alias) for alias in aliases),
         )
         self._records[record.urn] = record

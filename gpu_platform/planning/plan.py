@@ -11,6 +11,7 @@ from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
 from gpu_platform.planning.expectations.section import ValidationPlan
+from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.policy.section import PolicyPlan
@@ -35,6 +36,7 @@ class EnvironmentPlan:
     policy: PolicyPlan
     cost: CostPlan
     decisions: tuple[Decision, ...]
+    changes: ChangesPlan = field(default_factory=ChangesPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -13,9 +13,13 @@ from gpu_platform.planning.clouds import cluster as clusters
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.cost import cost
+from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra import checks as dra
 from gpu_platform.planning.dra.claims import plan_device_classes
 from gpu_platform.planning.expectations import gate
+from gpu_platform.planning.maintenance import plan as maintenance
+from gpu_platform.planning.maintenance.section import WindowPlan
+from gpu_platform.planning.maintenance.window import window_text
 from gpu_platform.planning.monitoring import dcgm
 from gpu_platform.planning.operator import allocation, operator
 from gpu_platform.planning.operator import checks as operator_checks
@@ -84,14 +88,16 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
+    found += _check_changes(spec)
     if found:
         # Quotas cannot be checked with invalid pools; names and priorities can.
         problems = Problems(found=found)
         teams.check_names(spec, problems)
         raise BadInput(stack, problems.found)
+    changes = maintenance.plan(spec.changes)
     context = CompleteContext(
         catalog=catalog,
-        cloud=cloud_of(spec.cluster),
+        cloud=cloud_of(spec.cluster, changes.window),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
         sharing=spec.sharing,
@@ -123,10 +129,12 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         validation=gate.plan(context, planned.value),
         policy=pack.plan(spec.policy),
         cost=cost.plan(planned.value, total_quota(spec.teams)),
+        changes=changes,
         protect=spec.protect,
         quota_limits=quota_limits(available, spec.overcommit),
         decisions=(
             *planned.decisions,
+            *_window_decision(stack, context, changes.window),
             *allocation.decisions(context, planned.value),
             *classes.decisions,
             *cluster.decisions,
@@ -135,6 +143,20 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *monitoring.decisions,
         ),
     )
+
+
+def _check_changes(spec: Environment) -> list[Problem]:
+    """Return why the cloud cannot have the window of `changes`, and which pools exceed its limit."""
+    problems = maintenance.check(spec.changes, enumerate(spec.pools), spec.sharing.items())
+    cloud_of(spec.cluster).check_window(maintenance.plan_window(spec.changes.window), problems)
+    return problems.found
+
+
+def _window_decision(stack: str, context: CompleteContext, window: WindowPlan | None) -> tuple[Decision, ...]:
+    if window is None:
+        return ()
+    why = context.cloud.window_note(window)
+    return (Decision(subject=f"stack {stack}", what="changes of nodes", chosen=window_text(window), why=why),)
 
 
 def plan_team(

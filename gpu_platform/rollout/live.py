@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform import names
+from gpu_platform.disruption import read_budgets
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -26,7 +27,7 @@ class OperatorConfigs:
 
 
 def read_cluster(client: KubernetesClient) -> LiveCluster:
-    """Return the nodes, pods and MIG configs of a cluster; nothing if it has no ClusterPolicy."""
+    """Return the nodes, pods, budgets and MIG configs of a cluster; nothing if it has no ClusterPolicy."""
     configs = _operator_configs(client)
     if configs is None:
         return LiveCluster()
@@ -35,6 +36,7 @@ def read_cluster(client: KubernetesClient) -> LiveCluster:
         nodes=list(client.objects("v1", "Node")),
         pods=list(client.objects("v1", "Pod", field_selector="spec.nodeName!=")),
         configs=read_configs(data.get(CONFIG_KEY)),
+        budgets=read_budgets(client),
     )
 
 

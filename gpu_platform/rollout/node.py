@@ -14,9 +14,11 @@ from typing import Any, Final, Literal
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.quantity import duration_text
 from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, is_ready, labels_by, node_document
+from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name
 from gpu_platform.rollout.live import manager_pods
 from gpu_platform.rollout.plan import NodeChange, offers
@@ -32,6 +34,7 @@ _RESULT_TEXTS: Final[Mapping[Result, str]] = {
 }
 
 _EVICT_EVERY_SECONDS: Final = 2.0
+_ASK_EVERY_SECONDS: Final = 2.0
 _MANAGER_SECONDS: Final = 300.0
 # A change of MIG mode may reboot a virtual machine with eight GPUs.
 _CHANGE_SECONDS: Final = 1800.0
@@ -74,6 +77,7 @@ class Outcome:
 class NodeRoll:
     """Rollout on one node: call `step` until `outcome` is set; `doing` describes the current phase.
 
+    A node is `taken` once it is cordoned: only if every pod of it can be evicted. Until then nothing is changed.
     `configs_changed`: time of the last change of the MIG manager's ConfigMap; a pod of the manager that is older
     may not see it.
     """
@@ -83,14 +87,19 @@ class NodeRoll:
     ) -> None:
         self.change = change
         self.outcome: Outcome | None = None
-        self.doing = "cordoning"
+        self.doing = "starting"
+        self.taken = change.begun
         self._client = client
         self._rules = rules
         self._annotation = RolloutAnnotation(stack, change.config)
         self._manager = field_manager(stack)
         self._configs_changed = configs_changed
         self._phase: Callable[[], None] = self._begin
+        self._begun_at = time.monotonic()
         self._deadline = 0.0
+        self._blocks: tuple[Block, ...] = ()
+        self._ask_at = 0.0
+        self._evicting = False
         self._evict_at = 0.0
         self._refusals: dict[str, str] = {}
         self._restarted = False
@@ -104,7 +113,10 @@ class NodeRoll:
         except _Gone:
             self.outcome = Outcome(self.change, "gone")
         except Refused as refusal:
-            self._fail(str(refusal))
+            if self.taken:
+                self._fail(str(refusal))
+            else:
+                self._leave(str(refusal))
 
     def _go(self, phase: Callable[[], None], doing: str, seconds: float) -> None:
         self._phase, self.doing, self._deadline = phase, doing, time.monotonic() + seconds
@@ -112,6 +124,8 @@ class NodeRoll:
     # -- cordon and drain ----------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        if time.monotonic() < self._ask_at:
+            return
         if not self.change.begun and not is_ready(self._node()):
             self._leave("its kubelet is not ready")
             return
@@ -125,9 +139,30 @@ class NodeRoll:
             )
         elif unmanaged:
             self._leave(f"not managed by a controller: {_listed(unmanaged)}; delete them, or wait until they end")
-        else:
+        elif not self._is_blocked(pods):
             self._write(self._annotation)
+            self.taken = True
             self._go(self._drain, "draining", self._rules.drain_timeout_seconds)
+
+    def _is_blocked(self, pods: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether a pod cannot be evicted now; leave the node if it cannot be later either."""
+        before, now = self._blocks, time.monotonic()
+        self._blocks = ask_evictions(self._client, pods)
+        self._ask_at = now + _ASK_EVERY_SECONDS
+        lasting = [block for block in self._blocks if block.forever]
+        # Asked twice: while a controller replaces a pod, fewer pods are counted than it will have.
+        if lasting and any(block.forever for block in before):
+            self._leave(blocks_text(lasting))
+        elif self._blocks and self.taken and now > self._begun_at + self._rules.drain_timeout_seconds:
+            self.give_up()  # an earlier run has cordoned it, so it does not wait for its turn
+        elif self._blocks:
+            self.doing = f"waiting for disruption budgets: {blocks_text(self._blocks)}"
+        return bool(self._blocks)
+
+    def give_up(self) -> None:
+        """Leave a node that waits for disruption budgets as it is."""
+        waited = duration_text(self._rules.drain_timeout_seconds)
+        self._leave(f"its pods could not be evicted within {waited}: {blocks_text(self._blocks)}")
 
     def _drain(self) -> None:
         remaining = [pod for pod in self._pods() if eviction_action(pod) != "keep"]
@@ -136,11 +171,15 @@ class NodeRoll:
             self._go(self._restart_manager, "restarting its MIG manager", _MANAGER_SECONDS)
         elif now > self._deadline:
             reasons = [self._refusals.get(pod_name(pod), f"{pod_name(pod)} has not ended") for pod in remaining]
-            self._write(None)
             self._leave(
                 f"not drained within {duration_text(self._rules.drain_timeout_seconds)}: {_listed(reasons)}"
             )
+        elif not self._evicting and self._is_blocked(remaining):
+            # Pods came, or budgets changed, between the question and the cordon.
+            self._release()
+            self._phase = self._begin
         elif now >= self._evict_at:
+            self._evicting = True
             self._evict_at = now + _EVICT_EVERY_SECONDS
             self._refusals = {}
             for pod in remaining:
@@ -210,7 +249,14 @@ class NodeRoll:
         self.outcome = Outcome(self.change, "changed")
 
     def _leave(self, why: str) -> None:
+        self._release()
         self.outcome = Outcome(self.change, "left", why)
+
+    def _release(self) -> None:
+        """Take back the cordon of this rollout, if there is one."""
+        if self.taken:
+            self._write(None)
+        self.taken = False
 
     def _fail(self, why: str) -> None:
         self.outcome = Outcome(self.change, "failed", why)

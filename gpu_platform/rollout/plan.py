@@ -8,24 +8,27 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import mapping_at
+from gpu_platform.planning.changes.budgets import Block, Budget, blocks_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.quantity import duration_text
 from gpu_platform.rollout.annotations import is_cordoned, is_ready, rollout_annotation
+from gpu_platform.rollout.drain import blocks_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
-from gpu_platform.rollout.pods import GpuPod, gpu_pods
+from gpu_platform.rollout.pods import GpuPod, eviction_action, gpu_pods, pod_name
 
 Node = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """Current nodes, pods and MIG configs of a cluster; `configs` None: the GPU Operator is not installed."""
+    """Current nodes, pods, MIG configs and budgets of a cluster; `configs` None: it has no GPU Operator."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Mapping[str, Any]] = ()
     configs: Configs | None = None
+    budgets: Sequence[Budget] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,8 @@ class NodeChange:
     """A node that gets another MIG config.
 
     `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
-    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason.
+    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `blocks`: disruption
+    budgets that prevent its drain. `unmanaged`: pods that no controller would start again, which are not evicted.
     """
 
     node: str
@@ -46,6 +50,15 @@ class NodeChange:
     begun: bool = False
     out: bool = False
     pods: tuple[GpuPod, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    unmanaged: tuple[str, ...] = ()
+
+    @property
+    def obstacle(self) -> int:
+        """How much prevents its drain: 0 nothing, 1 something that may pass, 2 something that does not."""
+        if self.unmanaged or any(block.forever for block in self.blocks):
+            return 2
+        return 1 if self.blocks else 0
 
     @property
     def config(self) -> str:
@@ -63,6 +76,8 @@ class NodeChange:
             "drain": self.drains,
             "begun": self.begun,
             "gpu_pods": [pod.to_json() for pod in self.pods],
+            "blocks": [block.to_json() for block in self.blocks],
+            "unmanaged_pods": list(self.unmanaged),
         }
 
 
@@ -90,7 +105,18 @@ class PoolRollout:
             pods = ", ".join(str(pod) for pod in change.pods) or "no GPU pods"
             begun = "; started by an earlier run" if change.begun else ""
             lines.append(f"  {change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}; {pods}{begun}")
+            lines += [f"    {text}" for text in _obstacles(change)]
         return "\n".join(lines)
+
+
+def _obstacles(change: NodeChange) -> list[str]:
+    """Return why a node will not be drained, or not yet."""
+    lasting = [block for block in change.blocks if block.forever]
+    passing = [block for block in change.blocks if not block.forever]
+    texts = [f"stays as it is: {blocks_text(lasting)}"] if lasting else []
+    if change.unmanaged:
+        texts.append(f"stays as it is: not managed by a controller: {', '.join(change.unmanaged)}")
+    return texts + ([f"waits: {blocks_text(passing)}"] if passing else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +125,8 @@ class Rollout:
 
     pools: tuple[PoolRollout, ...] = ()
     configs: Configs = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
+    unavailable: tuple[str, ...] = ()
+    """Nodes of all pools of the stack that are out of service and not begun by an earlier run."""
 
     @property
     def changes(self) -> tuple[NodeChange, ...]:
@@ -122,7 +150,7 @@ def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
     pools: list[PoolRollout] = []
     for pool in plan.pools:
         nodes = nodes_of(pool, live.nodes)
-        found = [_change(node, pool, plan.stack, live.configs, planned, by_node) for node in nodes]
+        found = [_change(node, pool, plan.stack, planned, live, by_node) for node in nodes]
         changes = [change for change in found if change is not None]
         if changes and pool.sharing.mig_roll is not None:
             begun = {change.node for change in changes if change.begun}
@@ -131,14 +159,30 @@ def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
                 PoolRollout(
                     pool=pool.name,
                     rules=pool.sharing.mig_roll,
-                    # Started ones first, then those without pods, which can take the pods of the others.
-                    changes=tuple(sorted(changes, key=lambda one: (not one.begun, len(one.pods), one.node))),
+                    changes=tuple(sorted(changes, key=_order)),
                     elsewhere=tuple(out),
                     nodes=len(nodes),
                 )
             )
     wanted = {change.config for pool in pools for change in pool.changes}
-    return Rollout(tuple(pools), {name: planned[name] for name in sorted(wanted) if name in planned})
+    configs = {name: planned[name] for name in sorted(wanted) if name in planned}
+    begun = {change.node for pool in pools for change in pool.changes if change.begun}
+    return Rollout(tuple(pools), configs, tuple(sorted(_unavailable(plan, live.nodes) - begun)))
+
+
+def _unavailable(plan: EnvironmentPlan, nodes: Iterable[Node]) -> set[str]:
+    """Return the nodes of all pools that are cordoned or not ready."""
+    selectors = [pool.node_selector.items() for pool in plan.pools]
+    return {
+        _name(node)
+        for node in nodes
+        if _is_out(node) and any(one <= mapping_at(node, "metadata", "labels").items() for one in selectors)
+    }
+
+
+def _order(change: NodeChange) -> tuple[bool, int, int, str]:
+    """Sort started nodes first, then those that can be drained, then empty ones, which take the others' pods."""
+    return not change.begun, change.obstacle, len(change.pods), change.node
 
 
 def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
@@ -161,8 +205,8 @@ def _change(
     node: Node,
     pool: PoolPlan,
     stack: str,
-    live: Configs,
     planned: Configs,
+    live: LiveCluster,
     pods: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> NodeChange | None:
     wanted = pool.labels[names.MIG_CONFIG_LABEL]
@@ -175,10 +219,12 @@ def _change(
     if present == wanted and labels.get(names.MIG_CONFIG_LABEL) and not begun and not failed:
         return None
     gpus = pool.gpus_per_node
-    held = live.get(present)
+    held = (live.configs or {}).get(present)
     if present == names.MIG_ALL_DISABLED and held is None:
         held = planned.get(present)
     own = {key: pool.labels[key] for key in _OWN_LABELS if key in pool.labels}
+    on_node = pods.get(_name(node), ())
+    drains = begun or failed or not same_layout(held, planned.get(wanted), gpus)
     return NodeChange(
         node=_name(node),
         pool=pool.name,
@@ -186,10 +232,12 @@ def _change(
         new=config_text(wanted, planned.get(wanted), gpus),
         labels=own,
         allocatable=pool.node_expectation.allocatable,
-        drains=begun or failed or not same_layout(held, planned.get(wanted), gpus),
+        drains=drains,
         begun=begun,
         out=_is_out(node),
-        pods=gpu_pods(pods.get(_name(node), ())),
+        pods=gpu_pods(on_node),
+        blocks=blocks_of(on_node, live.budgets) if drains else (),
+        unmanaged=tuple(pod_name(pod) for pod in on_node if drains and eviction_action(pod) == "unmanaged"),
     )
 
 

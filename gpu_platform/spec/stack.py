@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, SpecModel
+from gpu_platform.spec.changes import Changes
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
@@ -38,6 +39,7 @@ class Environment(SpecModel):
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
     policy: Policy = Policy()
+    changes: Changes = Changes()
     protect: bool = False
     """Refuse to destroy the stack. To lift it, deploy `protect: false` first."""
 

@@ -60,7 +60,8 @@ class Engine:
     def preview(self) -> Mapping[str, Any]:
         return self._asked("preview")
 
-    def up(self) -> Mapping[str, Any]:
+    def up(self, rolled: Mapping[str, str]) -> Mapping[str, Any]:
+        del rolled
         self._asked("up")
         raise Finding("stopped here: nothing is deployed in this test")
 
@@ -240,7 +241,7 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
         raise ObjectsSkipped(Changes("test", (taken, foreign)))
 
     monkeypatch.setattr(engine, "_asked", skip)
-    monkeypatch.setattr(engine, "up", lambda: skip("up"))
+    monkeypatch.setattr(engine, "up", lambda rolled: skip("up"))
     monkeypatch.setattr(deploy, "hold_nodes", lambda _plan: None)
     run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
 

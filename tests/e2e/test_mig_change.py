@@ -10,14 +10,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
+from gpu_platform.progress import Progress
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
+from gpu_platform.rollout.live import read_cluster
+from gpu_platform.rollout.plan import plan_rollout
+from gpu_platform.rollout.run import RolloutFailed, roll
+from gpu_platform.stacks import load_stack
 from sandbox.simulator.kube import Api, query
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND
@@ -84,10 +90,12 @@ class Lab:
         manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
         self.client.merge({**manifest, "spec": {"unschedulable": cordoned or None}})
 
-    def deployment(self, name: str, replicas: int, node: str, **spec: Any) -> list[dict[str, Any]]:
-        """Run pods with one small instance each, all of them on one node at first; return them."""
-        others = [one["metadata"]["name"] for one in self.client.objects("v1", "Node")]
-        others.remove(node)
+    def deployment(
+        self, name: str, replicas: int, node: str | None, *, ready: int | None = None, **spec: Any
+    ) -> list[dict[str, Any]]:
+        """Run pods with one small instance each, at first all of them on `node` if there is one; return them."""
+        others = [one["metadata"]["name"] for one in self.client.objects("v1", "Node") if node is not None]
+        others = [other for other in others if other != node]
         limits = {SMALL: "1", "cpu": "100m", "memory": "64Mi"}
         pod = {
             "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
@@ -104,28 +112,30 @@ class Lab:
                 "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
             },
         }
+        wanted = replicas if ready is None else ready
         try:
             for other in others:
                 self.cordon(other)
             self.make(manifest)
-            eventually(lambda: len(self.running(name)) == replicas)
+            eventually(lambda: len(self.running(name)) == wanted)
         finally:
             for other in others:
                 self.cordon(other, cordoned=False)
         return self.running(name)
 
-    def budget(self, app: str, least: int) -> None:
+    def budget(self, app: str, least: int, name: str = "") -> None:
+        name = name or f"guard-{app}"
         self.make(
             {
                 "apiVersion": "policy/v1",
                 "kind": "PodDisruptionBudget",
-                "metadata": {"name": f"guard-{app}", "namespace": "default"},
+                "metadata": {"name": name, "namespace": "default"},
                 "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": app}}},
             }
         )
         eventually(
             lambda: (
-                (self.client.get("policy/v1", "PodDisruptionBudget", f"guard-{app}", "default") or {})
+                (self.client.get("policy/v1", "PodDisruptionBudget", name, "default") or {})
                 .get("status", {})
                 .get("expectedPods")
             )
@@ -174,6 +184,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.most_cordoned = 0
+        self.cordoned: set[str] = set()
         self.fewest_running = 1_000
         self.cut_under_pods: set[str] = set()
         self._nodes: dict[str, Mapping[str, Any]] = {}
@@ -188,6 +199,7 @@ class Watched:
         nodes = self._nodes.values()
         running = [pod for pod in self._pods.values() if _is_ready(pod)]
         self.most_cordoned = max(self.most_cordoned, sum(bool(n["spec"].get("unschedulable")) for n in nodes))
+        self.cordoned |= {node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")}
         self.fewest_running = min(self.fewest_running, len(running))
         changing = {node["metadata"]["name"] for node in nodes if _state(node) == "pending"}
         self.cut_under_pods |= changing & {pod["spec"]["nodeName"] for pod in running}
@@ -268,21 +280,137 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS], "a preview changes nothing"
 
 
-def test_a_node_whose_pods_no_budget_lets_go_is_left_as_it_is_after_the_timeout_and_is_reported(lab: Lab) -> None:
-    [pod] = lab.deployment("web", 1, node="lab-0")
+def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and_is_not_cordoned(lab: Lab) -> None:
+    [guarded] = lab.deployment("web", 1, node="lab-0")
+    [unrelated] = lab.deployment("other", 1, node="lab-0")
     lab.budget("web", least=1)
-    ran = lab.platform.up(lab.stack(drain_timeout="4s"))
+    seen = lab.platform.run("preview", str(lab.platform.write(lab.stack())), "--engine", "embedded")
+    why = (
+        "disruption budget default/guard-web (minAvailable: 1) never allows an eviction: "
+        "it needs 1 healthy pod of 1"
+    )
+    held = (
+        f"default/{guarded['metadata']['name']}: {why}; lower minAvailable, run more replicas, or delete the pod"
+    )
+    assert f"stays as it is: {held}" in seen.err
+    assert "never evicted: default/web-" in " ".join(seen.out.split())
+    with watched(lab, "other") as watch:
+        ran = lab.platform.up(lab.stack(drain_timeout="10m"))
     assert ran.code == 1
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
-    assert "The disruption budget guard-web needs 1 healthy pods and has 1 currently" in ran.err
+    assert f"lab-0: not changed: {held}" in ran.err
     assert ran.json["changes"] is None, "the engine would have changed the label of the node that was left"
-    assert not lab.is_cordoned("lab-0")
+    assert watch.cordoned == {"lab-1"}
     assert lab.mark("lab-0") is None
     assert (lab.offers("lab-0"), lab.offers("lab-1")) == (SEVENS, MIXED)
-    assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
+    for app, pod in (("web", guarded), ("other", unrelated)):
+        assert [one["metadata"]["uid"] for one in lab.running(app)] == [pod["metadata"]["uid"]]
     lab.remove("PodDisruptionBudget")
     assert lab.platform.up(lab.stack()).code == 0
     assert lab.offers("lab-0") == MIXED
+
+
+def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as_it_is(lab: Lab) -> None:
+    lab.deployment("web", 2, node="lab-0")
+    lab.budget("web", least=1)
+    lab.budget("web", least=1, name="guard-too")
+    ran = lab.platform.up(lab.stack())
+    assert ran.code == 1
+    assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
+    assert "disruption budgets default/guard-too and default/guard-web select the same pods" in ran.err
+    assert not lab.is_cordoned("lab-0")
+
+
+def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_eviction(lab: Lab) -> None:
+    [unrelated] = lab.deployment("other", 1, node="lab-0")
+    # One pod a node, so that the third has no place until a budget lets go of another.
+    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    lab.deployment("web", 3, node=None, ready=2, affinity=affinity)
+    lab.budget("web", least=2)
+    ran = lab.platform.up(lab.stack(drain_timeout="3s"))
+    assert ran.code == 1, ran.err
+    assert _results(ran) == {"lab-0": "left", "lab-1": "left"}
+    assert "its pods could not be evicted within 3 s" in ran.err
+    assert "allows no eviction now: it needs 2 healthy pods and has 2" in ran.err
+    assert not lab.is_cordoned("lab-0")
+    assert [one["metadata"]["uid"] for one in lab.running("other")] == [unrelated["metadata"]["uid"]]
+    lab.remove("PodDisruptionBudget")
+    lab.budget("web", least=1)
+    with watched(lab, "web") as seen:
+        ran = lab.platform.up(lab.stack())
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
+    assert seen.fewest_running >= 1
+    assert seen.most_cordoned == 1
+
+
+def closed_window() -> dict[str, Any]:
+    """A maintenance window that is closed today and tomorrow, whenever the test runs."""
+    day = (datetime.now(UTC) + timedelta(days=3)).strftime("%a").lower()
+    return {"window": {"days": [day], "start": "22:00", "duration": "4h", "time_zone": "Europe/Berlin"}}
+
+
+def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes(lab: Lab) -> None:
+    [pod] = lab.deployment("web", 1, node="lab-0")
+    stack = lab.stack() | {"changes": closed_window()}
+    seen = lab.platform.run("preview", str(lab.platform.write(stack)), "--engine", "embedded")
+    assert seen.code == 0, seen.err
+    shown = " ".join(seen.out.split())
+    assert "22:00 for 4 h (Europe/Berlin); closed, opens" in shown
+    assert "`up` refuses until then, unless --outside-window: pool lab rolls-nodes" in shown
+    ran = lab.platform.up(stack)
+    assert ran.code == 2
+    assert "pool lab: found rolls-nodes (pools[0].sharing.layout)" in ran.err
+    assert "the maintenance window is closed; it opens" in ran.err
+    assert "UTC)" in ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
+    gentle = copy.deepcopy(LAB) | {"changes": closed_window(), "priorities": {"nightly": 5}}
+    assert lab.platform.up(gentle).code == 0, "what changes no node is not for the window"
+    ran = lab.platform.up(stack, "shop", "--outside-window")
+    assert ran.code == 0, ran.err
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+
+
+def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: Lab) -> None:
+    loaded = load_stack(str(lab.platform.write(lab.stack())))
+    plan = loaded.plan
+    assert plan.kind == "environment"
+    rollout = plan_rollout(plan, read_cluster(lab.client))
+
+    def closed() -> str:
+        return "the window is closed" if lab.mark("lab-0") or lab.offers("lab-0") == MIXED else ""
+
+    lab.platform.state.clear()
+    with pytest.raises(RolloutFailed) as failure:
+        roll(lab.client, plan, rollout, Progress(quiet=True), closed)
+    assert {one.change.node: (one.result, one.why) for one in failure.value.outcomes} == {
+        "lab-0": ("changed", ""),
+        "lab-1": ("not-begun", "the window is closed"),
+    }
+    assert "lab-1: not started: the window is closed" in str(failure.value)
+    assert not lab.is_cordoned("lab-0")
+    assert not lab.is_cordoned("lab-1")
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, SEVENS]
+    ran = lab.platform.up(lab.stack())
+    assert (ran.code, _results(ran)) == (0, {"lab-1": "changed"})
+
+
+def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab) -> None:
+    def stack(layout: dict[str, int], **more: Any) -> dict[str, Any]:
+        pool = LAB["pools"][0]
+        sharing = {"mode": "mig", "layout": layout}
+        pools = [{**pool, "name": name, "count": {"desired": 1}, "sharing": sharing} for name in ("lab", "lab-b")]
+        return LAB | {"pools": pools} | more
+
+    assert lab.platform.up(stack({"1g.10gb": 7})).code == 0
+    with watched(lab, "none") as seen:
+        ran = lab.platform.up(stack({"2g.20gb": 3, "1g.10gb": 1}, changes={"max_unavailable": 1}))
+    assert ran.code == 0, ran.err
+    assert _results(ran) == {"lab-0": "changed", "lab-b-0": "changed"}
+    assert seen.cordoned == {"lab-0", "lab-b-0"}
+    assert seen.most_cordoned == 1
 
 
 def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun(lab: Lab) -> None:

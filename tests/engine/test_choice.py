@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from gpu_platform.cli.engines import PulumiDeployment
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.progress import Progress
+from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
 
 SDK = version("pulumi")
@@ -191,3 +194,17 @@ def test_outputs_of_the_last_deployment_come_with_their_secrets_masked_unless_as
 
 def test_a_stack_that_the_backend_does_not_know_has_no_outputs(tmp_path: Path, backend: str) -> None:
     assert engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255").outputs() is None
+
+
+def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_path: Path, backend: str) -> None:
+    told = tmp_path / "told"
+    script = f'printf "%s" "$GPU_PLATFORM_ROLLED" > {told}; echo "error: stop" >&2; exit 255'
+    put_pulumi(tmp_path / "path", SDK, script)
+    loaded = load_stack("eks-training")
+    deployment = PulumiDeployment(loaded, Progress(quiet=True), find_cli(install=False))
+    with pytest.raises(Finding, match="stop"):
+        deployment.up({"train": "all-disabled"})
+    assert json.loads(told.read_text()) == {"train": "all-disabled"}
+    with pytest.raises(Finding, match="stop"):
+        deployment.preview()
+    assert told.read_text() == "", "a run that rolled no node has nothing to tell"

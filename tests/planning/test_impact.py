@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes.budgets import Block
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect, worst
@@ -52,7 +53,8 @@ def outputs_of(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 def pod(name: str, node: str = "train-0", gpus: int = 8, owner: str = "Job pretrain", *budgets: str) -> RunningPod:
     units = {GPU: gpus} if gpus else {}
-    return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, budgets=budgets)
+    block = Block(pods=(f"vision/{name}",), budgets=budgets, forever=False, why="held") if budgets else None
+    return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, block=block)
 
 
 def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = None) -> LiveState:
@@ -261,3 +263,16 @@ def test_the_change_of_an_object_is_classified_by_kind_action_and_fields(
 def test_the_worst_of_no_effects_is_in_place() -> None:
     assert worst([]) is Effect.IN_PLACE
     assert worst([Effect.ROLLS_NODES, Effect.DELETES_DATA, Effect.IN_PLACE]) is Effect.DELETES_DATA
+
+
+def test_only_what_rolls_replaces_or_removes_nodes_is_for_a_maintenance_window() -> None:
+    base = plan_of(sharing={"mode": "time-slicing", "replicas": 4}, workload="inference", teams=())
+    fewer = plan_of(sharing={"mode": "time-slicing", "replicas": 2}, workload="inference", teams=())
+    [offers] = impacts(base, fewer)
+    assert (offers.effect, offers.changes_nodes) == (Effect.REMOVES_CAPACITY, False)
+    versions = load_catalog().operator_releases["v26.7.0"].drivers
+    before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))
+    assert [impact.changes_nodes for impact in impacts(before, after)] == [True]
+    whole = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
+    cut = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
+    assert [impact.changes_nodes for impact in impacts(whole, cut)] == [True]

@@ -8,9 +8,10 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.changes.budgets import Budget
 from gpu_platform.rollout.annotations import RolloutAnnotation
 from gpu_platform.rollout.plan import LiveCluster, Rollout, plan_rollout
-from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, planned, pod
+from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, owned_by, planned, pod
 
 
 def wanted(plan: EnvironmentPlan) -> str:
@@ -24,6 +25,21 @@ def rollout(plan: EnvironmentPlan, *nodes: dict[str, Any], pods: tuple[dict[str,
 def cordoned_by(stack: str) -> dict[str, Any]:
     text = RolloutAnnotation(stack, "lab-fedcba9876").to_text()
     return {"annotations": {names.MIG_ROLLOUT_ANNOTATION: text}, "unschedulable": True}
+
+
+def owned(name: str, on: str = "lab-0") -> dict[str, Any]:
+    """A pod that a drain evicts."""
+    return pod(name, on=on, metadata={**owned_by("ReplicaSet"), "labels": {"app": name}})
+
+
+def budget(app: str, **rest: Any) -> Budget:
+    return Budget(
+        namespace="vision",
+        name=f"guard-{app}",
+        rule="minAvailable: 1",
+        selector={"matchLabels": {"app": app}},
+        **{"healthy": 0, "needed": 1, "expected": 2, **rest},
+    )
 
 
 def test_nodes_of_another_layout_are_drained_and_those_of_the_plans_are_left_alone() -> None:
@@ -56,6 +72,31 @@ def test_nodes_that_were_begun_come_first_then_empty_ones_then_those_with_fewest
     changes = rollout(plan, *nodes, pods=pods).changes
     assert [change.node for change in changes] == ["lab-3", "lab-2", "lab-1", "lab-0"]
     assert [change.begun for change in changes] == [True, False, False, False]
+
+
+def test_nodes_that_can_be_drained_come_before_those_whose_budgets_allow_nothing_now_or_ever() -> None:
+    plan = planned(lab(count={"desired": 3}))
+    pods = (owned("never", on="lab-0"), owned("later", on="lab-1"), *(owned("free", on="lab-2") for _ in range(3)))
+    budgets = (budget("never", expected=1), budget("later"))
+    live = LiveCluster([node(f"lab-{index}") for index in range(3)], pods, OLD, budgets)
+    [pool] = plan_rollout(plan, live).pools
+    assert [(change.node, change.obstacle) for change in pool.changes] == [
+        ("lab-2", 0),
+        ("lab-1", 1),
+        ("lab-0", 2),
+    ]
+    assert "stays as it is: vision/never: disruption budget vision/guard-never (minAvailable: 1) never" in str(
+        pool
+    )
+    assert "waits: vision/later: disruption budget vision/guard-later (minAvailable: 1) allows no" in str(pool)
+
+
+def test_a_pod_that_nobody_would_start_again_is_announced_and_its_node_comes_last() -> None:
+    pods = (pod("bare", on="lab-0"), owned("a", on="lab-1"), owned("b", on="lab-1"))
+    [pool] = rollout(planned(), node("lab-0"), node("lab-1"), pods=pods).pools
+    assert [change.node for change in pool.changes] == ["lab-1", "lab-0"]
+    assert "lab-0: 8 GPUs" in str(pool)
+    assert "stays as it is: not managed by a controller: vision/bare" in str(pool)
 
 
 def test_the_same_layout_under_another_name_drains_nobody() -> None:
@@ -166,7 +207,7 @@ def test_nodes_that_the_cloud_replaces_for_new_labels_are_left_to_it(
 def test_the_text_names_the_pool_the_nodes_the_layouts_the_pods_and_the_budget() -> None:
     sharing = {"mode": "mig", "layout": NEW, "max_unavailable": 2, "drain_timeout": "90s"}
     nodes = [node("lab-0"), node("lab-1", **cordoned_by("test"))]
-    [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(pod("a", on="lab-0"),)).pools
+    [pool] = rollout(planned(lab(sharing=sharing)), *nodes, pods=(owned("a"),)).pools
     assert str(pool).splitlines() == [
         "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time, each drained first (for at most 1 min 30 s)",
         "  lab-1: 8 GPUs: 1g.10gb x7 → 8 GPUs: 1g.10gb x1 + 2g.20gb x3; no GPU pods; started by an earlier run",
@@ -176,7 +217,7 @@ def test_the_text_names_the_pool_the_nodes_the_layouts_the_pods_and_the_budget()
 
 def test_the_json_has_the_same() -> None:
     plan = planned()
-    [change] = rollout(plan, node("lab-0"), pods=(pod("a", on="lab-0"),)).changes
+    [change] = rollout(plan, node("lab-0"), pods=(owned("a"),)).changes
     assert change.to_json() == {
         "node": "lab-0",
         "pool": "lab",
@@ -186,6 +227,8 @@ def test_the_json_has_the_same() -> None:
         "drain": True,
         "begun": False,
         "gpu_pods": [{"name": "vision/a", "units": {"nvidia.com/mig-1g.10gb": 1}}],
+        "blocks": [],
+        "unmanaged_pods": [],
     }
 
 

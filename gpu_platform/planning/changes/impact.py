@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_platform.planning.changes.budgets import Block, merged
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.live import DataObject, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
@@ -32,11 +33,18 @@ class Impact:
     order: str = ""
     seconds_most: int | None = None
     because: str = ""
+    changes_nodes: bool = False
+    """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
 
     @property
     def budgets(self) -> tuple[str, ...]:
         """Disruption budgets that allow no eviction of an affected pod now."""
         return tuple(sorted({budget for pod in self.pods or () for budget in pod.budgets}))
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What prevents the eviction of affected pods, with the pods; what lasts for ever comes first."""
+        return merged(pod.block for pod in self.pods or () if pod.block is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -50,10 +58,12 @@ class Impact:
             "gpus": self.gpus,
             "pods": None if self.pods is None else [_pod_to_json(pod) for pod in self.pods],
             "budgets": list(self.budgets),
+            "blocks": [block.to_json() for block in self.blocks],
             "data": [item.to_json() for item in self.data],
             "order": self.order,
             "seconds_most": self.seconds_most,
             "because": self.because,
+            "changes_nodes": self.changes_nodes,
         }
 
 

@@ -6,18 +6,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_platform.planning.changes.budgets import Block
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
     """A pod that runs on a node and that a drain would evict. `owner`: its controller, `Deployment web`, or the
-    pod itself. `units`: units by extended resource. `budgets`: disruption budgets that allow no eviction now."""
+    pod itself. `units`: units by extended resource. `block`: the disruption budgets that prevent its eviction."""
 
     namespace: str
     name: str
     owner: str
     node: str
     units: Mapping[str, int] = field(default_factory=dict[str, int])
-    budgets: tuple[str, ...] = ()
+    block: Block | None = None
+
+    @property
+    def budgets(self) -> tuple[str, ...]:
+        """Disruption budgets that prevent its eviction."""
+        return self.block.budgets if self.block is not None else ()
 
     @property
     def gpu(self) -> bool:

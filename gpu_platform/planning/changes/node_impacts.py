@@ -62,6 +62,7 @@ def impact_of_pool(
         pods=None if live is None or nodes is None else live.pods_on(nodes),
         order=order,
         because=because,
+        changes_nodes=True,
     )
 
 
@@ -86,6 +87,7 @@ def impacts_of_mig(
             order=f"{nodes[0].at_a_time} at a time: cordon, drain, partition, validate, uncordon",
             seconds_most=rounds * nodes[0].seconds_most,
             because=_PARTITIONED,
+            changes_nodes=True,
         )
 
 
@@ -133,6 +135,7 @@ def _of_nodes(
             pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
             order=_DRIVER_ORDER,
             because="a driver is replaced only while no process uses its GPUs",
+            changes_nodes=True,
         )
     if "layout" in old and old["layout"] != new["layout"]:
         yield Impact(
@@ -145,6 +148,7 @@ def _of_nodes(
             gpus=nodes * pool.gpus_per_node,
             pods=pods,
             because=_PARTITIONED,
+            changes_nodes=True,
         )
         return
     before, after = units_of(old.get("offers")), units_of(new["offers"])

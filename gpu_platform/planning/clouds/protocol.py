@@ -18,6 +18,7 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 
 if TYPE_CHECKING:
+    from gpu_platform.planning.maintenance.section import WindowPlan
     from gpu_platform.planning.nodes.section import Taint
     from gpu_platform.planning.nodes.software import NodeSoftware
     from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -106,7 +107,14 @@ class Cloud(Protocol):
         """Return the node labels of the cloud's own device plugin."""
         return {}
 
+    def window_note(self, window: WindowPlan) -> str:
+        """Return what the window of `changes` means for changes that the cloud makes by itself."""
+        return "nothing but `up` changes the nodes"
+
     # -- checks: each records problems --
+
+    def check_window(self, window: WindowPlan | None, problems: Problems) -> None:
+        """Record why the cloud cannot have the window of `changes`; `problems` is at the file's root."""
 
     def check_cluster(
         self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems

@@ -7,11 +7,12 @@ from gpu_platform.planning.clouds.existing.cloud import Existing
 from gpu_platform.planning.clouds.gke.cloud import Gke
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.sandbox.cloud import Sandbox
+from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
 
 
-def cloud_of(cluster: Cluster) -> Cloud:
-    """Return the provider of a stack file's cluster."""
+def cloud_of(cluster: Cluster, window: WindowPlan | None = None) -> Cloud:
+    """Return the provider of a stack file's cluster; `window`: that of `changes`."""
     match cluster:
         case SandboxCluster():
             return Sandbox(cluster)
@@ -20,4 +21,4 @@ def cloud_of(cluster: Cluster) -> Cloud:
         case EksCluster():
             return Eks(cluster)
         case GkeCluster():
-            return Gke(cluster)
+            return Gke(cluster, window)

@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -50,6 +51,13 @@ class Eks(Cloud):
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses the newest version that EKS and the operator support."""
         return self._cluster.create is not None
+
+    def window_note(self, window: WindowPlan) -> str:
+        """Return that EKS has no window: it replaces managed nodes only where a node group is updated."""
+        return (
+            "EKS has no maintenance window: it replaces nodes of a node group when `up` changes it; repairs, and "
+            "what Karpenter replaces, are at any time"
+        )
 
     def node_names(self, pool: Pool) -> None:
         """Return None: EC2 names the nodes."""

@@ -17,10 +17,12 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
+from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -39,8 +41,9 @@ class Gke(Cloud):
     creates_nodes = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
-    def __init__(self, cluster: GkeCluster) -> None:
+    def __init__(self, cluster: GkeCluster, window: WindowPlan | None = None) -> None:
         self._cluster = cluster
+        self._window = window
 
     @property
     def cluster(self) -> GkeCluster:
@@ -86,6 +89,17 @@ class Gke(Cloud):
             labels[names.GKE_PARTITION_SIZE_LABEL] = next(iter(sharing.mig_layouts[0].layout))
         return labels
 
+    def check_window(self, window: WindowPlan | None, problems: Problems) -> None:
+        """Record why GKE cannot have the window as that of the cluster."""
+        check_window(window, self._cluster.create, problems)
+
+    def window_note(self, window: WindowPlan) -> str:
+        """Return the cluster's recurring window; an existing cluster keeps its own."""
+        if self._cluster.create is None:
+            return "GKE upgrades an existing cluster in the cluster's own window, which `up` does not set"
+        start, end, recurrence = recurring_window(window)
+        return f"GKE upgrades in the same window, by UTC: {recurrence} {start:%H:%M} to {end:%H:%M}"
+
     def check_cluster(
         self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
     ) -> None:
@@ -122,7 +136,7 @@ class Gke(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_gke_cluster(self._cluster, stack, pools, catalog)
+        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""

@@ -17,9 +17,11 @@ from gpu_platform.planning.clouds.gke.installers import plan_installers
 from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.versions import highest
+from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
@@ -96,7 +98,11 @@ def _feature(catalog: Catalog, name: str, used: bool) -> str | None:
 
 
 def plan_gke_cluster(
-    cluster: GkeCluster, stack: str, pools: Sequence[PoolPlan], catalog: Catalog
+    cluster: GkeCluster,
+    stack: str,
+    pools: Sequence[PoolPlan],
+    catalog: Catalog,
+    window: WindowPlan | None = None,
 ) -> Decided[GkeClusterPlan]:
     """Return the plan of a cluster for pools that are planned."""
     decisions: tuple[Decision, ...] = ()
@@ -112,6 +118,7 @@ def plan_gke_cluster(
             network=_network(cluster),
             newest_gpus=newest,
             gke_owned=gke_owned,
+            window=recurring_window(window) if window is not None else None,
         )
         create, decisions = created.value, created.decisions
     networks = plan_gpu_networks(_network(cluster), clouds, catalog)

@@ -155,11 +155,12 @@ def plan_create(
     network: str,
     newest_gpus: Sequence[str],
     gke_owned: bool,
+    window: tuple[datetime, datetime, str] | None = None,
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
     `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
-    a pool.
+    a pool; `window`: start, end and recurrence of the window of `changes`, instead of `create.maintenance`.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -179,6 +180,8 @@ def plan_create(
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
     maintenance = create.maintenance
+    declared = maintenance.start, maintenance.start + timedelta(hours=maintenance.hours), maintenance.recurrence
+    start, end, recurrence = window or declared
     plan = CreateGkePlan(
         network=network,
         nodes_cidr=create.nodes_cidr,
@@ -188,9 +191,9 @@ def plan_create(
         api_access=create.api_access,
         public_endpoint=bool(public),
         release_channel=create.release_channel.upper(),
-        maintenance_start=_utc(maintenance.start),
-        maintenance_end=_utc(maintenance.start + timedelta(hours=maintenance.hours)),
-        maintenance_recurrence=maintenance.recurrence,
+        maintenance_start=_utc(start),
+        maintenance_end=_utc(end),
+        maintenance_recurrence=recurrence,
         exclusions=exclusions.value,
         autoscaling_profile="OPTIMIZE_UTILIZATION",
         logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),

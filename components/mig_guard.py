@@ -1,0 +1,75 @@
+"""Keeps plain `pulumi up` from changing the MIG layout of live nodes without draining them.
+
+A cloud writes the labels of a node group to its live nodes at once, and Pulumi those of a Node; the MIG manager
+then partitions GPUs under running pods. `gpu-platform up` changes the nodes one after another first, and names the
+pools and configs that all nodes have in the variable ROLLED_VARIABLE. Any other update of the label is refused by
+a resource hook before the provider is called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import pulumi
+from pulumi.runtime.mocks import MockMonitor
+from pulumi.runtime.settings import get_monitor
+
+from gpu_platform import names
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.project import project_settings
+
+# Where the labels are in the inputs of a node group (EKS), a node pool (GKE), and a Node or NodePatch.
+_LABELS: Final = (("labels",), ("nodeConfig", "labels"), ("metadata", "labels"))
+
+
+class DrainNeeded(Exception):
+    """An update would change the MIG layout of all nodes of a pool at once."""
+
+
+def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
+    """Return the options of a resource whose labels reach live nodes of a pool; none where they reach none."""
+    if pool.sharing.mig_config is None or (pool.cloud is not None and not pool.cloud.relabels_in_place):
+        return pulumi.ResourceOptions()
+    # Programs of one's own have no rollout. The in-process monitor updates nothing, and a hook needs a server.
+    if pulumi.get_project() != project_settings()["name"] or isinstance(get_monitor(), MockMonitor):
+        return pulumi.ResourceOptions()
+
+    def before_update(args: pulumi.ResourceHookArgs) -> None:
+        refuse_relabelling(pool.name, args)
+
+    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[before_update]))
+
+
+def refuse_relabelling(pool: str, args: pulumi.ResourceHookArgs) -> None:
+    """Raise DrainNeeded if an update changes the MIG config of a pool to one that its nodes do not have yet."""
+    old, new = _config(args.old_inputs), _config(args.new_inputs)
+    # A node without the label has no MIG layout; without a new label the MIG manager does nothing.
+    if new is None or new == (old or names.MIG_ALL_DISABLED) or _rolled().get(pool) == new:
+        return
+    raise DrainNeeded(
+        f"pool {pool}: its MIG layout changes from {old or 'none'} to {new} ({names.MIG_CONFIG_LABEL}), which "
+        "would partition the GPUs of all live nodes at once, under running pods. Nothing of the pool was changed. "
+        f"Run `gpu-platform up {pulumi.get_stack()}`, which drains and changes node by node"
+    )
+
+
+def _config(inputs: Mapping[str, Any] | None) -> str | None:
+    for path in _LABELS:
+        found: Any = inputs
+        for key in path:
+            found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping) and names.MIG_CONFIG_LABEL in found:
+            return str(cast("Mapping[str, Any]", found)[names.MIG_CONFIG_LABEL])
+    return None
+
+
+def _rolled() -> Mapping[str, str]:
+    """Return the MIG config by pool that all live nodes have, from `gpu-platform up`; empty without it."""
+    try:
+        document: object = json.loads(os.environ.get(names.ROLLED_VARIABLE, "{}"))
+    except ValueError:
+        return {}
+    return cast("Mapping[str, str]", document) if isinstance(document, Mapping) else {}

@@ -1,0 +1,75 @@
+"""Transcribe the window of `changes` as the recurring maintenance window of a GKE cluster.
+
+GKE's window has no time zone: days of a recurrence are UTC days. So it gets the hours that a window of a time zone
+has both in summer and in winter. GKE counts only windows of 4 contiguous hours or more, and requires 48 hours of
+them in any 92 days (32 in older pages): one a week is enough.
+
+Source: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/maintenance-window, read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import duration_text
+from gpu_platform.spec.cluster import CreateGke
+
+_BYDAY: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_LEAST: Final = timedelta(hours=4)
+_MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)  # the first window may be in the past
+_OWN_FIELDS: Final = {"start", "hours", "recurrence"}
+
+
+def check_window(window: WindowPlan | None, create: CreateGke | None, problems: Problems) -> None:
+    """Record why GKE cannot have the window; `problems` is at the file's root."""
+    if window is None or create is None:
+        return
+    here = problems.at("changes").at("window")
+    own = sorted(_OWN_FIELDS & create.maintenance.model_fields_set)
+    if own:
+        problems.at("cluster.create.maintenance").at(own[0]).add(
+            "a maintenance window beside changes.window",
+            "one of them: changes.window is the window of the cluster, too",
+            f"remove {', '.join(own)}; exclusions can stay",
+        )
+    length = timedelta(seconds=window.seconds) - _shift(window.time_zone)
+    if length < _LEAST:
+        common = ""
+        if _shift(window.time_zone):
+            common = f", of which {duration_text(length.total_seconds())} are open both in summer and in winter"
+        here.at("duration").add(
+            f"{duration_text(window.seconds)}{common}",
+            "windows of which 4 hours or more are open all year: GKE, whose window follows UTC, counts no others",
+            f"write duration: {-(-int((_LEAST + _shift(window.time_zone)).total_seconds()) // 3600)}h",
+        )
+
+
+def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
+    """Return start and end of the first window in UTC, and the recurrence."""
+    latest = min(_offsets(window.time_zone))
+    hour, minute = map(int, window.start.split(":"))
+    start = _MONDAY + timedelta(hours=hour, minutes=minute) - latest
+    moved = (start.date() - _MONDAY.date()).days
+    days = sorted((DAYS.index(day) + moved) % 7 for day in window.days)
+    # The first window must be on a day of the recurrence.
+    first = start.replace(year=_MONDAY.year, month=_MONDAY.month, day=_MONDAY.day) + timedelta(days=days[0])
+    length = timedelta(seconds=window.seconds) - _shift(window.time_zone)
+    return first, first + length, f"FREQ=WEEKLY;BYDAY={','.join(_BYDAY[day] for day in days)}"
+
+
+def _shift(time_zone: str) -> timedelta:
+    """Return how far daylight saving time moves the clocks; 0 where there is none."""
+    offsets = _offsets(time_zone)
+    return max(offsets) - min(offsets)
+
+
+def _offsets(time_zone: str) -> Set[timedelta]:
+    """Return the offsets from UTC of a year."""
+    zone = ZoneInfo(time_zone)
+    days = (_MONDAY + timedelta(days=day) for day in range(0, 364, 7))
+    return {day.astimezone(zone).utcoffset() or timedelta(0) for day in days}

@@ -1,0 +1,1 @@
+"""Decide when nodes may be changed, and how many at a time."""

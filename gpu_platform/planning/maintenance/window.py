@@ -1,0 +1,69 @@
+"""Decide whether a maintenance window is open at a time, and when it opens next.
+
+Days and time of day are local: a window of Berlin opens at 22:00 in summer and in winter. Its duration is elapsed
+time: 4 hours are 4 hours also in the night in which the clocks change. A time that the clocks skip is the same
+moment by the offset before the change (PEP 495, fold 0). Times given and returned have a time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
+from gpu_platform.quantity import duration_text
+
+# A window is open for at most a day, and time zones differ from UTC by less than a day.
+_DAYS_BEFORE, _DAYS_AFTER = 3, 9
+
+
+def open_until(window: WindowPlan, at: datetime) -> datetime | None:
+    """Return when the window that is open at `at` closes; None if it is closed. The closing time is outside."""
+    return next((end for start, end in _merged(window, at) if start <= at < end), None)
+
+
+def opens_next(window: WindowPlan, at: datetime) -> datetime:
+    """Return the first time after `at` at which the window opens, in UTC."""
+    return next(start for start, _ in _merged(window, at) if start > at)
+
+
+def window_text(window: WindowPlan) -> str:
+    """Return a description: `sat, sun 22:00 for 4 h (Europe/Berlin)`."""
+    days = "daily" if len(set(window.days)) == len(DAYS) else ", ".join(window.days)
+    return f"{days} {window.start} for {duration_text(window.seconds)} ({window.time_zone})"
+
+
+def time_text(window: WindowPlan, at: datetime) -> str:
+    """Return a time in the time zone of a window and in UTC: `Sat 2026-11-28 22:00 Europe/Berlin (21:00 UTC)`."""
+    local, utc = at.astimezone(ZoneInfo(window.time_zone)), at.astimezone(UTC)
+    text = f"{local:%a %Y-%m-%d %H:%M} {window.time_zone}"
+    if window.time_zone == "UTC":
+        return text
+    return f"{text} ({utc:%H:%M} UTC)" if local.date() == utc.date() else f"{text} ({utc:%a %Y-%m-%d %H:%M} UTC)"
+
+
+def _merged(window: WindowPlan, at: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Yield opening and closing times around `at` in UTC; windows that meet or overlap are one."""
+    current: tuple[datetime, datetime] | None = None
+    for start, end in _openings(window, at):
+        if current is None:
+            current = start, end
+        elif start <= current[1]:
+            current = current[0], max(current[1], end)
+        else:
+            yield current
+            current = start, end
+    if current is not None:
+        yield current
+
+
+def _openings(window: WindowPlan, at: datetime) -> Iterator[tuple[datetime, datetime]]:
+    zone = ZoneInfo(window.time_zone)
+    today = at.astimezone(zone).date()
+    days = {DAYS.index(day) for day in window.days}
+    for offset in range(-_DAYS_BEFORE, _DAYS_AFTER):
+        day: date = today + timedelta(days=offset)
+        if day.weekday() in days:
+            start = datetime.combine(day, time.fromisoformat(window.start), tzinfo=zone).astimezone(UTC)
+            yield start, start + timedelta(seconds=window.seconds)

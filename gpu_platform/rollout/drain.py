@@ -1,0 +1,54 @@
+"""Asks the API server whether all pods of a node can be evicted, before the first of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gpu_platform.disruption import guarded_pod, read_budgets
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.planning.changes.budgets import Block, Budget, block_of, merged
+from gpu_platform.rollout.pods import eviction_action, pod_name
+
+Pod = Mapping[str, Any]
+
+
+def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that a drain has to evict; not those that are already being deleted."""
+    return [pod for pod in pods if eviction_action(pod) != "keep" and "deletionTimestamp" not in pod["metadata"]]
+
+
+def blocks_of(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[Block, ...]:
+    """Return what prevents the eviction of the pods of a node, by the status of the budgets."""
+    found = (block_of(guarded_pod(pod), budgets) for pod in evicted_pods(pods))
+    return merged(block for block in found if block is not None)
+
+
+def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block, ...]:
+    """Return what prevents the eviction of the pods of a node, by a dry run of each; empty if nothing does."""
+    return merged(_asked(client, evicted_pods(pods)))
+
+
+def _asked(client: KubernetesClient, pods: Sequence[Pod]) -> Iterator[Block]:
+    budgets: Sequence[Budget] | None = None
+    for pod in pods:
+        try:
+            client.evict(pod, dry_run=True)
+        except Refused as refusal:
+            budgets = read_budgets(client) if budgets is None else budgets
+            block = block_of(guarded_pod(pod), budgets)
+            if block is not None:
+                yield block
+            elif not _has_no_dry_run(refusal):
+                yield _of_refusal(pod, refusal)
+
+
+def _has_no_dry_run(refusal: Refused) -> bool:
+    """Return whether an admission webhook does not answer a dry run; then the budgets alone decide."""
+    return refusal.status == 400 and "does not support dry run" in refusal.message
+
+
+def _of_refusal(pod: Pod, refusal: Refused) -> Block:
+    forever = refusal.status == 403 and "webhook" not in refusal.message
+    fix = "allow this user to create pods/eviction" if forever else ""
+    return Block(pods=(pod_name(pod),), budgets=(), forever=forever, why=refusal.message, fix=fix)

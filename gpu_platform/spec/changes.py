@@ -1,0 +1,67 @@
+"""Stack file field `changes`: when `up` may change nodes, and how many at a time."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from gpu_platform.errors import did_you_mean
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec._types import Duration, SpecModel, wrong
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+_LEAST_SECONDS, _MOST_SECONDS = 15 * 60, 24 * 3600
+
+
+def _clock(value: str) -> str:
+    if not _CLOCK.fullmatch(value):
+        raise wrong("a time of day from 00:00 to 23:59, in quotes", "write for example '22:00'")
+    return value
+
+
+def _window_length(value: str) -> str:
+    if not _LEAST_SECONDS <= parse_duration(value) <= _MOST_SECONDS:
+        raise wrong("15m to 24h", "write for example 4h; longer windows have several days")
+    return value
+
+
+def _time_zone(value: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(value)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        known = zoneinfo.available_timezones()
+        hint = "" if known else "this machine has no time zone database: pip install tzdata"
+        raise wrong(
+            "a time zone of the IANA database such as Europe/Berlin or UTC", hint or did_you_mean(value, known)
+        ) from None
+    return value
+
+
+class Window(SpecModel):
+    """Maintenance window: when nodes may be rolled, replaced or removed."""
+
+    days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)]
+    """Days on which it opens."""
+    start: Annotated[str, AfterValidator(_clock)] = Field(examples=["22:00"])
+    """Time of day at which it opens, in `time_zone`."""
+    duration: Annotated[Duration, AfterValidator(_window_length)]
+    """How long it is open, 15m to 24h. Windows that meet are one."""
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    """IANA time zone of `days` and `start`; daylight saving time is followed."""
+
+
+class Changes(SpecModel):
+    """When `up` may change nodes, and how many at a time."""
+
+    window: Window | None = None
+    """Outside it `up` refuses changes that roll, replace or remove nodes, unless --outside-window is given. Unset:
+    at any time. On GKE it is the maintenance window of a cluster that the program creates."""
+    max_unavailable: int | None = Field(default=None, ge=1, le=1000)
+    """Nodes of all pools together that may be out of service while `up` changes MIG layouts, beside
+    `sharing.max_unavailable` of each pool; also the most that a pool's own `max_unavailable` may be. Unset: no
+    limit beside those of the pools."""

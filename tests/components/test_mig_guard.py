@@ -1,0 +1,163 @@
+"""Plain `pulumi up` cannot change the MIG layout of live nodes: a hook refuses what was not done node by node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pytest
+
+from components import mig_guard
+from components.mig_guard import DrainNeeded, refuse_relabelling
+from gpu_platform import names
+from gpu_platform.engine.record import RecordedProgram, ResourceRecord
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import load_stack
+
+SEVENS, MIXED = {"1g.10gb": 7}, {"2g.20gb": 3, "1g.10gb": 1}
+EKS: dict[str, Any] = {
+    "provider": "eks",
+    "name": "ml",
+    "region": "us-east-2",
+    "kubernetes": "1.34",
+    "create": {"admins": ["arn:aws:iam::123456789012:role/a"]},
+}
+GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "ml-project", "location": "us-central1"}
+CASES = {
+    "eks": (EKS, {"machine_type": "p4de.24xlarge"}, "NodeGroup"),
+    "gke": (
+        GKE,
+        {"machine_type": "a2-ultragpu-8g", "zones": ["us-central1-a"], "device_plugin": "operator"},
+        "NodePool",
+    ),
+    "sandbox": ({"provider": "sandbox"}, {"machine_type": "p4de.24xlarge"}, "Node"),
+    "existing": (
+        {"provider": "existing", "name": "ours"},
+        {"machine_type": "p4de.24xlarge", "nodes": {"names": ["a-0"]}},
+        "NodePatch",
+    ),
+}
+
+
+def recorded(provider: str, layout: dict[str, int], folder: Any, **pool: Any) -> RecordedProgram:
+    cluster, more, _ = CASES[provider]
+    document = {
+        "kind": "environment",
+        "cluster": cluster,
+        "pools": [
+            {
+                "name": "lab",
+                "count": {"desired": 1},
+                "workload": "development",
+                "sharing": {"mode": "mig", "layout": layout},
+                **more,
+                **pool,
+            }
+        ],
+    }
+    file = folder / "Pulumi.shop.yaml"
+    file.write_text(json.dumps({"config": {"gpu-platform:platform": document}}), "utf-8")
+    return record_stack(load_stack(str(file)))
+
+
+def nodes_of(provider: str, program: RecordedProgram) -> ResourceRecord:
+    """The resource whose labels reach the live nodes of the pool."""
+    kind = CASES[provider][2]
+    return next(
+        one
+        for one in program.resources
+        if one.custom and one.type.endswith(f":{kind}") and names.MIG_CONFIG_LABEL in json.dumps(one.inputs)
+    )
+
+
+def config_of(record: ResourceRecord) -> str:
+    inputs = record.inputs
+    labels = inputs.get("labels") or inputs.get("nodeConfig", inputs.get("metadata"))["labels"]
+    return str(labels[names.MIG_CONFIG_LABEL])
+
+
+def update(old: ResourceRecord, new: ResourceRecord) -> pulumi.ResourceHookArgs:
+    return pulumi.ResourceHookArgs(new.urn, "id", new.name, new.type, dict(new.inputs), dict(old.inputs))
+
+
+@pytest.fixture
+def as_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register hooks as in a program that the Pulumi CLI runs."""
+    monkeypatch.setattr(mig_guard, "get_monitor", lambda: None)
+
+
+@pytest.mark.parametrize("provider", CASES)
+def test_a_changed_layout_is_refused_before_the_update_and_the_command_is_named(
+    provider: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)
+    old = nodes_of(provider, recorded(provider, SEVENS, tmp_path))
+    new = nodes_of(provider, recorded(provider, MIXED, tmp_path))
+    with pytest.raises(DrainNeeded) as refusal:
+        refuse_relabelling("lab", update(old, new))
+    text = str(refusal.value)
+    assert f"pool lab: its MIG layout changes from {config_of(old)} to {config_of(new)}" in text
+    assert "Run `gpu-platform up" in text
+
+
+@pytest.mark.parametrize("provider", CASES)
+def test_an_update_passes_that_gpu_platform_has_done_node_by_node_or_that_changes_no_layout(
+    provider: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = nodes_of(provider, recorded(provider, SEVENS, tmp_path))
+    new = nodes_of(provider, recorded(provider, MIXED, tmp_path))
+    monkeypatch.setenv(names.ROLLED_VARIABLE, json.dumps({"lab": config_of(new)}))
+    refuse_relabelling("lab", update(old, new))
+    monkeypatch.delenv(names.ROLLED_VARIABLE)
+    refuse_relabelling("lab", update(new, new))
+
+
+@pytest.mark.parametrize("rolled", [{"lab": "lab-0123456789"}, {"other": "new"}, [], "all", None])
+def test_only_the_pool_and_config_that_were_rolled_may_pass(rolled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def inputs(config: str) -> Mapping[str, Any]:
+        return {"labels": {names.MIG_CONFIG_LABEL: config}}
+
+    monkeypatch.setenv(names.ROLLED_VARIABLE, json.dumps(rolled) if rolled is not None else "{")
+    args = pulumi.ResourceHookArgs("urn", "id", "lab", "aws:eks/nodeGroup:NodeGroup", inputs("new"), inputs("old"))
+    with pytest.raises(DrainNeeded):
+        refuse_relabelling("lab", args)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        ({}, {names.MIG_CONFIG_LABEL: names.MIG_ALL_DISABLED}, False),
+        ({}, {names.MIG_CONFIG_LABEL: "lab-1"}, True),
+        ({names.MIG_CONFIG_LABEL: "lab-1"}, {}, False),
+        ({names.MIG_CONFIG_LABEL: "lab-1"}, {names.MIG_CONFIG_LABEL: names.MIG_ALL_DISABLED}, True),
+    ],
+)
+def test_a_node_without_the_label_counts_as_one_with_mig_disabled(
+    old: dict[str, str], new: dict[str, str], refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)
+    args = pulumi.ResourceHookArgs("urn", "id", "lab", "type", {"labels": new}, {"labels": old})
+    if not refused:
+        refuse_relabelling("lab", args)
+        return
+    with pytest.raises(DrainNeeded):
+        refuse_relabelling("lab", args)
+
+
+@pytest.mark.usefixtures("as_pulumi")
+@pytest.mark.parametrize("provider", CASES)
+def test_under_pulumi_the_hook_is_bound_to_what_carries_the_label(provider: str, tmp_path: Any) -> None:
+    assert len(nodes_of(provider, recorded(provider, SEVENS, tmp_path)).before_update) == 1
+
+
+@pytest.mark.usefixtures("as_pulumi")
+def test_nodes_that_the_cloud_replaces_for_new_labels_need_no_hook(tmp_path: Any) -> None:
+    image = {"family": "al2023", "ami": "ami-0123456789abcdef0", "driver": "580.173.02"}
+    program = recorded("eks", SEVENS, tmp_path, image=image)
+    assert not any(one.before_update for one in program.resources)
+
+
+def test_the_in_process_monitor_gets_no_hook(tmp_path: Any) -> None:
+    assert nodes_of("eks", recorded("eks", SEVENS, tmp_path)).before_update == ()

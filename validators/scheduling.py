@@ -1,0 +1,108 @@
+"""Notes on what keeps new pods off a node: a cordon, and taints that are not the stack's; pure functions.
+
+They are no findings: people, autoscalers and Kubernetes itself set them, and remove them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.planning.expectations.section import NodeExpectation
+
+_CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
+
+# Keys of taints, or their beginnings, and who sets them. Sources: Kubernetes, "Well-Known Labels, Annotations and
+# Taints"; kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter, "Disruption"; aws-node-
+# termination-handler, README. Read 2026-11-22.
+_OWNERS: Final[Mapping[str, str]] = {
+    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler, which is removing the node",
+    "DeletionCandidateOfClusterAutoscaler": "the cluster autoscaler, which may remove the node",
+    "karpenter.sh/disrupted": "Karpenter, which is replacing or removing the node",
+    "aws-node-termination-handler/": "the AWS node termination handler",
+    "node.cloudprovider.kubernetes.io/": "the cloud's controller",
+    "node.kubernetes.io/": "Kubernetes, from a condition of the node",
+}
+
+
+def notes(
+    node: Mapping[str, Any], expectation: NodeExpectation, added: Iterable[tuple[str, str]] = ()
+) -> tuple[str, ...]:
+    """Return the notes on a node: who cordoned or tainted it, and since when, where that is known.
+
+    `added`: key and effect of the taints that the cloud adds to every node of the pool.
+    """
+    ours = {(taint["key"], taint["effect"]) for taint in expectation.taints}
+    return (*_cordon(node), *_foreign_taints(node, {*ours, *added}))
+
+
+def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
+    if not node.get("spec", {}).get("unschedulable"):
+        return
+    if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
+        yield "cordoned by `gpu-platform up`, which changes its MIG layout"
+        return
+    manager, since = _writer(node, "f:unschedulable")
+    added = next((str(one.get("timeAdded") or "") for one in _taints(node) if one["key"] == _CORDON_TAINT), "")
+    yield "cordoned" + _by(manager) + _since(added or since)
+
+
+def _foreign_taints(node: Mapping[str, Any], ours: Container[tuple[str, str]]) -> Iterator[str]:
+    for taint in _taints(node):
+        key, effect = str(taint["key"]), str(taint["effect"])
+        if (key, effect) in ours or key == _CORDON_TAINT:
+            continue
+        value = f"={taint['value']}" if taint.get("value") else ""
+        owner = next((who for beginning, who in _OWNERS.items() if key.startswith(beginning)), "")
+        # The list is one field: its manager wrote all of it, and only the last one is known.
+        manager, changed = _writer(node, "f:taints")
+        since = _since(str(taint.get("timeAdded") or _autoscalers_time(taint)))
+        who = f": set by {owner}" if owner else f": the taints were last changed by {manager}" if manager else ""
+        when = f", {_time_text(changed)}" if manager and not owner and _time_text(changed) else ""
+        yield f"taint {key}{value}:{effect}{since} is not the stack's{who}{when}"
+
+
+def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return node.get("spec", {}).get("taints") or ()
+
+
+def _spec_fields(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of the spec that an entry of managedFields owns."""
+    fields: Mapping[str, Any] = entry.get("fieldsV1") or {}
+    return fields.get("f:spec") or {}
+
+
+def _writer(node: Mapping[str, Any], field: str) -> tuple[str, str]:
+    """Return the field manager of a field of the spec and the time of its last change; empty if unknown."""
+    entries: Sequence[Mapping[str, Any]] = node["metadata"].get("managedFields") or ()
+    found = [one for one in entries if field in _spec_fields(one)]
+    nobody: Mapping[str, Any] = {}
+    last = max(found, key=lambda one: str(one.get("time") or ""), default=nobody)
+    return str(last.get("manager") or ""), str(last.get("time") or "")
+
+
+def _autoscalers_time(taint: Mapping[str, Any]) -> str:
+    """Return when the cluster autoscaler set a taint: its value is a Unix time."""
+    value = str(taint.get("value") or "")
+    if "ClusterAutoscaler" not in taint["key"] or not value.isdigit():
+        return ""
+    return datetime.fromtimestamp(int(value), UTC).isoformat()
+
+
+def _by(manager: str) -> str:
+    return f" by {manager}" if manager else ""
+
+
+def _since(time: str) -> str:
+    text = _time_text(time)
+    return f" since {text}" if text else ""
+
+
+def _time_text(time: str) -> str:
+    """Return `2026-11-22 19:00 UTC` for a time of the API; empty if it is none."""
+    try:
+        return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return ""
