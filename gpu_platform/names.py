@@ -44,6 +44,10 @@ SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # m
 SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
+# On pods: how long their containers run, and how the first of them ends. The simulator reads them.
+SANDBOX_RUN_SECONDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/run-seconds"
+SANDBOX_EXIT_CODE_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-code"
+SANDBOX_EXIT_REASON_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-reason"
 KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK simulates this node's kubelet
 
 # -- Kubernetes -------------------------------------------------------------------------------------------
