@@ -260,6 +260,20 @@ def validate(
 
 
 @app.command()
+def upgrade(
+    stack: StackArgument,
+    today: Annotated[
+        str | None, typer.Option("--today", metavar="DATE", help="Judge by this date, YYYY-MM-DD; default: now.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show what is outdated or near its end of support, the steps of an upgrade, and what each would disturb."""
+    from gpu_platform.cli.upgrade import report_upgrades
+
+    _leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))
+
+
+@app.command()
 def schema(
     check_only: Annotated[
         bool, typer.Option("--check", help="Only check that the file is up to date; exit code 1 if it is not.")
