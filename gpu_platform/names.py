@@ -31,6 +31,7 @@ MIG_ROLLOUT_ANNOTATION: Final = (
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
+VERSION_LABEL: Final = "app.kubernetes.io/version"  # on the ClusterPolicy: the operator's release
 FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
@@ -41,7 +42,9 @@ CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy objec
 
 # -- the sandbox ------------------------------------------------------------------------------------------
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
-SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"
+SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # that a new node starts with
+SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/running-driver"  # of the simulated operator
+SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
 # On pods: how long their containers run, and how the first of them ends. The simulator reads them.
@@ -65,6 +68,8 @@ GPU_PRESENT_LABEL: Final = "nvidia.com/gpu.present"
 GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+DRIVER_UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
+DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" on a node: no driver upgrade
 DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"

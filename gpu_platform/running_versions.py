@@ -33,7 +33,7 @@ def read_running_versions(
         )
     return RunningVersions(
         kubernetes=client.kubernetes_version(),
-        operator=next(_operator(workloads), None),
+        operator=next(iter((*_of_object(client), *_operator(workloads))), None),
         kubelets=kubelets,
         drivers=drivers,
         images=dict(_images(workloads)),
@@ -42,6 +42,14 @@ def read_running_versions(
 
 def _distinct(texts: Iterator[object]) -> tuple[str, ...]:
     return tuple(sorted({str(text) for text in texts if text}))
+
+
+def _of_object(client: KubernetesClient) -> Iterator[str]:
+    """Yield the release in the label that the chart sets on the operator's custom resource."""
+    for api_version, kind in (("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")):
+        for one in client.objects(api_version, kind):
+            if release := mapping_at(one, "metadata", "labels").get(names.VERSION_LABEL):
+                yield str(release)
 
 
 def _operator(workloads: Sequence[Mapping[str, Any]]) -> Iterator[str]:
