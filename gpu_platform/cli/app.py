@@ -374,12 +374,21 @@ def sandbox_up(
     crds: Annotated[
         Path | None, typer.Option("--crds", help="Folder of CRDs to install instead of the permissive ones.")
     ] = None,
+    kubernetes: Annotated[
+        str | None,
+        typer.Option(
+            "--kubernetes",
+            metavar="VERSION",
+            help="Minor version, such as 1.35; a newer one than a sandbox has upgrades it in place.",
+        ),
+    ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Start a sandbox, or restart its components that do not run."""
+    """Start or upgrade a sandbox, or restart its components that do not run."""
     from gpu_platform.cli.sandbox import start
 
-    start(name, api_port=api_port, data_dir=data_dir, crds=crds, to_json=output is Format.JSON)
+    to_json = output is Format.JSON
+    start(name, api_port=api_port, data_dir=data_dir, crds=crds, kubernetes=kubernetes, to_json=to_json)
 
 
 @sandbox_app.command("down")
