@@ -9,6 +9,12 @@ from sandbox._layout import Layout
 from sandbox._modules import kubernetes_versions
 
 
+def kubernetes_of(home: Path) -> str | None:
+    """Return the minor version of a sandbox, None where its data folder has none."""
+    settings = Layout(home.resolve()).settings()
+    return settings.kubernetes if settings is not None else None
+
+
 def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> None:
     """Raise BadInput if a sandbox cannot get a Kubernetes version.
 
@@ -25,17 +31,17 @@ def check_kubernetes(home: Path, name: str, wanted: str | None, place: str) -> N
         fix = f'write "{versions[-1]}"'
         allowed = f"a version that a sandbox can have: {', '.join(versions)}"
         raise BadInput("sandbox", [Problem(place, repr(wanted), allowed, fix)])
-    settings = Layout(home.resolve()).settings()
-    if settings is None:
+    current = kubernetes_of(home)
+    if current is None:
         return
-    found = f"{wanted!r} for sandbox {name} of Kubernetes {settings.kubernetes}"
-    steps = _minor(wanted) - _minor(settings.kubernetes)
+    found = f"{wanted!r} for sandbox {name} of Kubernetes {current}"
+    steps = _minor(wanted) - _minor(current)
     if steps < 0:
         fix = f"delete it with `gpu-platform sandbox down --name {name}`, or use a sandbox of another name"
-        allowed = f"{settings.kubernetes} or the next version: a control plane cannot be downgraded"
+        allowed = f"{current} or the next version: a control plane cannot be downgraded"
         raise BadInput("sandbox", [Problem(place, found, allowed, fix)])
     if steps > 1:
-        fix = f"upgrade to 1.{_minor(settings.kubernetes) + 1} first"
+        fix = f"upgrade to 1.{_minor(current) + 1} first"
         raise BadInput("sandbox", [Problem(place, found, "one minor version at a time", fix)])
 
 

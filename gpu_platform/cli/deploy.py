@@ -48,7 +48,7 @@ from gpu_platform.validation import collect_report, wait_for_report
 from gpu_platform.workloads import wait_for_workloads
 from policies import PolicyReport
 from sandbox import control_plane
-from sandbox.versions import check_kubernetes
+from sandbox.versions import check_kubernetes, kubernetes_of
 
 _WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
 _SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
@@ -91,6 +91,13 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
     new = control_plane.status(name).state == "absent"
     control_plane.up(name, kubernetes=wanted if new else None, progress=progress)
+
+
+def _upgrade_sandbox(prepared: _Prepared) -> None:
+    """Give a sandbox the declared Kubernetes version, after the announcement: a preview changes nothing."""
+    cluster, wanted = prepared.loaded.plan.cluster, _declared_kubernetes(prepared.loaded)
+    if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
+        control_plane.up(cluster.name, kubernetes=wanted, progress=prepared.progress)
 
 
 def _declared_kubernetes(loaded: LoadedStack) -> str | None:
@@ -225,9 +232,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[Effect], *, to_json: bool) -
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)
     refuse_protected_pools(prepared.loaded.stack, announced.pools)
-    if prepared.loaded.plan.cluster.access == "sandbox" and (wanted := _declared_kubernetes(prepared.loaded)):
-        # After the announcement: a preview changes nothing, the version of the control plane included.
-        control_plane.up(prepared.loaded.plan.cluster.name, kubernetes=wanted, progress=prepared.progress)
+    _upgrade_sandbox(prepared)
     outputs = announced.outputs
     failure: GpuPlatformError | None = None
     summary = Summary(

@@ -262,7 +262,7 @@ def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance,
 def _counts(impact: Impact, *, known: bool) -> str:
     parts: Sequence[str] = [
         f"{impact.nodes} node{'s' if impact.nodes != 1 else ''}" if impact.nodes is not None else "",
-        f"{impact.gpus} GPUs" if impact.gpus is not None else "",
+        f"{impact.gpus} GPU{'s' if impact.gpus != 1 else ''}" if impact.gpus is not None else "",
     ]
     pods = ""
     if impact.pods is None or (not known and impact.nodes):
