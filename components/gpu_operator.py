@@ -47,13 +47,9 @@ class GpuOperator(pulumi.ComponentResource):
             case "helm":
                 self._install_chart(args, ready)
             case "cluster-policy":
-                self._create_object(
-                    "nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, args.cluster_policy, ready
-                )
+                self._create_object("nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, args, ready)
             case "gpu-cluster":
-                self._create_object(
-                    "nvidia.com/v1alpha1", "GPUCluster", names.GPU_CLUSTER, args.gpu_cluster, ready
-                )
+                self._create_object("nvidia.com/v1alpha1", "GPUCluster", names.GPU_CLUSTER, args, ready)
         self.release = pulumi.Output.from_input(args.release)
         self.namespace = namespace.metadata.name
         self.register_outputs({"release": self.release, "namespace": self.namespace})
@@ -122,13 +118,15 @@ class GpuOperator(pulumi.ComponentResource):
         )
 
     def _create_object(
-        self, api_version: str, kind: str, name: str, spec: Mapping[str, Any], opts: pulumi.ResourceOptions
+        self, api_version: str, kind: str, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions
     ) -> None:
+        spec: Mapping[str, Any] = args.gpu_cluster or args.cluster_policy
         k8s.apiextensions.CustomResource(
             name,
             api_version=api_version,
             kind=kind,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+            # The chart sets this label, too; the simulated operator has no other release.
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.VERSION_LABEL: args.release}),
             spec=spec,
             opts=opts,
         )

@@ -35,6 +35,7 @@ TAINTS_ANNOTATION: Final = (
 )
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
+VERSION_LABEL: Final = "app.kubernetes.io/version"  # on the ClusterPolicy: the operator's release
 FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
@@ -45,9 +46,15 @@ CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy objec
 
 # -- the sandbox ------------------------------------------------------------------------------------------
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
-SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"
+SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # that a new node starts with
+SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/running-driver"  # of the simulated operator
+SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
+# On pods: how long their containers run, and how the first of them ends. The simulator reads them.
+SANDBOX_RUN_SECONDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/run-seconds"
+SANDBOX_EXIT_CODE_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-code"
+SANDBOX_EXIT_REASON_ANNOTATION: Final = "sandbox.gpu-platform.dev/exit-reason"
 KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK simulates this node's kubelet
 
 # -- Kubernetes -------------------------------------------------------------------------------------------
@@ -65,6 +72,9 @@ GPU_PRESENT_LABEL: Final = "nvidia.com/gpu.present"
 GPU_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 GPU_COUNT_LABEL: Final = "nvidia.com/gpu.count"
 GPU_MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+DRIVER_UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
+DRIVER_UPGRADE_SKIP_LABEL: Final = "nvidia.com/gpu-driver-upgrade.skip"  # "true" on a node: no driver upgrade
+DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"

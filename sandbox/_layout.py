@@ -9,9 +9,11 @@ import os
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+from sandbox._modules import DEFAULT
 
 _DAY_SECONDS: Final = 86_400
 # The API server signs its certificate for a year; it is renewed well before that.
@@ -36,6 +38,8 @@ class Settings:
 
     name: str
     api_port: int
+    kubernetes: str = DEFAULT.kubernetes  # of a sandbox that was made before it could be chosen
+    """Minor version of the control plane."""
 
     @property
     def server(self) -> str:
@@ -101,7 +105,7 @@ class Layout:
 
     def write_settings(self, settings: Settings) -> None:
         """Write the settings of the sandbox."""
-        _write(self._settings, json.dumps({"name": settings.name, "api_port": settings.api_port}) + "\n")
+        _write(self._settings, json.dumps(asdict(settings)) + "\n")
 
     def ensure_tokens(self) -> None:
         """Create missing tokens of identities; the API server only reads them at its start."""

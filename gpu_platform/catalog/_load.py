@@ -21,12 +21,15 @@ from gpu_platform.catalog.models import (
     CatalogFile,
     Chart,
     ContainerImage,
+    DriverBranch,
     EksAddon,
     Fact,
     GcpFamily,
     GkeFeature,
     Gpu,
     GpuQuota,
+    KubernetesPlatform,
+    KubernetesVersion,
     MachineType,
     NodeImage,
     OperatorRelease,
@@ -51,6 +54,9 @@ class Catalog:
     gke_features: Mapping[str, GkeFeature]
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     gpu_quotas: Mapping[str, GpuQuota]
+    kubernetes_platforms: Mapping[str, KubernetesPlatform]
+    kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
+    driver_branches: Mapping[int, DriverBranch]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type."""
@@ -143,15 +149,17 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "operator_releases": ("version",),
     "node_images": ("vendor", "family"),
     "pool_properties": ("platform", "name"),
+    "kubernetes_versions": ("platform", "version"),
+    "driver_branches": ("branch",),
 }
 
 
-def _key(kind: str, entry: Fact) -> tuple[str, ...]:
+def _key(kind: str, entry: Fact) -> tuple[Any, ...]:
     return tuple(getattr(entry, name) for name in _KEYS.get(kind, ("name",)))
 
 
 def _label(kind: str, entry: Fact) -> str:
-    return "/".join(_key(kind, entry))
+    return "/".join(str(part) for part in _key(kind, entry))
 
 
 def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:

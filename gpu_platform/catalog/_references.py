@@ -33,6 +33,9 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
         known = [family.name for family in _families(facts, quota.vendor)]
         for name in quota.families:
             yield from _known(name, known, f"{place(quota)}.families", f"{quota.vendor}_families")
+    for version in facts.kubernetes_versions:
+        platforms = [platform.name for platform in facts.kubernetes_platforms]
+        yield from _known(version.platform, platforms, f"{place(version)}.platform", "kubernetes_platforms")
     for gpu in facts.gpus:
         yield from _check_mig(gpu, place(gpu))
     for release in facts.operator_releases:

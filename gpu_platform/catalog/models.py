@@ -251,6 +251,45 @@ class OperatorRelease(Fact):
     source: Source
 
 
+class KubernetesPlatform(Fact):
+    """Who supports Kubernetes versions, and what happens to a cluster after standard support."""
+
+    name: Literal["kubernetes", "sandbox", "eks", "gke"]
+    title: str
+    dates_of: str | None = Field(default=None, description="the KubernetesPlatform whose dates are its own")
+    only: tuple[str, ...] = Field(default=(), description="minor versions that it has; empty: all with dates")
+    order: str = Field(description="how a cluster is upgraded: what happens, in which order")
+    replaces_nodes: bool = Field(
+        description="whether nodes are drained for an upgrade, by the program or its owner"
+    )
+    usd_per_hour: float | None = Field(default=None, description="fee of a cluster in standard support, USD/h")
+    extended_usd_per_hour: float | None = Field(default=None, description="the same in extended support")
+    after_standard: str = Field(description="what happens at the end of standard support")
+    source: Source
+
+
+class KubernetesVersion(Fact):
+    """Until when one minor version of Kubernetes is supported, by whom."""
+
+    platform: str = Field(description="a KubernetesPlatform.name")
+    version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
+    standard_until: datetime.date
+    extended_until: datetime.date | None = Field(
+        default=None, description="None: not known, or there is no extended support"
+    )
+    source: Source
+
+
+class DriverBranch(Fact):
+    """Until when NVIDIA supports one branch of its data center driver."""
+
+    branch: int
+    kind: Literal["long-term support", "production", "new feature"]
+    until: datetime.date | None = Field(default=None, description="None: not known")
+    ended: bool = Field(default=False, description="NVIDIA says that support has ended, and not when")
+    source: Source
+
+
 class ContainerImage(Fact):
     """A container image, pinned by digest; by a release's tag only where no digest can be known, and why."""
 
@@ -291,3 +330,6 @@ class CatalogFile(Fact):
     gke_features: tuple[GkeFeature, ...] = ()
     pool_properties: tuple[PoolProperty, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()
+    kubernetes_versions: tuple[KubernetesVersion, ...] = ()
+    driver_branches: tuple[DriverBranch, ...] = ()

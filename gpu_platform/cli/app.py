@@ -286,6 +286,20 @@ def validate(
 
 
 @app.command()
+def upgrade(
+    stack: StackArgument,
+    today: Annotated[
+        str | None, typer.Option("--today", metavar="DATE", help="Judge by this date, YYYY-MM-DD; default: now.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show what is outdated or near its end of support, the steps of an upgrade, and what each would disturb."""
+    from gpu_platform.cli.upgrade import report_upgrades
+
+    _leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))
+
+
+@app.command()
 def schema(
     check_only: Annotated[
         bool, typer.Option("--check", help="Only check that the file is up to date; exit code 1 if it is not.")
@@ -386,12 +400,21 @@ def sandbox_up(
     crds: Annotated[
         Path | None, typer.Option("--crds", help="Folder of CRDs to install instead of the permissive ones.")
     ] = None,
+    kubernetes: Annotated[
+        str | None,
+        typer.Option(
+            "--kubernetes",
+            metavar="VERSION",
+            help="Minor version, such as 1.35; a newer one than a sandbox has upgrades it in place.",
+        ),
+    ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Start a sandbox, or restart its components that do not run."""
+    """Start or upgrade a sandbox, or restart its components that do not run."""
     from gpu_platform.cli.sandbox import start
 
-    start(name, api_port=api_port, data_dir=data_dir, crds=crds, to_json=output is Format.JSON)
+    to_json = output is Format.JSON
+    start(name, api_port=api_port, data_dir=data_dir, crds=crds, kubernetes=kubernetes, to_json=to_json)
 
 
 @sandbox_app.command("down")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import sys
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
+from gpu_platform.planning.upgrades.items import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
@@ -21,10 +25,17 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
     """Check a stack and print what was chosen, why, and which rules it breaks."""
     loaded = load_stack(stack)
     report = evaluate_policies(record_stack(loaded), loaded.plan)
+    warnings: tuple[str, ...] = ()
+    if loaded.plan.kind == "environment":
+        today = datetime.datetime.now(datetime.UTC).date()
+        warnings = kubernetes_warnings(loaded.plan, today, load_catalog())
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     if to_json:
         document = {
             "version": 1,
             "stack": loaded.stack,
+            "warnings": list(warnings),
             "decisions": plan_to_json(loaded.plan.decisions),
             "policies": report.to_json(),
         }

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_policies, verdict
@@ -32,6 +32,7 @@ from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
+from gpu_platform.paths import sandbox_dir
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.effects import Effect
@@ -50,6 +51,7 @@ from gpu_platform.validation import collect_report, wait_for_report
 from gpu_platform.workloads import wait_for_workloads
 from policies import PolicyReport
 from sandbox import control_plane
+from sandbox.versions import check_kubernetes, kubernetes_of
 
 _WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
 _SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
@@ -77,10 +79,35 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
             show_policies(console(), report)
         raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
     if loaded.plan.cluster.access == "sandbox":
-        control_plane.up(loaded.plan.cluster.name, progress=progress)
+        _start_sandbox(loaded, progress)
     deployment = choose_deployment(loaded, recorded, engine, progress)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
     return _Prepared(loaded, report, deployment, progress)
+
+
+def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
+    """Start the sandbox of a stack with the Kubernetes version that it has; a new one with the declared version.
+
+    Raises BadInput if it cannot get the declared version.
+    """
+    name, wanted = loaded.plan.cluster.name, _declared_kubernetes(loaded)
+    check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
+    new = control_plane.status(name).state == "absent"
+    control_plane.up(name, kubernetes=wanted if new else None, progress=progress)
+
+
+def _upgrade_sandbox(prepared: _Prepared) -> None:
+    """Give a sandbox the declared Kubernetes version, after the announcement: a preview changes nothing."""
+    cluster, wanted = prepared.loaded.plan.cluster, _declared_kubernetes(prepared.loaded)
+    if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
+        control_plane.up(cluster.name, kubernetes=wanted, progress=prepared.progress)
+
+
+def _declared_kubernetes(loaded: LoadedStack) -> str | None:
+    """Return the Kubernetes version that the stack file of an environment names."""
+    platform = cast("Mapping[str, Any]", loaded.platform)
+    cluster = platform.get("cluster") if loaded.plan.kind == "environment" else None
+    return cast("Mapping[str, Any]", cluster).get("kubernetes") if isinstance(cluster, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +256,7 @@ def _deploy(
     refuse(announced.impacts, refused)
     refuse_protected_pools(prepared.loaded.stack, announced.pools)
     window.refuse(prepared.loaded.stack, announced.impacts.found)
+    _upgrade_sandbox(prepared)
     outputs = announced.outputs
     failure: GpuPlatformError | None = None
     summary = Summary(

@@ -11,10 +11,23 @@ from sandbox import control_plane
 from sandbox.control_plane import Status
 
 
-def start(name: str, *, api_port: int | None, data_dir: Path | None, crds: Path | None, to_json: bool) -> None:
-    """Start a sandbox, or restart its components that do not run, and print its address."""
+def start(
+    name: str,
+    *,
+    api_port: int | None,
+    data_dir: Path | None,
+    crds: Path | None,
+    kubernetes: str | None,
+    to_json: bool,
+) -> None:
+    """Start or upgrade a sandbox, or restart its components that do not run, and print its address."""
     status = control_plane.up(
-        name, api_port=api_port, data_dir=data_dir, crds_dir=crds, progress=Progress(quiet=to_json)
+        name,
+        api_port=api_port,
+        data_dir=data_dir,
+        crds_dir=crds,
+        kubernetes=kubernetes,
+        progress=Progress(quiet=to_json),
     )
     _print(status, to_json=to_json)
 

@@ -210,6 +210,10 @@ class KubernetesClient:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
 
+    def kubernetes_version(self) -> str:
+        """Return the version of the API server, such as `v1.35.2-eks-4f4795d`."""
+        return str(self._request("GET", "/version", "reading the version")["gitVersion"])
+
     # -- discovery -----------------------------------------------------------------------------------------
 
     def resource(self, api_version: str, kind: str) -> ApiResource:

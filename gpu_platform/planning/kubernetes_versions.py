@@ -1,8 +1,40 @@
-"""Read Kubernetes versions, as the stack file, the catalogue and the clouds write them."""
+"""Read Kubernetes versions, as the stack file, the catalogue, API servers and the clouds write them."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 
 def minor(version: str) -> int:
     """Return the minor version as a number: 36 of 1.36, 34 of 1.34.1-gke.1829001."""
-    return int(version.split(".")[1])
+    return int(re.split(r"[.+-]", version)[1])
+
+
+def minor_version(git_version: str) -> str | None:
+    """Return the minor version of an API server's version: 1.35 of v1.35.2-eks-4f4795d; None: not readable."""
+    match = re.match(r"v?(\d+\.\d+)", git_version)
+    return match[1] if match else None
+
+
+def operator_fix(
+    kubernetes: str, supported: tuple[str, str], releases: Mapping[str, tuple[str, str]] | None = None
+) -> str:
+    """Return the fix for an operator release that does not support the Kubernetes version of a cluster.
+
+    `supported`: its lowest and highest version; `releases`: those of each release that can be taken instead, None:
+    not known. A control plane is never downgraded.
+    """
+    lowest, highest = supported
+    newer = minor(kubernetes) > minor(highest)
+    if releases is None:
+        take = f"take {'a newer' if newer else 'an older'} operator release"
+    else:
+        fitting = [
+            name for name, (low, high) in releases.items() if minor(low) <= minor(kubernetes) <= minor(high)
+        ]
+        take = f"take {' or '.join(fitting)}" if fitting else ""
+    if newer:
+        return take or f"take a cluster of {lowest} to {highest}: no release supports {kubernetes} yet"
+    upgrade = f"upgrade the cluster to {lowest} first, one minor version at a time"
+    return f"{take}, or {upgrade}" if take else upgrade

@@ -28,6 +28,9 @@ class SandboxCluster(SpecModel):
     provider: Literal["sandbox"]
     name: DnsLabel = "local"
     """Name of the sandbox; `gpu-platform up` starts it if it does not run."""
+    kubernetes: KubernetesVersion | None = None
+    """Minor version of its control plane; a newer one than it has upgrades it in place, by one at a time. Unset:
+    the one that it has, of a new sandbox the newest."""
 
 
 class ExistingCluster(SpecModel):

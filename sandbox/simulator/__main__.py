@@ -20,12 +20,21 @@ def main() -> None:
     parser.add_argument(
         "--mig-seconds", type=float, default=0.5, help="how long a change of MIG takes (%(default)s)"
     )
+    parser.add_argument(
+        "--driver-seconds", type=float, default=0.5, help="how long a driver restarts (%(default)s)"
+    )
     parser.add_argument("--agents", type=int, default=2, help="node agents that run at a time (%(default)s)")
     given = parser.parse_args()
 
     api = Api(given.kubeconfig)
     validation = ValidationPods(api, workers=given.agents)
-    controller = Controller(api, load_catalog(), mig_seconds=given.mig_seconds, validation=validation)
+    controller = Controller(
+        api,
+        load_catalog(),
+        mig_seconds=given.mig_seconds,
+        driver_seconds=given.driver_seconds,
+        validation=validation,
+    )
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         controller.stop()

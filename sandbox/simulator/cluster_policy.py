@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from gpu_platform import names
+from sandbox.simulator.driver_upgrade import UpgradePolicy, read_upgrade_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class ClusterPolicy:
     mig_config: str = ""
     mig_default: str = ""
     runtime_class: str = "nvidia"
+    driver_version: str = ""
+    """Driver that the operator installs; empty: it installs none, or its default, which is not simulated."""
+    upgrades: UpgradePolicy | None = None
+    """None: drivers of running nodes are not upgraded."""
 
 
 def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
@@ -34,6 +39,7 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
     plugin_config = _section(plugin, "config")
     manager = _section(spec, "migManager")
     mig_config = _section(manager, "config")
+    driver = _section(spec, "driver")
     return ClusterPolicy(
         device_plugin=_enabled(plugin),
         device_plugin_config=plugin_config.get("name") or "",
@@ -44,6 +50,8 @@ def read_cluster_policy(spec: Mapping[str, Any]) -> ClusterPolicy:
         mig_config=mig_config.get("name") or "",
         mig_default=mig_config.get("default") or "",
         runtime_class=_section(spec, "operator").get("runtimeClass") or "nvidia",
+        driver_version=str(driver.get("version") or "") if _enabled(driver) else "",
+        upgrades=read_upgrade_policy(_section(driver, "upgradePolicy")),
     )
 
 

@@ -11,10 +11,12 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import read_cluster_policy
+from sandbox.simulator.driver_upgrades import DriverUpgrades
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
-from sandbox.simulator.kube import Api, ApiError, Informer, key_of, log, version_of
+from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
 from sandbox.simulator.kubelet import holds_devices
 from sandbox.simulator.nodes import Nodes, OperatorObjects, is_simulated
+from sandbox.simulator.operands import Operands
 from sandbox.simulator.pods import Pods
 from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
 from sandbox.simulator.validation import ValidationPods
@@ -25,9 +27,17 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class Controller:
-    """The simulated operator of one API server. `mig_seconds`: the duration of a MIG change."""
+    """The simulated operator of one API server. `mig_seconds`, `driver_seconds`: how long these changes take."""
 
-    def __init__(self, api: Api, catalog: Catalog, *, mig_seconds: float, validation: ValidationPods) -> None:
+    def __init__(
+        self,
+        api: Api,
+        catalog: Catalog,
+        *,
+        mig_seconds: float,
+        driver_seconds: float,
+        validation: ValidationPods,
+    ) -> None:
         self._api = api
         self._changed = validation.changed
         self._stop = threading.Event()
@@ -46,6 +56,8 @@ class Controller:
         self._faults = watch(f"/api/v1/namespaces/{names.SANDBOX_NAMESPACE}/configmaps", fieldSelector=only_faults)
         self._runtime_classes = watch(_RUNTIME_CLASSES)
         self._nodes = Nodes(self._node_objects, catalog, mig_seconds=mig_seconds)
+        self._driver_upgrades = DriverUpgrades(api, self._node_objects, driver_seconds=driver_seconds)
+        self._operands = Operands(self._node_objects, restart_seconds=driver_seconds)
         self._pods = Pods(self._pod_objects, self._nodes, validation)
 
     def stop(self) -> None:
@@ -85,7 +97,9 @@ class Controller:
         self._nodes.forget_all_but(nodes)
         self._pods.forget_all_but(pods)
         holders: dict[str, list[str]] = {}
+        by_node: dict[str, list[Object]] = {}
         for pod in pods:
+            by_node.setdefault(pod["spec"]["nodeName"], []).append(pod)
             if holds_devices(pod):
                 holders.setdefault(pod["spec"]["nodeName"], []).append(key_of(pod))
         of_classes = partial(self._resource_slices.reconcile_classes, operator.gpu_cluster_owner)
@@ -101,6 +115,11 @@ class Controller:
                 waits.append(_reconcile(f"node {name}", update))
                 publish = partial(self._resource_slices.reconcile, node, operator, faults.get(name, ""))
                 waits.append(_reconcile(f"resource slices of {name}", publish))
+        of_operator = [node for node in self._node_objects.all() if is_simulated(node)]
+        upgrade = partial(self._driver_upgrades.reconcile, of_operator, by_node, operator.policy)
+        waits.append(_reconcile("driver upgrades", upgrade))
+        restart = partial(self._operands.reconcile, of_operator, operator.release)
+        waits.append(_reconcile("operands", restart))
         for pod in pods:
             update = partial(self._pods.reconcile, pod, nodes, first=first)
             waits.append(_reconcile(f"pod {key_of(pod)}", update))
@@ -120,6 +139,7 @@ class Controller:
             gpu_cluster=read_gpu_cluster(cluster.get("spec", {})) if cluster else None,
             gpu_cluster_owner=cluster,
             config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
+            release=_release(owner or cluster),
             version=(version_of(owner) if owner else 0, *sorted(version_of(each) for each in maps)),
         )
 
@@ -139,6 +159,11 @@ class Controller:
         metadata = {"name": name, "ownerReferences": [reference]}
         self._api.create(_RUNTIME_CLASSES, {"metadata": metadata, "handler": name})
         return _IDLE_SECONDS
+
+
+def _release(owner: Object | None) -> str:
+    labels: Mapping[str, str] = (owner["metadata"].get("labels") or {}) if owner is not None else {}
+    return labels.get(names.VERSION_LABEL, "")
 
 
 def _reconcile(what: str, reconcile: Callable[[], float]) -> float:

@@ -63,9 +63,9 @@ def desired_node(
     node_labels: Mapping[str, str],
     hardware: Hardware,
     *,
-    mig_changing: bool,
+    operands_stopped: bool,
 ) -> DesiredNode:
-    """Return the resources and labels of a node. While the MIG manager works, its clients are stopped."""
+    """Return the resources and labels of a node. `operands_stopped`: for a change of MIG, driver or operator."""
     if policy is None:
         return DesiredNode()
     notes: list[str] = []
@@ -79,7 +79,7 @@ def desired_node(
     except PluginError as error:
         config = None
         notes.append(f"config of the device plugin: {error}")
-    if config is not None and not mig_changing:
+    if config is not None and not operands_stopped:
         notes.extend(config.warnings)
         strategy = resolve_mig_strategy(policy.mig_strategy, config)
         if plugin_runs:

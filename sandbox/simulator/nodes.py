@@ -13,12 +13,14 @@ from gpu_platform.errors import BadInput
 from sandbox.nvml import NodeProfile, build_node, parse_faults
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.device_plugin import Advertised
+from sandbox.simulator.driver_upgrade import State, running_driver, state_of
 from sandbox.simulator.feature_discovery import stale_labels
 from sandbox.simulator.gpu_cluster import GpuCluster
 from sandbox.simulator.hardware import Hardware, observe
 from sandbox.simulator.kube import Informer, Object, log, version_of
 from sandbox.simulator.kubelet import node_status, status_patch
 from sandbox.simulator.node import ConfigMaps, MigMemory, MigRequest, desired_node, mig_request, read_mig_memory
+from sandbox.simulator.operands import operands_restart
 
 MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
 
@@ -37,6 +39,8 @@ class OperatorObjects:
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
     version: tuple[int, ...]
+    release: str = ""
+    """The operator's release, by the label that the chart sets on its custom resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,13 @@ def is_simulated(node: Object) -> bool:
     )
 
 
-def simulated_machine(node: Object, faults: str, catalog: Catalog) -> SimulatedMachine | str:
-    """Return the simulated machine of a Node, or why there is none. `faults`: of this node, as JSON, or empty."""
+def simulated_machine(
+    node: Object, faults: str, catalog: Catalog, installed_by_operator: str = ""
+) -> SimulatedMachine | str:
+    """Return the simulated machine of a Node, or why there is none.
+
+    `faults`: of this node, as JSON, or empty. `installed_by_operator`: the driver version of the ClusterPolicy.
+    """
     annotations: Mapping[str, str] = node["metadata"]["annotations"]
     machine_type = annotations[names.SANDBOX_MACHINE_ANNOTATION]
     machine = catalog.machine_types.get(machine_type)
@@ -96,7 +105,7 @@ def simulated_machine(node: Object, faults: str, catalog: Catalog) -> SimulatedM
     memory = read_mig_memory(annotations.get(MIG_MEMORY_ANNOTATION), machine.gpu_count)
     profile = NodeProfile(
         machine_type=machine_type,
-        driver_version=annotations.get(names.SANDBOX_DRIVER_ANNOTATION) or _default_driver(catalog),
+        driver_version=running_driver(annotations, installed_by_operator, _default_driver(catalog)),
         mig_layout=tuple(None if layout is None else dict(layout) for layout in memory.layouts),
         node=node["metadata"]["name"],
     )
@@ -158,7 +167,8 @@ class Nodes:
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
         if record.settled_at == (version_of(node), operator.version, faults):
             return _IDLE_SECONDS
-        simulated = simulated_machine(node, faults, self._catalog)
+        installed = operator.policy.driver_version if operator.policy is not None else ""
+        simulated = simulated_machine(node, faults, self._catalog, installed)
         if isinstance(simulated, str):
             _note(name, record, (simulated,))
             record.settled_at = (version_of(node), operator.version, faults)
@@ -172,11 +182,19 @@ class Nodes:
             operator.config_maps,
             labels,
             simulated.hardware,
-            mig_changing=record.mig_change is not None,
+            # Neither runs while its driver is replaced: the operator stops the clients of the driver.
+            operands_stopped=record.mig_change is not None
+            or state_of(labels) is State.POD_RESTART_REQUIRED
+            or operands_restart(node),
         )
         state = "pending" if record.mig_change else memory.state
         wanted = desired.labels | ({names.MIG_STATE_LABEL: state} if state and operator.policy else {})
-        node = self._patch_metadata(node, labels, wanted, memory if memory != simulated.memory else None)
+        annotations: dict[str, str] = {}
+        if memory != simulated.memory:
+            annotations[MIG_MEMORY_ANNOTATION] = memory.to_text()
+        if installed and names.SANDBOX_RUNNING_DRIVER_ANNOTATION not in node["metadata"]["annotations"]:
+            annotations[names.SANDBOX_RUNNING_DRIVER_ANNOTATION] = simulated.profile.driver_version
+        node = self._patch_metadata(node, labels, wanted, annotations)
         if memory != simulated.memory:
             return self.reconcile(node, operator, faults, holders)  # the layout of its GPUs has changed
         node = self._patch_status(node, simulated.machine, desired.advertised)
@@ -223,15 +241,19 @@ class Nodes:
         return simulated.remembering(request), _IDLE_SECONDS
 
     def _patch_metadata(
-        self, node: Object, labels: Mapping[str, str], wanted: Mapping[str, str], memory: MigMemory | None
+        self,
+        node: Object,
+        labels: Mapping[str, str],
+        wanted: Mapping[str, str],
+        annotations: Mapping[str, str],
     ) -> Object:
         metadata: dict[str, Any] = {}
         changed = {key: value for key, value in wanted.items() if labels.get(key) != value}
         gone = dict.fromkeys(stale_labels(labels, wanted))
         if changed or gone:
             metadata["labels"] = changed | gone
-        if memory is not None:
-            metadata["annotations"] = {MIG_MEMORY_ANNOTATION: memory.to_text()}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         return self._informer.patch(node, "", {"metadata": metadata}) if metadata else node
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:

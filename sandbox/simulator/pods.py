@@ -1,9 +1,10 @@
-"""Pods on simulated nodes: admission by the kubelet and its device plugins, and removal of orphaned pods."""
+"""Pods on simulated nodes: admission by the kubelet and its device plugins, end, removal of orphaned pods."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from gpu_platform import names
@@ -11,6 +12,7 @@ from sandbox.simulator.device_plugin import Advertised
 from sandbox.simulator.kube import Informer, Object, key_of, log
 from sandbox.simulator.kubelet import REJECTED, rejection
 from sandbox.simulator.nodes import Nodes
+from sandbox.simulator.run_time import ended_status, ending_of, seconds_left
 from sandbox.simulator.validation import ValidationPods
 
 _IDLE_SECONDS: Final = 60.0
@@ -18,7 +20,7 @@ _ORPHAN_SECONDS: Final = 2.0
 
 
 class Pods:
-    """All pods that are bound to a node. KWOK sets them running; this class rejects, removes and checks them."""
+    """All pods that are bound to a node. KWOK sets them running; this class rejects, ends and checks them."""
 
     def __init__(self, informer: Informer, nodes: Nodes, validation: ValidationPods) -> None:
         self._informer = informer
@@ -45,17 +47,33 @@ class Pods:
         if node not in nodes:
             return self._remove_orphan(pod)
         self._alone_since.pop(pod["metadata"]["uid"], None)
-        record = self._nodes.record(node)
-        if record is None or record.profile is None or "deletionTimestamp" in pod["metadata"]:
+        if "deletionTimestamp" in pod["metadata"]:
             return _IDLE_SECONDS
-        labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
-        if labels.get(names.NAME_LABEL) == names.VALIDATION_APP:
-            return self._validation.reconcile(pod, record.profile, self._patch_status)
-        self._admit(pod, record.advertised, ran_before=first and pod["status"].get("phase") != "Pending")
-        return _IDLE_SECONDS
+        record = self._nodes.record(node)
+        if record is not None and record.profile is not None:
+            labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+            if labels.get(names.NAME_LABEL) == names.VALIDATION_APP:
+                return self._validation.reconcile(pod, record.profile, self._patch_status)
+            ran_before = first and pod["status"].get("phase") != "Pending"
+            if not self._admit(pod, record.advertised, ran_before=ran_before):
+                return _IDLE_SECONDS
+        return self._end(pod)
 
-    def _admit(self, pod: Object, advertised: Mapping[str, Advertised], *, ran_before: bool) -> None:
-        """Reject a pod that a device plugin refuses, when it is first seen on its node.
+    def _end(self, pod: Object) -> float:
+        """End the containers of a running pod when their time is over; return after how many seconds to look."""
+        if pod["status"].get("phase") != "Running" or (ending := ending_of(pod)) is None:
+            return _IDLE_SECONDS
+        now = datetime.now(UTC)
+        left = seconds_left(pod, ending, now)
+        if left > 0:
+            return min(left, _IDLE_SECONDS)
+        self._patch_status(pod, ended_status(pod, ending, now))
+        if ending.exit_code:
+            log(f"pod {key_of(pod)}: exit code {ending.exit_code}, {ending.reason} {ending.message}".rstrip())
+        return _IDLE_SECONDS  # a restart is a change, which comes back here
+
+    def _admit(self, pod: Object, advertised: Mapping[str, Advertised], *, ran_before: bool) -> bool:
+        """Reject a pod that a device plugin refuses, when it is first seen on its node; return whether it may run.
 
         KWOK does not know of the rejection and sets the pod running at about the same time. So the pod may run for
         an instant, and is patched until its phase is Failed. A pod that ran before the simulator started was
@@ -67,8 +85,10 @@ class Pods:
             if self._reasons[uid]:
                 log(f"pod {key_of(pod)}: {self._reasons[uid]}")
         reason = self._reasons[uid]
-        if reason is None or pod["status"].get("phase") == "Failed":
-            return
+        if reason is None:
+            return True
+        if pod["status"].get("phase") == "Failed":
+            return False
         unready = [
             {"type": kind, "status": "False", "reason": "PodFailed"} for kind in ("Ready", "ContainersReady")
         ]
@@ -81,6 +101,7 @@ class Pods:
             "initContainerStatuses": None,
         }
         self._patch_status(pod, status)
+        return False
 
     def _remove_orphan(self, pod: Object) -> float:
         """Remove a pod whose node was deleted, as the removal of a cloud's node does; Kubernetes waits 40 s."""

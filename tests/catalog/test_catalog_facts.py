@@ -26,6 +26,8 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "operator_releases": ("version",),
         "node_images": ("vendor", "family"),
         "pool_properties": ("platform", "name"),
+        "kubernetes_versions": ("platform", "version"),
+        "driver_branches": ("branch",),
     }
     for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
         for kind, entries in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader).items():

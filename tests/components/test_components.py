@@ -73,7 +73,9 @@ def test_the_sandbox_gets_a_cluster_policy_and_a_real_cluster_a_helm_release(sta
     assert not stack("local").has("Release")
     release = stack("dev").one("Release", "gpu-operator")
     assert release.inputs["version"] == "v26.7.0"
-    assert release.inputs["values"]["driver"] == {"enabled": True, "version": "580.173.02"}
+    driver = release.inputs["values"]["driver"]
+    assert (driver["enabled"], driver["version"]) == (True, "580.173.02")
+    assert driver["upgradePolicy"]["autoUpgrade"] is True
     assert not stack("dev").has("ClusterPolicy")
 
 

@@ -120,7 +120,10 @@ def test_helm_values_and_cluster_policy_say_the_same() -> None:
     assert isinstance(dev, EnvironmentPlan)
     only_here = {"operator", "mig", "node-feature-discovery"}
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
-    assert policy == {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
+    chart = {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
+    upgrades = dict(chart["driver"]["upgradePolicy"])
+    upgrades["podDeletion"] = upgrades.pop("gpuPodDeletion")  # the chart's own name
+    assert policy == chart | {"driver": chart["driver"] | {"upgradePolicy": upgrades}}
     assert (local.operator.install, dev.operator.install) == ("cluster-policy", "helm")
 
 

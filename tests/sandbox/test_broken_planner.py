@@ -106,7 +106,7 @@ def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[
         memory = simulated.remembering(request)
         labels[names.MIG_STATE_LABEL] = memory.state
         simulated = machine({**metadata["annotations"], MIG_MEMORY_ANNOTATION: memory.to_text()})
-    desired = desired_node(policy, maps, labels, simulated.hardware, mig_changing=False)
+    desired = desired_node(policy, maps, labels, simulated.hardware, operands_stopped=False)
     return {
         "metadata": {**metadata, "labels": labels | desired.labels},
         "spec": node["spec"],

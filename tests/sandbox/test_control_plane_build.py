@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.planning.clouds.sandbox.cloud import KUBERNETES
 from gpu_platform.progress import Progress
 from sandbox import build
+from sandbox._modules import DEFAULT, kubernetes_versions, module_of
 
 QUIET = Progress(quiet=True)
 PLAIN = Progress(plain=True)
@@ -107,7 +110,8 @@ def test_every_program_is_built_once_and_then_found(go: Go) -> None:
     go.install()
     assert build.installed_version() is None
     binaries = build.binaries(QUIET)
-    assert sorted(path.name for path in binaries.folder.iterdir()) == PROGRAMS
+    (folder,) = binaries.folders
+    assert sorted(path.name for path in folder.iterdir()) == PROGRAMS
     assert build.binaries(QUIET) == binaries
     assert len(go.calls("build")) == 1
     assert build.installed_version() == build.pinned_version("k8s.io/kubernetes")
@@ -250,11 +254,41 @@ def test_the_wheel_is_as_new_as_go_mod_asks() -> None:
     assert parts[0] >= parts[1]
 
 
-def test_staging_modules_match_the_kubernetes_release() -> None:
-    minor, patch = build.pinned_version("k8s.io/kubernetes").removeprefix("v1.").split(".")
-    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", (build.GO_MODULE / "go.mod").read_text(), re.M)
+@pytest.mark.parametrize("kubernetes", kubernetes_versions())
+def test_staging_modules_match_the_kubernetes_release(kubernetes: str) -> None:
+    module = module_of(kubernetes)
+    minor, patch = module.pinned("k8s.io/kubernetes").removeprefix("v1.").split(".")
+    assert f"1.{minor}" == kubernetes
+    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", module.go_mod, re.M)
     assert len(replaced) > 25
     assert {(module == target, version) for module, target, version in replaced} == {(True, f"v0.{minor}.{patch}")}
+
+
+def test_the_catalogue_and_planning_know_the_versions_that_can_be_built() -> None:
+    platform = load_catalog().kubernetes_platforms["sandbox"]
+    assert platform.only == kubernetes_versions()
+    assert DEFAULT.kubernetes == KUBERNETES == kubernetes_versions()[-1]
+
+
+def test_another_version_is_built_from_its_own_module_beside_etcd_and_kwok_of_the_default(go: Go) -> None:
+    go.install()
+    other = kubernetes_versions()[0]
+    binaries = build.binaries(QUIET, other)
+    own, default = binaries.folders
+    assert sorted(path.name for path in own.iterdir()) == [one for one in PROGRAMS if one.startswith("kube-")]
+    assert {binaries.path(program).parent for program in ("kube-apiserver", "kube-scheduler")} == {own}
+    assert {binaries.path(program).parent for program in ("etcd", "kwok")} == {default}
+    assert len(go.calls("build")) == 2
+    assert build.binaries(QUIET, other) == binaries
+    build.binaries(QUIET)
+    assert len(go.calls("build")) == 2
+
+
+def test_without_another_version_only_the_default_is_built(go: Go) -> None:
+    go.install()
+    build.binaries(QUIET)
+    assert build.is_built()
+    assert not build.is_built(kubernetes_versions()[0])
 
 
 def test_a_module_that_is_not_pinned_has_no_version() -> None:

@@ -49,9 +49,9 @@ def _desired(
     policy: ClusterPolicy | None = POLICY,
     maps: ConfigMaps = MAPS,
     *,
-    mig_changing: bool = False,
+    operands_stopped: bool = False,
 ) -> DesiredNode:
-    return desired_node(policy, maps, labels, hardware or node(T4), mig_changing=mig_changing)
+    return desired_node(policy, maps, labels, hardware or node(T4), operands_stopped=operands_stopped)
 
 
 def _counts(desired: DesiredNode) -> dict[str, int]:
@@ -156,7 +156,7 @@ def test_without_feature_discovery_only_the_operators_label_is_there(
 
 def test_while_the_mig_manager_works_nothing_is_advertised_and_labels_stay() -> None:
     before = {"nvidia.com/gpu.count": "8"}
-    desired = _desired(before, node(A100), mig_changing=True)
+    desired = _desired(before, node(A100), operands_stopped=True)
     assert desired.advertised == {}
     assert desired.labels == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.present": "true"}
 

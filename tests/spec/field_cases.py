@@ -285,6 +285,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(existing).name": ["other"],
     "cluster(existing).kubeconfig": ["~/.kube/other"],
     "cluster(existing).context": ["other"],
+    "cluster(sandbox).kubernetes": ["1.35"],
     "cluster(existing).kubernetes": ["1.35"],
     "cluster(eks).name": ["other"],
     "cluster(eks).region": ["us-west-2"],

@@ -23,9 +23,8 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout` and `offers` (units
     on a node by extended resource) of each pool.
     """
-    cloud = plan.cluster.cloud
     return {
-        "kubernetes": (cloud.kubernetes if cloud is not None else None) or NOT_DEPLOYED,
+        "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
         "operator": plan.operator.release,
         "pools": {
             pool.name: {

@@ -91,6 +91,24 @@ def impacts_of_mig(
         )
 
 
+def impacts_of_replaced_nodes(plan: EnvironmentPlan, live: LiveState | None, because: str) -> Iterator[Impact]:
+    """Yield the impact of an upgrade that drains all nodes of all pools, whoever does it."""
+    for pool in plan.pools:
+        members = None if live is None else live.nodes.get(pool.name, ())
+        count = pool.nodes.desired if members is None else len(members)
+        yield Impact(
+            subject=f"pool {pool.name}",
+            effect=Effect.ROLLS_NODES,
+            field="",
+            old="",
+            new="",
+            nodes=count,
+            gpus=count * pool.gpus_per_node,
+            pods=None if live is None or members is None else live.pods_on(members),
+            because=because,
+        )
+
+
 def impacts_of_software(
     previous: object, plan: EnvironmentPlan, live: LiveState | None, covered: tuple[set[str], set[str]]
 ) -> Iterator[Impact]:
@@ -103,7 +121,7 @@ def impacts_of_software(
         ("kubernetes", "cluster", Effect.IN_PLACE, "the control plane is upgraded; nodes follow with their pools"),
         ("operator", "operator", Effect.RESTARTS_PODS, "its own pods are replaced; GPU pods keep running"),
     ):
-        if key in before and before[key] != now[key]:
+        if key in before and before[key] not in (now[key], NOT_DEPLOYED):
             yield Impact(
                 subject=subject, effect=effect, field=key, old=str(before[key]), new=now[key], because=because
             )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import Context
-from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.nodes.software import node_software
 from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.spec.cluster import Operator
@@ -45,7 +45,7 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         problems.at("release").add(
             f"{release.version!r} on Kubernetes {kubernetes}",
             f"Kubernetes {release.kubernetes[0]} to {release.kubernetes[1]} ({release.source})",
-            "take another operator release, or upgrade the cluster",
+            operator_fix(kubernetes, release.kubernetes, supported_releases(catalog)),
         )
 
 
@@ -70,6 +70,12 @@ def _check_driver_version(
             f"nothing: on all pools {cloud.cluster.provider} chooses the driver",
             "remove version",
         )
+
+
+def supported_releases(catalog: Catalog) -> Mapping[str, tuple[str, str]]:
+    """Return the releases that are not out of support, the newest first, with their Kubernetes versions."""
+    releases = sorted(catalog.operator_releases.values(), key=lambda release: release.date, reverse=True)
+    return {one.version: one.kubernetes for one in releases if one.status != "end-of-support"}
 
 
 def _supported(catalog: Catalog) -> str:

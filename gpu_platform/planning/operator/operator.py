@@ -12,6 +12,11 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.operator.config_maps import device_plugin_data, mig_parted_data
+from gpu_platform.planning.operator.driver_upgrades import (
+    UpgradePolicy,
+    as_cluster_policy,
+    plan_upgrade_policy,
+)
 from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cluster
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 from gpu_platform.planning.operator.values import (
@@ -54,13 +59,14 @@ def plan(
     settings = context.cloud.operator_settings(pools)
     owned = any(pool.software.driver == "operator" for pool in pools)
     version = spec.operator.driver.version or (release.default_driver if owned else None)
-    decisions = (_driver_decision(context, pools, version), *settings.decisions)
+    upgrades: Decided[UpgradePolicy | None] = plan_upgrade_policy(resolved_pools) if owned else Decided(None)
+    decisions = (_driver_decision(context, pools, version), *upgrades.decisions, *settings.decisions)
     exporter = DcgmExporter(
         enabled=spec.monitoring.enabled,
         config=ConfigReference(name=metrics.name) if metrics is not None else None,
         service_monitor=Toggle(enabled=False),
     )
-    driver = DriverValues(enabled=owned, version=version if owned else None)
+    driver = DriverValues(enabled=owned, version=version if owned else None, upgrade_policy=upgrades.value)
     daemonsets = Daemonsets(tolerations=_tolerations(pools))
     if any(pool.sharing.mode == "dra" for pool in pools):
         shared_values = SharedValues(
@@ -94,12 +100,13 @@ def plan(
         node_status_exporter=Toggle(enabled=False),
     )
     shared: Mapping[str, Any] = camel_case(values)
+    spec_of_driver = as_cluster_policy(shared["driver"])
     operator = OperatorPlan(
         release=release.version,
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if settings.writes_object else "helm",
         # The CRD allows no empty strategy: it is omitted there.
-        cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "mig": {}},
+        cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "driver": spec_of_driver, "mig": {}},
         gpu_cluster={},
         helm_values={**shared, **_feature_discovery(pools)},
         device_plugin_config=device_plugin,

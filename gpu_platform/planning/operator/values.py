@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
+from gpu_platform.planning.operator.driver_upgrades import UpgradePolicy
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toggle:
@@ -25,6 +27,7 @@ class DriverValues:
 
     enabled: bool
     version: str | None = None
+    upgrade_policy: UpgradePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
-from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"
@@ -83,7 +83,7 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
         problems.add(
             f"{found.kubernetes!r} on {plan.name}",
             f"{lowest} to {highest}: what GPU Operator {plan.operator} supports",
-            "take another operator release, or upgrade the cluster",
+            operator_fix(found.kubernetes, plan.operator_kubernetes),
         )
 
 

@@ -10,10 +10,12 @@ from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
+from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Operator, SandboxCluster
 from gpu_platform.spec.pool import Pool
 
-KUBERNETES: Final = "1.36"  # the version in sandbox/go.mod
+KUBERNETES: Final = "1.36"  # the version in sandbox/go.mod, which new sandboxes get
+PLATFORM: Final = "sandbox"  # in the catalogue's kubernetes_platforms
 
 
 class Sandbox(Cloud):
@@ -32,7 +34,19 @@ class Sandbox(Cloud):
     @property
     def kubernetes(self) -> str:
         """The minor version of the sandbox's control plane."""
-        return KUBERNETES
+        return self._cluster.kubernetes or KUBERNETES
+
+    def check_cluster(
+        self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record a Kubernetes version that no sandbox can have."""
+        known, wanted = catalog.kubernetes_platforms[PLATFORM].only, self._cluster.kubernetes
+        if wanted is not None and wanted not in known:
+            problems.at("kubernetes").add(
+                f"{wanted!r}",
+                f"a version that a sandbox can have: {', '.join(known)}",
+                f'write kubernetes: "{known[-1]}", or remove it',
+            )
 
     def node_names(self, pool: Pool) -> tuple[str, ...]:
         """Return `<pool>-<number>` for each desired node."""

@@ -1,0 +1,281 @@
+"""`gpu-platform upgrade`: what is outdated or near the end of support, the order of steps, what each disturbs."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpu_platform.catalog import Catalog, load_catalog
+from gpu_platform.cli.console import console
+from gpu_platform.cli.impact import details
+from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.client import Refused
+from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, UnknownOutcome
+from gpu_platform.live_state import read_live
+from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes.deployed import software_facts, team_facts
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
+from gpu_platform.planning.changes.pool_facts import pool_facts
+from gpu_platform.planning.changes.pools import pool_changes
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.upgrades.items import current_kubernetes, upgrade_items
+from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
+from gpu_platform.planning.upgrades.steps import upgrade_steps
+from gpu_platform.planning.upgrades.support import Status
+from gpu_platform.running_versions import read_running_versions
+from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+
+_STYLES = {
+    Status.ENDED: "bold red",
+    Status.EXTENDED: "red",
+    Status.ENDING: "yellow",
+    Status.OUTDATED: "yellow",
+    Status.UNKNOWN: "magenta",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Disturbance:
+    """What a step does to nodes, GPUs and pods; `problems`: why the edits alone are no valid stack file."""
+
+    impacts: tuple[Impact, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    stack: str
+    today: datetime.date
+    items: tuple[Item, ...]
+    steps: tuple[Step, ...]
+    disturbances: tuple[_Disturbance, ...]
+    blocked: tuple[str, ...]
+    kubernetes: str | None
+    not_read: str = ""
+    """Why the cluster was not read; empty: it was."""
+    past: tuple[Item, ...] = field(default=())
+
+
+def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode:
+    """Print the upgrade report of an environment; `today`: a date as text (2026-11-22), default the current one.
+
+    Returns FINDING if something is past the end of its standard support, UNKNOWN if the cluster's version is not
+    known. Raises BadInput for the stack of a team and for an invalid date.
+    """
+    day = _day(today)
+    loaded = load_stack(stack)
+    if loaded.plan.kind != "environment":
+        problem = Problem(
+            "kind",
+            "'team'",
+            "a stack of kind environment, because teams have no software of their own",
+            f"run `gpu-platform upgrade {loaded.plan.environment_stack}`",
+        )
+        raise BadInput(stack, [problem])
+    report = _report(loaded, loaded.plan, day)
+    if to_json:
+        print(json.dumps(_as_json(report), indent=2))
+    else:
+        _show(console(), report)
+    if report.past:
+        return ExitCode.FINDING
+    return ExitCode.UNKNOWN if report.kubernetes is None else ExitCode.GOOD
+
+
+def _day(text: str | None) -> datetime.date:
+    if text is None:
+        return datetime.datetime.now(datetime.UTC).date()
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        problem = Problem("--today", repr(text), "a date: YYYY-MM-DD", "write for example --today 2026-12-02")
+        raise BadInput("upgrade", [problem]) from None
+
+
+def _report(loaded: LoadedStack, plan: EnvironmentPlan, today: datetime.date) -> _Report:
+    catalog = load_catalog()
+    live: LiveState | None = None
+    running: RunningVersions | None = None
+    not_read = ""
+    try:
+        client = client_of(plan)
+        live = read_live(client, plan, ())
+        running = read_running_versions(client, plan, live.nodes)
+    except (UnknownOutcome, Refused, Finding) as error:
+        not_read = str(error).splitlines()[0]
+    items = upgrade_items(plan, running, today, catalog)
+    found = upgrade_steps(plan, running, today, catalog, declared_driver=_declares_driver(loaded.platform))
+    return _Report(
+        stack=loaded.stack,
+        today=today,
+        items=items,
+        steps=found.steps,
+        disturbances=tuple(_disturbances(loaded, plan, found.steps, live, catalog)),
+        blocked=found.blocked,
+        kubernetes=current_kubernetes(plan, running),
+        not_read=not_read,
+        past=tuple(item for item in items if item.support.status.past),
+    )
+
+
+def _disturbances(
+    loaded: LoadedStack,
+    plan: EnvironmentPlan,
+    steps: Iterable[Step],
+    live: LiveState | None,
+    catalog: Catalog,
+) -> list[_Disturbance]:
+    """Plan the stack file with the edits of each step and compare it with the step before, as `preview` does."""
+    before, document = plan, copy.deepcopy(loaded.platform)
+    found: list[_Disturbance] = []
+    for step in steps:
+        for path, value in step.edits.items():
+            _set(document, path, value)
+        try:
+            after = plan_platform(document, loaded.stack, source=str(loaded.path), folder=loaded.path.parent)
+        except BadInput as error:
+            found.append(_Disturbance(problems=error.problems))
+            continue
+        assert isinstance(after, EnvironmentPlan)  # noqa: S101 - no edit changes the kind
+        outputs = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
+        pools = pool_changes(outputs["pools"], after, catalog)
+        impacts = classify(outputs, after, live=live, pools=pools)
+        if step.replaces_nodes and not pools:
+            because = "nodes are upgraded after the control plane, by their owner or by the cloud"
+            impacts = (*impacts_of_replaced_nodes(after, live, because), *impacts)
+        found.append(_Disturbance(impacts))
+        before = after
+    return found
+
+
+def _declares_driver(platform: object) -> bool:
+    here: Any = platform
+    for key in ("operator", "driver", "version"):
+        if not isinstance(here, dict):
+            return False
+        here = cast("dict[str, Any]", here).get(key)
+    return here is not None
+
+
+def _set(document: object, path: str, value: str) -> None:
+    """Set a value at a path of mappings (`operator.driver.version`), which are created where they are missing."""
+    *parents, last = path.split(".")
+    here = cast("dict[str, Any]", document)
+    for key in parents:
+        inner: Any = here.get(key)
+        if not isinstance(inner, dict):
+            inner = here[key] = {}
+        here = cast("dict[str, Any]", inner)
+    here[last] = value
+
+
+# -- printing ------------------------------------------------------------------------------------------------
+
+
+def _as_json(report: _Report) -> Mapping[str, Any]:
+    return {
+        "version": 1,
+        "stack": report.stack,
+        "today": report.today.isoformat(),
+        "cluster_read": not report.not_read,
+        "not_read": report.not_read or None,
+        "software": [item.to_json() for item in report.items],
+        "steps": [
+            {
+                **step.to_json(),
+                "disturbs": [impact.to_json() for impact in disturbance.impacts],
+                "problems": [str(problem) for problem in disturbance.problems],
+            }
+            for step, disturbance in zip(report.steps, report.disturbances, strict=True)
+        ],
+        "blocked": list(report.blocked),
+    }
+
+
+def _show(out: Console, report: _Report) -> None:
+    title = f"Stack {report.stack} on {report.today}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in ("software", "stack file", "running", "status"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("supported until", no_wrap=True)
+    table.add_column("newest", overflow="fold")
+    for item in report.items:
+        status, until = item.support.status, item.support.until
+        table.add_row(
+            Text(item.subject),
+            Text(item.planned or "-"),
+            Text(item.running or ("?" if report.not_read else "-")),
+            Text(status.value, style=_STYLES.get(status, "")),
+            until.isoformat() if until is not None else "unknown",
+            Text(item.newest or "-"),
+        )
+    out.print(table, soft_wrap=False)
+    for item in report.items:
+        if item.support.text and item.support.status is not Status.SUPPORTED:
+            _line(out, f"{item.subject}: {item.support.text}")
+    if report.not_read:
+        _line(out, f"What runs was not read, so pods are unknown: {report.not_read}")
+    out.print()
+    if not report.steps:
+        _line(out, "Nothing to upgrade.")
+    for number, (step, disturbance) in enumerate(zip(report.steps, report.disturbances, strict=True), start=1):
+        _show_step(out, number, step, disturbance, known=not report.not_read)
+    for text in report.blocked:
+        _line(out, f"No further step: {text}")
+    if report.steps:
+        _line(out, f"For each step: edit the stack file, `gpu-platform preview {report.stack}`, then `up`.")
+
+
+def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance, *, known: bool) -> None:
+    _line(out, f"{number}. {step.subject} {step.old} -> {step.new}", style="bold")
+    rows = [("edit", f"{path}: {_quoted(value)}") for path, value in step.edits.items()]
+    rows += [("why", step.why), ("order", step.order)]
+    disturbing = [impact for impact in disturbance.impacts if impact.effect is not Effect.IN_PLACE]
+    for impact in disturbing:
+        counts = _counts(impact, known=known)
+        rows.append(("disturbs", f"{impact.subject}: {impact.effect.value}" + (f", {counts}" if counts else "")))
+        rows += [("", line.strip()) for line in details(impact)[1:]]
+    if not disturbing and not disturbance.problems:
+        rows.append(("disturbs", "no node and no pod"))
+    rows += [("needs", str(problem)) for problem in disturbance.problems]
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in rows:
+        grid.add_row(Text(label), Text(text))
+    out.print(Padding(grid, (0, 0, 0, 3), expand=False), soft_wrap=False)
+
+
+def _counts(impact: Impact, *, known: bool) -> str:
+    parts: Sequence[str] = [
+        f"{impact.nodes} node{'s' if impact.nodes != 1 else ''}" if impact.nodes is not None else "",
+        f"{impact.gpus} GPU{'s' if impact.gpus != 1 else ''}" if impact.gpus is not None else "",
+    ]
+    pods = ""
+    if impact.pods is None or (not known and impact.nodes):
+        pods = "pods unknown"
+    elif impact.nodes is not None:
+        pods = f"{len(impact.pods)} pod{'s' if len(impact.pods) != 1 else ''}"
+    return ", ".join(part for part in (*parts, pods) if part)
+
+
+def _quoted(value: str) -> str:
+    """Return a value as YAML: a minor version would be read as a number."""
+    return json.dumps(value) if value.replace(".", "", 1).isdecimal() else value
+
+
+def _line(out: Console, text: str, *, style: str = "") -> None:
+    out.print(Text(text, style=style), soft_wrap=False)

@@ -1,0 +1,77 @@
+"""Decide how the operator's upgrade controller replaces the driver of running nodes.
+
+Sources: NVIDIA/gpu-operator v26.7.0, values.yaml, templates/clusterpolicy.yaml and cmd/gpu-operator/main.go
+(gpuPodSpecFilter); NVIDIA/k8s-operator-libs, api/upgrade/v1alpha1 and pkg/upgrade; read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.quantity import duration_text
+
+EVICTION_SECONDS: Final = 900
+"""As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
+_SHARE: Final = "25%"  # the operator's default, rounded up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDeletion:
+    """Eviction of a node's GPU pods. `force`: also pods that no controller starts again."""
+
+    force: bool
+    timeout_seconds: int
+    delete_empty_dir: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNode:
+    """Drain of the pods without GPUs, too."""
+
+    enable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradePolicy:
+    """The chart's values of the upgrade controller; `gpu_pod_deletion` is `podDeletion` in a ClusterPolicy."""
+
+    auto_upgrade: bool
+    max_parallel_upgrades: int
+    max_unavailable: int | str
+    gpu_pod_deletion: PodDeletion
+    drain: DrainNode
+
+
+def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool]) -> Decided[UpgradePolicy]:
+    """Return the policy for pools whose driver the operator installs; it applies to all their nodes together."""
+    declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
+    at_a_time = min((count for count in declared if count), default=1)
+    policy = UpgradePolicy(
+        auto_upgrade=True,
+        max_parallel_upgrades=at_a_time,
+        # Cordoned nodes and those that are not ready count too: with 1, one of them would stop every upgrade.
+        max_unavailable=_SHARE if at_a_time == 1 else at_a_time,
+        gpu_pod_deletion=PodDeletion(force=False, timeout_seconds=EVICTION_SECONDS, delete_empty_dir=True),
+        drain=DrainNode(enable=False),
+    )
+    which = "lowest upgrade.max_unavailable" if any(declared) else "no pool allows more"
+    decision = Decision(
+        subject="operator",
+        what="driver upgrade",
+        chosen=f"{at_a_time} node{'s' if at_a_time > 1 else ''} at a time",
+        why=f"{which}; GPU pods are evicted within {duration_text(EVICTION_SECONDS)}, as budgets allow",
+    )
+    return Decided(policy, (decision,))
+
+
+def as_cluster_policy(driver: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the chart's section `driver` as a ClusterPolicy spells it: `podDeletion` for `gpuPodDeletion`."""
+    policy = dict(driver.get("upgradePolicy") or {})
+    if not policy:
+        return dict(driver)
+    policy["podDeletion"] = policy.pop("gpuPodDeletion")
+    return {**driver, "upgradePolicy": policy}

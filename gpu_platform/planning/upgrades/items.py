@@ -1,0 +1,184 @@
+"""List the software of a stack with its support: Kubernetes, nodes, GPU Operator, drivers, DRA driver, images."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.kubernetes_versions import minor, minor_version
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.upgrades.report import Item, RunningVersions
+from gpu_platform.planning.upgrades.support import (
+    Status,
+    Support,
+    driver_support,
+    kubernetes_support,
+    newest_operator,
+    operator_support,
+    platform_of,
+)
+
+_KUBELET = re.compile(r"v\d+\.\d+")  # a simulated node has the version of what simulates it
+
+
+def upgrade_items(
+    plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
+) -> tuple[Item, ...]:
+    """Return the software of a stack; what runs is judged where it was read, else what the stack file plans."""
+    return (
+        _kubernetes(plan, running, today, catalog),
+        *_nodes(plan, running),
+        _operator(plan, running, catalog),
+        *_drivers(plan, running, today, catalog),
+        *_dra_driver(plan),
+        *_images(running, catalog),
+    )
+
+
+def current_kubernetes(plan: EnvironmentPlan, running: RunningVersions | None) -> str | None:
+    """Return the minor version that runs, else the planned one; None: neither is known."""
+    return minor_version(running.kubernetes) if running is not None else plan.cluster.kubernetes
+
+
+def _kubernetes(
+    plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
+) -> Item:
+    git_version = running.kubernetes if running is not None else None
+    platform = platform_of(plan.cluster.provider, git_version, catalog)
+    current = current_kubernetes(plan, running)
+    return Item(
+        subject="Kubernetes" if platform.name == "kubernetes" else f"Kubernetes ({platform.title})",
+        planned=plan.cluster.kubernetes,
+        running=git_version,
+        support=kubernetes_support(platform, current, today, catalog),
+        newest=newest_kubernetes(platform.name, today, catalog),
+    )
+
+
+def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> str | None:
+    """Return the newest minor version of a platform that is in standard support."""
+    fact = catalog.kubernetes_platforms[platform]
+    known = [
+        version.version
+        for version in catalog.kubernetes_versions.values()
+        if version.platform == (fact.dates_of or fact.name)
+        and version.standard_until >= today
+        and (not fact.only or version.version in fact.only)
+    ]
+    return max(known, key=minor, default=None)
+
+
+def kubernetes_warnings(plan: EnvironmentPlan, today: datetime.date, catalog: Catalog) -> tuple[str, ...]:
+    """Return why the Kubernetes version that a stack file plans is not, or not for long, in standard support."""
+    platform = platform_of(plan.cluster.provider, None, catalog)
+    support = kubernetes_support(platform, plan.cluster.kubernetes, today, catalog)
+    if plan.cluster.kubernetes is None or not (support.status.past or support.status is Status.ENDING):
+        return ()
+    version = f"{platform.title} {plan.cluster.kubernetes}"
+    until = f", {support.until}" if support.status is Status.ENDING else ""
+    return (
+        f"cluster.kubernetes: {version}: {support.text}{until} ({support.source}). "
+        f"`gpu-platform upgrade {plan.stack}` lists the steps",
+    )
+
+
+def _nodes(plan: EnvironmentPlan, running: RunningVersions | None) -> Iterator[Item]:
+    """Yield the pools with nodes older than the control plane."""
+    if running is None or (control_plane := minor_version(running.kubernetes)) is None:
+        return
+    for pool in plan.pools:
+        kubelets = [text for text in running.kubelets.get(pool.name, ()) if _KUBELET.match(text)]
+        older = sorted(text for text in kubelets if minor(text) < minor(control_plane))
+        if older:
+            text = f"older than the control plane; at most three minor versions may lie between ({_SKEW})"
+            far = any(minor(control_plane) - minor(one) > 3 for one in older)
+            support = Support(status=Status.ENDED if far else Status.OUTDATED, text=text)
+            yield Item(
+                subject=f"nodes of pool {pool.name}",
+                planned=plan.cluster.kubernetes,
+                running=", ".join(older),
+                support=support,
+                newest=control_plane,
+            )
+
+
+_SKEW = "Kubernetes version skew policy, 2026-11-22"
+
+
+def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: Catalog) -> Item:
+    current = running.operator if running is not None else None
+    return Item(
+        subject="GPU Operator",
+        planned=plan.operator.release,
+        running=current,
+        support=operator_support(current or plan.operator.release, catalog),
+        newest=newest_operator(catalog),
+    )
+
+
+def _drivers(
+    plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
+) -> Iterator[Item]:
+    """Yield one item for the pools of each driver."""
+    groups: dict[tuple[str | None, tuple[str, ...], str], list[PoolPlan]] = {}
+    for pool in plan.pools:
+        drivers = running.drivers.get(pool.name, ()) if running is not None else ()
+        groups.setdefault((pool.driver_version, drivers, pool.software.driver), []).append(pool)
+    for (planned, drivers, owner), pools in groups.items():
+        named = ", ".join(pool.name for pool in pools)
+        oldest = min(drivers, key=_order, default=None)
+        yield Item(
+            subject="driver" if len(groups) == 1 else f"driver of {named}",
+            planned=planned,
+            running=", ".join(drivers) or None,
+            support=driver_support(oldest or planned, today, catalog),
+            newest=catalog.operator_releases[plan.operator.release].default_driver
+            if owner == "operator"
+            else None,
+        )
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _dra_driver(plan: EnvironmentPlan) -> Iterator[Item]:
+    if plan.operator.gpu_cluster:
+        text = f"comes with GPU Operator {plan.operator.release} and is upgraded with it; its version is not known"
+        yield Item(
+            subject="DRA driver", planned=None, running=None, support=Support(status=Status.UNKNOWN, text=text)
+        )
+
+
+def _images(running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]:
+    """Yield the images of the platform that run, and of which the catalogue has another release."""
+    if running is None:
+        return
+    wanted = {_repository(image.reference): image for image in catalog.images.values()}
+    for owner, references in sorted(running.images.items()):
+        for reference in references:
+            image = wanted.get(_repository(reference))
+            if image is not None and image.reference != reference:
+                text = f"{owner} runs another release than the catalogue's"
+                yield Item(
+                    subject=f"image {image.name}",
+                    planned=_release(image.reference),
+                    running=_release(reference),
+                    support=Support(status=Status.OUTDATED, text=text, source=str(image.source)),
+                    newest=_release(image.reference),
+                )
+
+
+def _repository(reference: str) -> str:
+    path = reference.partition("@")[0]
+    name, colon, tag = path.rpartition(":")
+    return name if colon and "/" not in tag else path
+
+
+def _release(reference: str) -> str:
+    """Return tag and the beginning of the digest: `3.13-slim@sha256:966241`."""
+    rest = reference.removeprefix(_repository(reference)).removeprefix(":")
+    return re.sub(r"(sha256:\w{6})\w+", r"\1", rest)

@@ -1,0 +1,207 @@
+"""Order the steps of an upgrade.
+
+Rules: the operator before a Kubernetes version that its release does not support, by one major release at a time;
+Kubernetes by one minor version at a time, the control plane before nodes; the driver with the operator or after.
+
+Sources, read 2026-11-22: NVIDIA GPU Operator life-cycle policy (upgrades within a major release or to the next one
+only); Kubernetes version skew policy; EKS user guide, "Update existing cluster to new Kubernetes version".
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Catalog, KubernetesPlatform, OperatorRelease
+from gpu_platform.planning.kubernetes_versions import minor, minor_version
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.upgrades.items import current_kubernetes, newest_kubernetes
+from gpu_platform.planning.upgrades.report import RunningVersions, Step
+from gpu_platform.planning.upgrades.support import Status, driver_branch, driver_support, platform_of
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps in their order. `blocked`: what no step of the catalogue's releases reaches, and why."""
+
+    steps: tuple[Step, ...]
+    blocked: tuple[str, ...] = ()
+
+
+def upgrade_steps(
+    plan: EnvironmentPlan,
+    running: RunningVersions | None,
+    today: datetime.date,
+    catalog: Catalog,
+    *,
+    declared_driver: bool,
+) -> Steps:
+    """Return the steps from what runs (else what is planned) to the newest supported versions.
+
+    `declared_driver`: the stack file names the driver's version, so that another operator release keeps it.
+    """
+    git_version = running.kubernetes if running is not None else None
+    platform = platform_of(plan.cluster.provider, git_version, catalog)
+    walk = _Walk(plan, platform, current_kubernetes(plan, running), today, catalog, declared_driver)
+    walk.catch_up(running)
+    walk.operator_and_kubernetes(newest_kubernetes(platform.name, today, catalog))
+    walk.driver()
+    return Steps(tuple(walk.steps), tuple(walk.blocked))
+
+
+class _Walk:
+    """The state of the stack after the steps so far."""
+
+    def __init__(
+        self,
+        plan: EnvironmentPlan,
+        platform: KubernetesPlatform,
+        kubernetes: str | None,
+        today: datetime.date,
+        catalog: Catalog,
+        declared_driver: bool,
+    ) -> None:
+        self._declared_driver = declared_driver
+        self._plan, self._platform, self._today, self._catalog = plan, platform, today, catalog
+        self._kubernetes = kubernetes
+        self._release = catalog.operator_releases[plan.operator.release]
+        owned = [pool for pool in plan.pools if pool.software.driver == "operator"]
+        self._driver = owned[0].driver_version if owned else None
+        gpus = [catalog.machine_types[pool.machine_type].gpu for pool in owned]
+        self._gpus = [catalog.gpus[gpu] for gpu in gpus]
+        self.steps: list[Step] = []
+        self.blocked: list[str] = []
+
+    def catch_up(self, running: RunningVersions | None) -> None:
+        """Add the version that the stack file plans where the cluster is older."""
+        if running is None or (current := minor_version(running.kubernetes)) is None:
+            return
+        planned = self._plan.cluster.kubernetes
+        if planned is not None and minor(planned) > minor(current):
+            for number in range(minor(current), minor(planned)):
+                self._add_kubernetes(
+                    f"1.{number}", f"1.{number + 1}", "the stack file plans it, and it does not run"
+                )
+            self._kubernetes = planned
+
+    def operator_and_kubernetes(self, target: str | None) -> None:
+        """Add operator releases and Kubernetes versions alternately, until neither has a next one."""
+        while self._next_operator() or self._next_kubernetes(target):
+            pass
+
+    def _next_operator(self) -> bool:
+        """Add the newest release of the same or the next major release that supports the current Kubernetes."""
+        majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
+        here = majors.index(_major(self._release))
+        for major in majors[here : here + 2][::-1]:
+            found = [
+                release
+                for release in self._catalog.operator_releases.values()
+                if _major(release) == major
+                and release.date > self._release.date
+                and _supports(release, self._kubernetes)
+            ]
+            if found:
+                self._add_operator(max(found, key=lambda release: release.date))
+                return True
+        return False
+
+    def _add_operator(self, release: OperatorRelease) -> None:
+        edits = {"operator.release": release.version}
+        why = "newer operator releases come before a Kubernetes version that only they support"
+        if release.status != "supported":
+            why = "releases are upgraded by one major release at a time"
+        order = "Helm replaces the operator's pod, then its operands restart node by node"
+        if self._driver is not None:
+            kept = self._driver if self._declared_driver and self._driver in release.drivers else None
+            driver = kept or self._driver_of(release)
+            if driver is None:
+                self.blocked.append(f"no driver of GPU Operator {release.version} supports the GPUs of all pools")
+            elif driver != self._driver:
+                if self._declared_driver or driver != release.default_driver:
+                    edits["operator.driver.version"] = driver
+                order += f"; the driver goes from {self._driver} to {driver}, which ends GPU pods node by node"
+                self._driver = driver
+        old = self._release.version
+        self._release = release
+        self.steps.append(
+            Step(subject="GPU Operator", old=old, new=release.version, edits=edits, why=why, order=order)
+        )
+
+    def _next_kubernetes(self, target: str | None) -> bool:
+        current = self._kubernetes
+        if current is None or target is None or minor(current) >= minor(target):
+            return False
+        following = f"1.{minor(current) + 1}"
+        if not _supports(self._release, following):
+            text = f"Kubernetes {following}: no operator release of the catalogue supports it from {current}"
+            self.blocked.append(text)
+            return False
+        self._add_kubernetes(current, following, f"GPU Operator {self._release.version} supports both versions")
+        self._kubernetes = following
+        return True
+
+    def _add_kubernetes(self, old: str, new: str, why: str) -> None:
+        self.steps.append(
+            Step(
+                subject="Kubernetes",
+                old=old,
+                new=new,
+                edits={"cluster.kubernetes": new},
+                why=f"one minor version at a time; {why}",
+                order=self._platform.order,
+                replaces_nodes=self._platform.replaces_nodes,
+            )
+        )
+
+    def driver(self) -> None:
+        """Add a driver whose branch is supported, where the present one's is not, or not for long."""
+        if self._driver is None:
+            return
+        status = driver_support(self._driver, self._today, self._catalog).status
+        if status not in (Status.ENDED, Status.ENDING):
+            return
+        target = self._driver_of(self._release)
+        if target is None or target == self._driver:
+            self.blocked.append(
+                f"driver {self._driver}: GPU Operator {self._release.version} has none of a supported branch that "
+                "all GPUs of the pools can use"
+            )
+            return
+        edits = {"operator.driver.version": target}
+        self.steps.append(
+            Step(
+                subject="driver",
+                old=self._driver,
+                new=target,
+                edits=edits,
+                why="after the operator, whose releases decide which drivers it can install",
+                order="node by node: cordon, evict GPU pods, replace the driver, validate, uncordon",
+            )
+        )
+
+    def _driver_of(self, release: OperatorRelease) -> str | None:
+        """Return a driver of a supported branch that all GPUs can use: of the same branch, the default, any."""
+        branch = driver_branch(self._driver or "")
+        same = [one for one in release.drivers if self._declared_driver and driver_branch(one) == branch]
+        return next((one for one in (*same, release.default_driver, *release.drivers) if self._fits(one)), None)
+
+    def _fits(self, version: str) -> bool:
+        branch = driver_branch(version)
+        status = driver_support(version, self._today, self._catalog).status
+        return (
+            branch is not None
+            and status not in (Status.ENDED, Status.ENDING)
+            and all(gpu.minimum_driver_branch <= branch for gpu in self._gpus)
+            and all(gpu.maximum_driver_branch is None or branch <= gpu.maximum_driver_branch for gpu in self._gpus)
+        )
+
+
+def _major(release: OperatorRelease) -> tuple[int, ...]:
+    """Return the major release as numbers: (26, 7) of v26.7.0."""
+    return tuple(int(part) for part in release.version.removeprefix("v").split(".")[:2])
+
+
+def _supports(release: OperatorRelease, kubernetes: str | None) -> bool:
+    lowest, highest = release.kubernetes
+    return kubernetes is None or minor(lowest) <= minor(kubernetes) <= minor(highest)

@@ -1,0 +1,147 @@
+"""Support of Kubernetes versions, driver branches and operator releases on a given day, by the catalogue."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpu_platform.catalog import Catalog, KubernetesPlatform
+
+NEAR_DAYS: Final = 90
+"""A support that ends within so many days is reported as ending."""
+
+
+class Status(StrEnum):
+    """How a version is supported; `extended` and `ended` are past the end of (standard) support."""
+
+    SUPPORTED = "supported"
+    OUTDATED = "outdated"  # supported, but there is a newer one
+    ENDING = "ending"  # within NEAR_DAYS
+    EXTENDED = "extended"  # past standard support, within a paid or special one
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+    @property
+    def past(self) -> bool:
+        """Whether standard support is over."""
+        return self in (Status.EXTENDED, Status.ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """The support of one version. `until`: the last day of what it has now; None: not known.
+
+    `text`: for a reader; `source`: where the dates are from.
+    """
+
+    status: Status
+    until: datetime.date | None = None
+    text: str = ""
+    source: str = ""
+
+
+def platform_of(provider: str, git_version: str | None, catalog: Catalog) -> KubernetesPlatform:
+    """Return who supports the Kubernetes versions of a cluster.
+
+    `git_version`: of its API server, where it was read: `v1.35.2-eks-4f4795d` and `v1.35.1-gke.1616000` tell the
+    provider of a cluster that the stack file reaches by a kubeconfig.
+    """
+    if provider not in catalog.kubernetes_platforms:
+        found = (name for name in catalog.kubernetes_platforms if f"-{name}" in (git_version or ""))
+        provider = next(found, "kubernetes")
+    return catalog.kubernetes_platforms[provider]
+
+
+def kubernetes_support(
+    platform: KubernetesPlatform, version: str | None, today: datetime.date, catalog: Catalog
+) -> Support:
+    """Return the support of a minor version such as 1.35 on a platform."""
+    dates = catalog.kubernetes_versions.get((platform.dates_of or platform.name, version or ""))
+    if version is None:
+        return Support(status=Status.UNKNOWN, text="the version of the cluster is not known")
+    if dates is None:
+        text = f"no support dates of {platform.title} {version} in the catalogue"
+        return Support(status=Status.UNKNOWN, text=text)
+    source = str(dates.source)
+    standard, extended = dates.standard_until, dates.extended_until
+    if today <= standard:
+        left = (standard - today).days
+        if left > NEAR_DAYS:
+            return Support(status=Status.SUPPORTED, until=standard, source=source)
+        text = f"standard support ends in {_days(left)}: then {platform.after_standard}"
+        return Support(status=Status.ENDING, until=standard, text=text + _price(platform), source=source)
+    ended = f"standard support ended on {standard}: {platform.after_standard}"
+    if extended is None:
+        return Support(status=Status.ENDED, until=standard, text=ended, source=source)
+    if today <= extended:
+        return Support(status=Status.EXTENDED, until=extended, text=ended + _price(platform), source=source)
+    text = f"standard support ended on {standard}, extended support on {extended}"
+    return Support(status=Status.ENDED, until=extended, text=text, source=source)
+
+
+def _price(platform: KubernetesPlatform) -> str:
+    if platform.usd_per_hour is None or platform.extended_usd_per_hour is None:
+        return ""
+    return (
+        f" ({platform.extended_usd_per_hour:.2f} instead of {platform.usd_per_hour:.2f} USD/h per cluster, "
+        f"{platform.source})"
+    )
+
+
+def driver_branch(version: str) -> int | None:
+    """Return the branch of a driver version: 580 of 580.173.02; None where the text is no version."""
+    head = version.partition(".")[0]
+    return int(head) if head.isdecimal() else None
+
+
+def driver_support(version: str | None, today: datetime.date, catalog: Catalog) -> Support:
+    """Return the support of a driver version by its branch."""
+    branch = driver_branch(version) if version is not None else None
+    if branch is None:
+        return Support(status=Status.UNKNOWN, text="the version is chosen by the node image or the host")
+    fact = catalog.driver_branches.get(branch)
+    if fact is None:
+        return Support(status=Status.UNKNOWN, text=f"no support dates of R{branch} in the catalogue")
+    name, source = f"R{fact.branch}, {fact.kind} branch", str(fact.source)
+    if fact.ended:
+        return Support(status=Status.ENDED, text=f"{name}: support has ended", source=source)
+    if fact.until is None:
+        return Support(status=Status.UNKNOWN, text=f"{name}: end of support unknown", source=source)
+    if today > fact.until:
+        text = f"{name}: support ended on {fact.until}"
+        return Support(status=Status.ENDED, until=fact.until, text=text, source=source)
+    left = (fact.until - today).days
+    if left <= NEAR_DAYS:
+        text = f"{name}: support ends in {_days(left)}"
+        return Support(status=Status.ENDING, until=fact.until, text=text, source=source)
+    return Support(status=Status.SUPPORTED, until=fact.until, text=name, source=source)
+
+
+def operator_support(version: str, catalog: Catalog) -> Support:
+    """Return the support of an operator release by NVIDIA's life-cycle policy, which names no dates."""
+    release = catalog.operator_releases.get(version)
+    if release is None:
+        return Support(status=Status.UNKNOWN, text=f"release {version} is not in the catalogue")
+    source, newest = str(release.source), newest_operator(catalog)
+    match release.status:
+        case "end-of-support":
+            text = "end of support: neither features nor fixes"
+            return Support(status=Status.ENDED, text=text, source=source)
+        case "deprecated":
+            text = f"deprecated: critical fixes only, until the major release after {newest}"
+            return Support(status=Status.OUTDATED, text=text, source=source)
+        case _ if version != newest:
+            return Support(status=Status.OUTDATED, text=f"{newest} is out", source=source)
+        case _:
+            return Support(status=Status.SUPPORTED, text="newest major release; no date", source=source)
+
+
+def newest_operator(catalog: Catalog) -> str:
+    """Return the newest operator release of the catalogue."""
+    return max(catalog.operator_releases.values(), key=lambda release: release.date).version
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"

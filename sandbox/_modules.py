@@ -1,0 +1,110 @@
+"""The Go modules that pin the control plane's programs: the default one, and one for each other Kubernetes.
+
+Standard library only, like `build`, which runs before the rest is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+KUBERNETES: Final = "k8s.io/kubernetes"
+_HERE: Final = Path(__file__).resolve().parent
+# Program by name, and the Go package that it is built from.
+_OF_KUBERNETES: Final = {
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+# Of the default module alone: clients of any version, and a store that does not know Kubernetes.
+_OF_ALL_VERSIONS: Final = {"kwok": "sigs.k8s.io/kwok/cmd/kwok", "etcd": "go.etcd.io/etcd/server/v3"}
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """One `go.mod` with its `go.sum`, and the programs that are built from it: name to Go package."""
+
+    folder: Path
+    packages: dict[str, str]
+
+    @property
+    def go_mod(self) -> str:
+        """Content of go.mod."""
+        return (self.folder / "go.mod").read_text()
+
+    def pinned(self, module: str) -> str:
+        """Return the version that is pinned for a Go module, such as `v1.36.3`."""
+        match = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", self.go_mod, re.MULTILINE)
+        if match is None:
+            raise LookupError(f"{module} is not in {self.folder / 'go.mod'}")
+        return match[1]
+
+    @property
+    def kubernetes(self) -> str:
+        """Minor version of Kubernetes, such as 1.36."""
+        return self.pinned(KUBERNETES).removeprefix("v").rpartition(".")[0]
+
+    @property
+    def go_release(self) -> tuple[int, ...]:
+        """The Go release that the module asks for."""
+        match = re.search(r"^go (\d+(?:\.\d+)*)$", self.go_mod, re.MULTILINE)
+        if match is None:
+            raise LookupError(f"no go directive in {self.folder / 'go.mod'}")
+        return tuple(int(part) for part in match[1].split("."))
+
+    @property
+    def flags(self) -> list[str]:
+        """Flags of `go list` and `go build`."""
+        return ["-mod=readonly", "-trimpath", f"-ldflags={self.link_flags}"]
+
+    @property
+    def link_flags(self) -> str:
+        """Flags of the linker: the version that the programs report, no symbol table, no DWARF."""
+        kubernetes = self.pinned(KUBERNETES)
+        major, minor, _ = kubernetes.removeprefix("v").split(".")
+        values = {
+            "gitVersion": kubernetes,
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+            "gitCommit": "",
+        }
+        stamps = [
+            f"-X {package}.{name}={value}"
+            for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+            for name, value in values.items()
+        ]
+        return " ".join(["-s", "-w", *stamps])
+
+    @property
+    def build_key(self) -> str:
+        """Name of the folder of the built programs: a hash of the pins, the link flags and the platform.
+
+        The Go release is left out, so that programs that are built start on a machine whose Go is gone or newer.
+        """
+        sums = (self.folder / "go.sum").read_text()
+        parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine()]
+        return hashlib.sha256("\0".join([*parts, *self.packages.values()]).encode()).hexdigest()[:16]
+
+
+DEFAULT: Final = GoModule(_HERE, {**_OF_KUBERNETES, **_OF_ALL_VERSIONS})
+
+
+def module_of(kubernetes: str) -> GoModule:
+    """Return the module of a minor version; raises LookupError if there is none."""
+    if kubernetes == DEFAULT.kubernetes:
+        return DEFAULT
+    folder = _HERE / "kubernetes" / kubernetes
+    if not (folder / "go.mod").is_file():
+        raise LookupError(f"no {folder / 'go.mod'}")
+    return GoModule(folder, dict(_OF_KUBERNETES))
+
+
+def kubernetes_versions() -> tuple[str, ...]:
+    """Return the minor versions that a sandbox can have, the oldest first."""
+    others = (file.parent.name for file in (_HERE / "kubernetes").glob("*/go.mod"))
+    return tuple(sorted({DEFAULT.kubernetes, *others}, key=lambda version: int(version.partition(".")[2])))

@@ -1,0 +1,61 @@
+"""Another release of the operator restarts its operands: one node after another, GPUs are away and come back.
+
+The operands are DaemonSets with a rolling update of one pod at a time (gpu-operator values.yaml,
+daemonsets.rollingUpdate.maxUnavailable: 1). While the device plugin restarts, the kubelet has no healthy device of
+it; pods that have devices keep them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform import names
+from sandbox.simulator.kube import Informer, Object, log
+
+_IDLE_SECONDS: Final = 60.0
+_RESTARTING: Final = " restarting"
+
+
+class Operands:
+    """The operands of all simulated nodes. `restart_seconds`: how long those of a node restart."""
+
+    def __init__(self, nodes: Informer, *, restart_seconds: float) -> None:
+        self._nodes = nodes
+        self._restart_seconds = restart_seconds
+        self._since: dict[str, float] = {}
+
+    def reconcile(self, nodes: Sequence[Object], release: str) -> float:
+        """Restart the operands of the next node with another release; return after how many seconds to go on."""
+        if not release:
+            return _IDLE_SECONDS
+        for node in (one for one in nodes if not _operands(one)):  # new nodes start with it
+            self._set(node, release)
+        restarting = next((node for node in nodes if operands_restart(node)), None)
+        if restarting is not None:
+            name = restarting["metadata"]["name"]
+            left = self._since.setdefault(name, time.monotonic()) + self._restart_seconds - time.monotonic()
+            if left > 0:
+                return left
+            del self._since[name]
+            self._set(restarting, release)
+            return _IDLE_SECONDS  # the patch is a change, which comes back here
+        following = next((node for node in nodes if _operands(node) not in ("", release)), None)
+        if following is not None:
+            log(f"node {following['metadata']['name']}: the operands of {release} start")
+            self._set(following, release + _RESTARTING)
+        return _IDLE_SECONDS
+
+    def _set(self, node: Object, value: str) -> None:
+        self._nodes.patch(node, "", {"metadata": {"annotations": {names.SANDBOX_OPERANDS_ANNOTATION: value}}})
+
+
+def operands_restart(node: Object) -> bool:
+    """Return whether the operands of a node restart now."""
+    return _operands(node).endswith(_RESTARTING)
+
+
+def _operands(node: Object) -> str:
+    annotations: Mapping[str, str] = node["metadata"].get("annotations") or {}
+    return annotations.get(names.SANDBOX_OPERANDS_ANNOTATION, "")

@@ -1,0 +1,84 @@
+"""`gpu-platform upgrade` without a cluster: report, exit codes, JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Run
+
+TODAY = ("--today", "2026-11-22")
+
+
+@pytest.fixture
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write a stack file of an existing cluster that nobody reaches; return its path."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+    def write(**cluster: Any) -> str:
+        platform = {
+            "kind": "environment",
+            "cluster": {"provider": "existing", **cluster},
+            "operator": {"release": "v26.3.1", "driver": {"owner": "operator"}},
+            "pools": [
+                {
+                    "name": "train",
+                    "machine_type": "p4d.24xlarge",
+                    "count": {"desired": 2},
+                    "workload": "training",
+                    "nodes": {"names": ["a", "b"]},
+                }
+            ],
+        }
+        path = tmp_path / "Pulumi.dc.yaml"
+        path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": platform}}))
+        return str(path)
+
+    return write
+
+
+def test_a_version_past_its_support_is_a_finding(run: Run, stack: Any) -> None:
+    ran = run("upgrade", stack(kubernetes="1.34"), *TODAY)
+    assert ran.code == 1
+    assert "standard support ended on 2026-10-27" in ran.out
+    assert "What runs was not read" in ran.out
+
+
+def test_nothing_past_its_support_is_good(run: Run, stack: Any) -> None:
+    assert run("upgrade", stack(kubernetes="1.35"), *TODAY).code == 0
+
+
+def test_a_cluster_of_unknown_version_is_unknown(run: Run, stack: Any) -> None:
+    assert run("upgrade", stack(), *TODAY).code == 3
+
+
+def test_each_step_is_planned_as_an_edit_of_the_stack_file_and_says_what_it_disturbs(run: Run, stack: Any) -> None:
+    document = run("upgrade", stack(kubernetes="1.35"), *TODAY, "--format", "json").json
+    operator, kubernetes = document["steps"]
+    assert operator["edits"] == {"operator.release": "v26.7.0"}
+    by_subject = {impact["subject"]: impact for impact in operator["disturbs"]}
+    # The driver is the release's default, so it changes with it.
+    assert by_subject["pool train"]["new"] == "595.91.07"
+    assert (by_subject["pool train"]["nodes"], by_subject["pool train"]["gpus"]) == (2, 16)
+    assert by_subject["pool train"]["pods"] is None
+    assert kubernetes["edits"] == {"cluster.kubernetes": "1.36"}
+    (replaced,) = [one for one in kubernetes["disturbs"] if one["subject"] == "pool train"]
+    assert replaced["effect"] == "rolls-nodes"
+    assert document["cluster_read"] is False
+
+
+def test_the_stack_of_a_team_and_an_invalid_date_are_bad_input(run: Run, stack: Any) -> None:
+    ran = run("upgrade", stack(kubernetes="1.35"), "--today", "tomorrow")
+    assert (ran.code, "--today: found 'tomorrow'" in ran.err) == (2, True)
+    assert run("upgrade", "speech").code == 2
+
+
+def test_check_warns_and_does_not_fail(run: Run, stack: Any) -> None:
+    ran = run("check", stack(kubernetes="1.33"), "--format", "json")
+    assert ran.code == 0
+    (warning,) = ran.json["warnings"]
+    assert "standard support ended on 2026-06-28" in warning
+    assert warning in ran.err

@@ -1,0 +1,65 @@
+"""A newer Kubernetes version in the stack file: reported, previewed without a change, then upgraded in place."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.progress import Progress
+from sandbox import build, control_plane
+from sandbox._modules import kubernetes_versions
+from tests.e2e.conftest import BASE, Platform
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-kubernetes-upgrade")]
+
+OLDER, NEWER = kubernetes_versions()[-2:]
+NAME = "e2e-older"
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Iterator[Platform]:
+    if not build.is_built(OLDER):
+        pytest.skip(
+            f"Kubernetes {OLDER} is not built here: `gpu-platform sandbox up --kubernetes {OLDER}` builds it"
+        )
+    status = control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
+    yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path, {})
+    control_plane.down(NAME)
+
+
+def stack(kubernetes: str) -> dict[str, Any]:
+    found = copy.deepcopy(BASE)
+    found["cluster"] = {"provider": "sandbox", "name": NAME, "kubernetes": kubernetes}
+    return found
+
+
+def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older: Platform) -> None:
+    ran = older.up(stack(OLDER))
+    assert ran.code == 0, ran.err
+    (before,) = older.client.objects("v1", "Pod", namespace="vision")
+    report = older.run("upgrade", str(older.write(stack(OLDER))), "--format", "json").json
+    (step,) = report["steps"]
+    assert (step["edits"], step["disturbs"][0]["effect"]) == ({"cluster.kubernetes": NEWER}, "in-place")
+
+    preview = older.run("preview", str(older.write(stack(NEWER))), "--engine", "embedded", "--format", "json")
+    (row,) = preview.json["impact"]["changes"]
+    assert (row["subject"], row["old"], row["new"], row["effect"]) == ("cluster", OLDER, NEWER, "in-place")
+    assert older.client.kubernetes_version().startswith(f"v{OLDER}.")
+
+    ran = older.up(stack(NEWER))
+    assert ran.code == 0, ran.err
+    assert ran.json["validation"]["verdict"] == "pass"
+    client = KubernetesClient(older.kubeconfig)
+    assert client.kubernetes_version().startswith(f"v{NEWER}.")
+    (after,) = client.objects("v1", "Pod", namespace="vision")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+    refused = older.run("preview", str(older.write(stack(OLDER))), "--engine", "embedded")
+    assert refused.code == 2
+    assert "cluster.kubernetes: found" in refused.err
+    assert "cannot be downgraded" in refused.err

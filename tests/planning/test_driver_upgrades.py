@@ -1,0 +1,70 @@
+"""How the operator's upgrade controller is configured: the chart's values and the ClusterPolicy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+
+POOL = {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}
+
+
+def plan_of(cluster: dict[str, Any], *pools: dict[str, Any], **more: Any) -> EnvironmentPlan:
+    plan = plan_platform({"kind": "environment", "cluster": cluster, "pools": list(pools), **more}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def test_one_node_at_a_time_with_evictions_that_respect_budgets() -> None:
+    plan = plan_of({"provider": "sandbox"}, POOL)
+    chart = plan.operator.helm_values["driver"]["upgradePolicy"]
+    assert chart == {
+        "autoUpgrade": True,
+        "maxParallelUpgrades": 1,
+        "maxUnavailable": "25%",
+        "gpuPodDeletion": {"force": False, "timeoutSeconds": 900, "deleteEmptyDir": True},
+        "drain": {"enable": False},
+    }
+
+
+def test_the_cluster_policy_spells_the_deletion_of_pods_its_own_way() -> None:
+    plan = plan_of({"provider": "sandbox"}, POOL)
+    chart = dict(plan.operator.helm_values["driver"]["upgradePolicy"])
+    deletion = chart.pop("gpuPodDeletion")
+    assert plan.operator.cluster_policy["driver"]["upgradePolicy"] == {**chart, "podDeletion": deletion}
+
+
+def test_a_driver_of_the_host_has_no_upgrade_policy() -> None:
+    cluster = {"provider": "existing", "name": "dc"}
+    plan = plan_of(cluster, POOL | {"nodes": {"names": ["a", "b"]}}, operator={"driver": {"owner": "host"}})
+    assert plan.operator.helm_values["driver"] == {"enabled": False}
+
+
+@pytest.mark.parametrize(("counts", "at_a_time"), [((3, 2), 2), ((3, None), 3), ((None, None), 1)])
+def test_the_lowest_number_of_a_pool_counts_for_all(counts: tuple[int | None, ...], at_a_time: int) -> None:
+    pools = [
+        {
+            "name": f"pool-{index}",
+            "machine_type": "a2-highgpu-8g",
+            "count": {"desired": 4},
+            "workload": "training",
+            "zones": ["us-central1-a"],
+            "image": {"family": "ubuntu"},
+            **({"upgrade": {"max_unavailable": count, "max_surge": 0}} if count else {}),
+        }
+        for index, count in enumerate(counts)
+    ]
+    gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    plan = plan_of(gke, *pools, operator={"driver": {"owner": "operator"}})
+    policy = plan.operator.helm_values["driver"]["upgradePolicy"]
+    assert policy["maxParallelUpgrades"] == at_a_time
+    assert policy["maxUnavailable"] == ("25%" if at_a_time == 1 else at_a_time)
+
+
+def test_the_decision_says_what_an_upgrade_does_to_pods() -> None:
+    (decision,) = [one for one in plan_of({"provider": "sandbox"}, POOL).decisions if one.what == "driver upgrade"]
+    assert decision.chosen == "1 node at a time"
+    assert "GPU pods are evicted within 15 min, as budgets allow" in decision.why
