@@ -38,6 +38,8 @@ def page() -> str:
         machines = [machine for machine in catalog.machine_types.values() if machine.vendor == vendor.name]
         parts += [f"### {vendor.title}\n", _machines(machines, catalog)]
     parts += ["## GPU Operator releases\n", _operator(catalog)]
+    parts += ["## Support of Kubernetes versions\n", _kubernetes(catalog)]
+    parts += ["## Support of driver branches\n", _branches(catalog)]
     return "\n".join(parts)
 
 
@@ -144,6 +146,41 @@ def _operator(catalog: Catalog) -> str:
                 sources.number(release.source),
             )
             for release in catalog.operator_releases.values()
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+def _kubernetes(catalog: Catalog) -> str:
+    sources = _Sources()
+    rows = table(
+        ("Platform", "Version", "Standard support until", "Extended support until", "Source"),
+        [
+            (
+                catalog.kubernetes_platforms[version.platform].title,
+                version.version,
+                version.standard_until.isoformat(),
+                version.extended_until.isoformat() if version.extended_until is not None else "",
+                sources.number(version.source),
+            )
+            for version in catalog.kubernetes_versions.values()
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+def _branches(catalog: Catalog) -> str:
+    sources = _Sources()
+    rows = table(
+        ("Branch", "Kind", "Supported until", "Source"),
+        [
+            (
+                f"R{branch.branch}",
+                branch.kind,
+                branch.until.isoformat() if branch.until is not None else "ended" if branch.ended else "",
+                sources.number(branch.source),
+            )
+            for branch in catalog.driver_branches.values()
         ],
     )
     return f"{rows}\n{sources.listed()}"
