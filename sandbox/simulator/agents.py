@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 import subprocess
 import sys
@@ -65,9 +64,8 @@ class Agents:
             return self._servers[digest].address
 
     def _start(self, agent: bytes, digest: str) -> _Server:
-        file, address = self._folder / f"agent-{digest}.pyz", self._folder / digest
-        # At most 107 characters; agents run in the folder of the simulator, which is short from here.
-        address = Path(min(str(address), os.path.relpath(address), key=len))
+        # Absolute, because clients run in folders of their own; a socket's path has at most 107 characters.
+        file, address = self._folder.resolve() / f"agent-{digest}.pyz", self._folder.resolve() / digest
         file.write_bytes(agent)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(address))

@@ -216,7 +216,7 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
     os.kill(process.pid, signal.SIGINT)
     _, told = process.communicate()
     assert process.returncode == 130
-    assert "run the same command again" in told
+    assert f"run `gpu-platform up {file}` to continue" in told
     assert "Traceback" not in told
     ran = platform.up(base)
     assert ran.code == 0, ran.err
