@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Final
 from sandbox.simulator.agent_server import READ
 
 _CLIENT: Final = Path(__file__).with_name("agent_client.py")
+_LONGEST: Final = 90  # characters of a folder; a socket's path has at most 107, 103 on macOS
 _MOST: Final = 2  # servers; a platform that is upgraded has pods of two zipapps for a while
 
 
@@ -32,7 +35,12 @@ class Agents:
     """Commands that run node agents; files and sockets are in `folder`. Safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        # Absolute, because clients run in folders of their own.
+        self._folder = folder.resolve()
+        self._short = ""
+        if len(str(self._folder)) > _LONGEST:
+            self._short = tempfile.mkdtemp(prefix="agents-", dir="/tmp")
+        self._sockets = Path(self._short or self._folder)
         self._servers: dict[str, _Server] = {}
         self._lock = threading.Lock()
 
@@ -49,6 +57,8 @@ class Agents:
         with self._lock:
             while self._servers:
                 self._servers.popitem()[1].stop()
+        if self._short:
+            shutil.rmtree(self._short, ignore_errors=True)
 
     def _address(self, agent: bytes) -> Path:
         """Return the socket of the zipapp's server, which is started unless it runs."""
@@ -64,8 +74,7 @@ class Agents:
             return self._servers[digest].address
 
     def _start(self, agent: bytes, digest: str) -> _Server:
-        # Absolute, because clients run in folders of their own; a socket's path has at most 107 characters.
-        file, address = self._folder.resolve() / f"agent-{digest}.pyz", self._folder.resolve() / digest
+        file, address = self._folder / f"agent-{digest}.pyz", self._sockets / digest
         file.write_bytes(agent)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(address))

@@ -210,7 +210,8 @@ def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
 
 def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
     platform.run("destroy", str(platform.write(base)), "--engine", "embedded", "--yes")
-    command = [*COMMAND, "up", str(platform.write(base)), "--engine", "embedded", "--format", "json"]
+    file = str(platform.write(base))
+    command = [*COMMAND, "up", file, "--engine", "embedded", "--format", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     eventually(lambda: platform.client.get("v1", "Node", "train-0") or process.poll() is not None)
     os.kill(process.pid, signal.SIGINT)
