@@ -13,6 +13,9 @@ UPSERT: Final = True
 A team that returns finds its retained namespace, and an `up` that was killed finds what it created before.
 """
 
+TAKEN_OVER: Final = {"pulumi.com/patchForce": "true"}
+"""Annotation of an object whose declared fields Pulumi's provider sets, whichever field manager owns them."""
+
 
 def child_options(
     component: pulumi.Resource, opts: pulumi.ResourceOptions | None, *after: pulumi.Resource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import child_options, retained
+from components._options import TAKEN_OVER, child_options, retained
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
@@ -42,7 +42,7 @@ _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
 # A team that leaves keeps its namespace, with the objects that isolate and limit it. When it returns, Pulumi's
 # provider takes them over, and may change fields that it set under another name before.
-_TAKEN_OVER = {"pulumi.com/patchForce": "true"}
+_RETURNED = TAKEN_OVER
 # A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
@@ -60,7 +60,7 @@ class Tenant(pulumi.ComponentResource):
         self._args = args
         namespace = k8s.core.v1.Namespace(
             args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels, annotations=_TAKEN_OVER),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels, annotations=_RETURNED),
             opts=retained(child_options(self, opts)),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
@@ -91,7 +91,7 @@ class Tenant(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
     def _kept_meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace, annotations=_TAKEN_OVER)
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace, annotations=_RETURNED)
 
     def _create_quotas(self) -> list[pulumi.Resource]:
         total = k8s.core.v1.ResourceQuota(

@@ -123,7 +123,8 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
         yield
     except automation.ConcurrentUpdateError as error:
         raise UnknownOutcome(
-            f"another update has locked stack {stack}; wait for it, or unlock the stack with `pulumi cancel`"
+            f"another update has locked stack {stack}; wait for it. If it was killed, run "
+            f"`pulumi -C {PROJECT_ROOT} cancel --yes --stack {stack}`, then the same command again"
         ) from error
     except automation.StackNotFoundError as error:
         raise _NoSuchStack(f"the backend has no stack {stack}") from error

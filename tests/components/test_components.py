@@ -332,3 +332,12 @@ def test_what_was_the_stacks_own_child_before_it_had_a_component_is_not_replaced
     assert {"gpu-platform:index:NodePool", "gpu-platform:index:Tenant"} <= {r.type for r in children}
     for child in children:
         assert child.aliases == (f"urn:pulumi:local::gpu-platform::{child.type}::{child.name}",), child.urn
+
+
+def test_a_preview_of_the_next_mig_layout_has_no_conflict_with_the_rollout_that_owns_the_labels(
+    stack: Stack,
+) -> None:
+    nodes = stack("local").of("Node")
+    assert nodes
+    for node in nodes:
+        assert node.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] == "true"

@@ -172,7 +172,7 @@ def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, back
 
 
 def test_an_update_of_somebody_else_could_not_be_passed(tmp_path: Path, backend: str) -> None:
-    with pytest.raises(UnknownOutcome, match="pulumi cancel"):
+    with pytest.raises(UnknownOutcome, match=r"`pulumi -C \S+ cancel --yes --stack"):
         engine(tmp_path, 'echo "error: the stack is currently locked by 1 lock(s)" >&2; exit 255').up()
 
 
