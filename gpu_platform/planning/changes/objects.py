@@ -76,7 +76,9 @@ def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -
 def _effect_of_deletion(kind: str, *, recreated: bool) -> Effect:
     if kind in DATA_KINDS:
         return Effect.DELETES_DATA
-    if recreated:
+    # A Kubernetes object that is created again, such as an immutable ConfigMap, replaces no node and no resource
+    # of a cloud, whose types have a colon.
+    if recreated and (kind in CAPACITY_KINDS or ":" in kind):
         return Effect.REPLACES
     if kind in _ACCESS_KINDS:
         return Effect.CUTS_ACCESS
