@@ -53,6 +53,13 @@ STACK: dict[str, Any] = {
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
 TEAMS = ("vision", "search", "audio")
+RUNNING = {
+    ("vision", "pretrain", 2): "nvidia.com/gpu",
+    ("search", "api", 6): "nvidia.com/gpu.shared",
+    ("audio", "notebooks", 3): "nvidia.com/mig-1g.10gb",
+}
+"""What members run: team, Deployment and replicas, each pod with one of a resource."""
+NEWER_DRIVER = "580.173.02"
 
 
 class Story:
@@ -154,6 +161,10 @@ class Story:
         found = self.client.objects("v1", "Node", label_selector=f"{names.POOL_LABEL}={pool}")
         return {node["metadata"]["name"] for node in found}
 
+    def drivers(self) -> set[str]:
+        nodes = self.client.objects("v1", "Node")
+        return {node["metadata"]["labels"].get(names.DRIVER_VERSION_LABEL, "") for node in nodes}
+
     # -- operators -------------------------------------------------------------------------------------------
 
     def change(self, *, kills: int, code: int = 0) -> dict[str, Any]:
@@ -228,9 +239,8 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     assert story.platform.up(story.stack).code == 0
     for team in TEAMS:
         story.members_have_data(team)
-    story.members_run("vision", "pretrain", "nvidia.com/gpu", 2)
-    story.members_run("search", "api", "nvidia.com/gpu.shared", 6)
-    story.members_run("audio", "notebooks", "nvidia.com/mig-1g.10gb", 3)
+    for (team, name, replicas), resource in RUNNING.items():
+        story.members_run(team, name, resource, replicas)
     story.witness.take()
 
     # A team is renamed; its data stays under the old name.
@@ -252,12 +262,13 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     assert story.nodes("serve") == {"serve-0", "serve-1"}
 
     # A pool gets another name: its nodes are replaced, also under a budget, which preview names.
-    story.budget("search", "api", least=6)
+    guard = story.budget("search", "api", least=6)
     story.stack["pools"][1]["name"] = "infer"
     rows = story.change(kills=2)
     assert rows["pool serve"]["budgets"] == ["search/guard-api"]
     assert story.nodes("serve") == set()
     eventually(lambda: story.running("search", "api") == 6)
+    story.client.delete(guard)
 
     # The first team is called as before again, and finds its data.
     story.stack["teams"][2]["name"] = "audio"
@@ -272,6 +283,18 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     story.client.delete(guard)
     story.change(kills=3)
     eventually(lambda: story.running("audio", "notebooks") == 3)
+
+    # The driver is upgraded: the operator rolls every node, with the pods on it.
+    story.stack["operator"] = {"driver": {"version": NEWER_DRIVER}}
+    rows = story.change(kills=2)
+    assert {name for name, row in rows.items() if row["effect"] == "rolls-nodes"} == {
+        "pool train",
+        "pool infer",
+        "pool lab",
+    }
+    assert story.drivers() == {NEWER_DRIVER}
+    for team, name, replicas in RUNNING:
+        eventually(lambda team=team, name=name, replicas=replicas: story.running(team, name) == replicas)
 
     # A node breaks: `up` names it, changes nothing for members, and is content when it is repaired.
     fault = ("sandbox", "fault", "train-0")
