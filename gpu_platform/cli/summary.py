@@ -67,7 +67,7 @@ class Summary:
 
 
 def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
-    idle = idle_cost(plan.pools, plan.cost, usage.units if usage else {})
+    idle = None if usage is None else idle_cost(plan.pools, plan.cost, usage.units)  # unknown: no pod was counted
     return {
         "usd_per_hour": _rounded(plan.cost.usd_per_hour),
         "wasted_usd_per_hour": _rounded(idle),
@@ -138,10 +138,12 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         return
     for index, outcome in enumerate(summary.mig_changes):
         out.print(escape(f"{'MIG' if index == 0 else '':<12}{outcome}"))
+    # Of a rollout that was given up, nothing else of the stack was applied.
+    heading = "planned" if summary.changes is None and summary.usage is None else "GPUs"
     for index, pool in enumerate(plan.pools):
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
         physical = pool.gpus_per_node * pool.nodes.desired
-        label = "GPUs" if index == 0 else ""
+        label = heading if index == 0 else ""
         out.print(
             f"{label:<12}{pool.name}: {logical} logical, of {physical} {pool.gpu_product} ({pool.sharing.mode})"
         )
@@ -166,11 +168,14 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
         return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown"
     beside = f" and the unknown price of {pools}" if unknown else ""
     without = f"; without {pools}" if unknown else ""
-    share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
+    if cost["wasted_usd_per_hour"] is None:
+        wasted = "unknown, the pods were not counted"
+    else:
+        share = cost["wasted_usd_per_hour"] / cost["usd_per_hour"] if cost["usd_per_hour"] else 0.0
+        wasted = f"{cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod"
     return (
         f"cost        {cost['usd_per_hour']:.2f} USD/h{beside}",
-        f"waste       {cost['wasted_usd_per_hour']:.2f} USD/h ({share:.0%}) not used by any pod; "
-        f"{cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
+        f"waste       {wasted}; {cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
     )
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
-from gpu_platform.cli.summary import Summary, cost_lines
+from gpu_platform.cli.summary import Summary, cost_lines, show_summary
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
 
 UNPRICED: dict[str, Any] = {"machine_type": "p5e.48xlarge"}
 
 
 def summed_up(plan: EnvironmentPlan) -> dict[str, Any]:
-    return Summary(engine="embedded", why="").to_json(plan, None)["cost"]
+    nothing_runs = Usage(scheduled=0, pending=0, units={})
+    return Summary(engine="embedded", why="", usage=nothing_runs).to_json(plan, None)["cost"]
 
 
 def test_the_cost_of_pools_without_a_price_is_unknown_and_not_zero(make_plan: PlanMaker) -> None:
@@ -44,6 +48,19 @@ def test_a_pool_without_a_price_is_named_beside_the_cost_of_the_others(make_plan
         "waste       27.45 USD/h (100%) not used by any pod; 27.45 USD/h not allocated to any team; "
         "without pools a, b",
     )
+
+
+def test_where_the_pods_were_not_counted_the_waste_is_unknown_and_the_layout_planned(make_plan: PlanMaker) -> None:
+    plan, refused = make_plan(pool("a")), Summary(engine="embedded", why="")
+
+    cost = refused.to_json(plan, None)["cost"]
+    assert cost["wasted_usd_per_hour"] is None
+    assert cost_lines(cost)[1].startswith(
+        "waste       unknown, the pods were not counted; 27.45 USD/h not allocated"
+    )
+    out = Console(file=io.StringIO(), width=160)
+    show_summary(out, refused, plan)
+    assert "planned     a: 8 x nvidia.com/gpu logical" in cast("io.StringIO", out.file).getvalue()
 
 
 def test_a_price_in_the_stack_file_makes_the_cost_known(make_plan: PlanMaker) -> None:
