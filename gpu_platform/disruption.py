@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.engine.objects import is_ready, items_at, mapping_at
 from gpu_platform.planning.changes.budgets import Budget, GuardedPod
 
 # Evicted whatever the budget, as are pods with a deletionTimestamp (`canIgnorePDB` of eviction.go).
@@ -26,12 +26,11 @@ def budgets_of(objects: Iterable[Mapping[str, Any]]) -> tuple[Budget, ...]:
 def guarded_pod(live: Mapping[str, Any]) -> GuardedPod:
     """Return a pod of the API server, as its budgets see it."""
     metadata = live["metadata"]
-    conditions = items_at(live, "status", "conditions")
     return GuardedPod(
         namespace=metadata["namespace"],
         name=metadata["name"],
         labels=mapping_at(live, "metadata", "labels"),
-        ready=any(one["type"] == "Ready" and one["status"] == "True" for one in conditions),
+        ready=is_ready(live),
         exempt="deletionTimestamp" in metadata or mapping_at(live, "status").get("phase") in _EXEMPT_PHASES,
     )
 

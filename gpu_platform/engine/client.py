@@ -94,7 +94,7 @@ class KubernetesClient:
         if resource is None:
             return None
         try:
-            return self._request("GET", resource.path(namespace, name), f"reading {kind} {name}")
+            return self._connection.request("GET", resource.path(namespace, name), f"reading {kind} {name}")
         except Refused as refusal:
             if refusal.status == 404:
                 return None
@@ -113,7 +113,7 @@ class KubernetesClient:
         resource = self.find_resource(api_version, kind)
         query = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": str(_PAGE_SIZE)}
         while resource is not None:
-            page = self._request("GET", resource.path(namespace), f"listing {kind}", query)
+            page = self._connection.request("GET", resource.path(namespace), f"listing {kind}", query)
             for item in page.get("items") or ():
                 yield {"apiVersion": api_version, "kind": kind, **item}
             metadata: dict[str, str] = page.get("metadata") or {}
@@ -183,7 +183,9 @@ class KubernetesClient:
             preconditions["resourceVersion"] = metadata["resourceVersion"]
         body = {"propagationPolicy": policy, "preconditions": preconditions}
         try:
-            self._request("DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body)
+            self._connection.request(
+                "DELETE", resource.path(key.namespace, key.name), f"deleting {key}", body=body
+            )
         except Refused as refusal:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
@@ -205,14 +207,14 @@ class KubernetesClient:
         what = f"evicting pod {metadata['namespace']}/{metadata['name']}"
         query = {"dryRun": "All" if dry_run else ""}
         try:
-            self._request("POST", path, what, query, body=body, patient=False)
+            self._connection.request("POST", path, what, query, body=body, patient=False)
         except Refused as refusal:
             if refusal.status not in (404, 409):  # 409: the precondition
                 raise
 
     def kubernetes_version(self) -> str:
         """Return the version of the API server, such as `v1.35.2-eks-4f4795d`."""
-        return str(self._request("GET", "/version", "reading the version")["gitVersion"])
+        return str(self._connection.request("GET", "/version", "reading the version")["gitVersion"])
 
     # -- discovery -----------------------------------------------------------------------------------------
 
@@ -236,7 +238,7 @@ class KubernetesClient:
         if not group:
             return self.find_resource("v1", kind)
         try:
-            served = self._request("GET", f"/apis/{group}", f"looking for {group}")
+            served = self._connection.request("GET", f"/apis/{group}", f"looking for {group}")
         except Refused as refusal:
             if refusal.status == 404:
                 return None
@@ -247,7 +249,7 @@ class KubernetesClient:
 
     def api_versions(self) -> tuple[str, ...]:
         """Return the preferred API version of each group that the cluster serves."""
-        groups = self._request("GET", "/apis", "looking for API groups").get("groups") or ()
+        groups = self._connection.request("GET", "/apis", "looking for API groups").get("groups") or ()
         return ("v1", *(str(group["preferredVersion"]["groupVersion"]) for group in groups))
 
     def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
@@ -256,7 +258,7 @@ class KubernetesClient:
         Raises Refused if the server of the group does not answer, such as one of an aggregated API.
         """
         root = "/apis" if "/" in api_version else "/api"
-        served = self._request("GET", f"{root}/{api_version}", f"looking for {api_version}")
+        served = self._connection.request("GET", f"{root}/{api_version}", f"looking for {api_version}")
         return tuple(
             str(entry["kind"])
             for entry in served["resources"]
@@ -266,7 +268,7 @@ class KubernetesClient:
     def _discover(self, api_version: str) -> dict[str, ApiResource]:
         root = "/apis" if "/" in api_version else "/api"
         try:
-            served = self._request("GET", f"{root}/{api_version}", f"looking for {api_version}")
+            served = self._connection.request("GET", f"{root}/{api_version}", f"looking for {api_version}")
         except Refused as refusal:
             if refusal.status == 404:
                 return {}
@@ -293,23 +295,8 @@ class KubernetesClient:
         resource = self.resource(str(manifest["apiVersion"]), key.kind)
         path = resource.path(key.namespace, "" if method == "POST" else key.name)
         query = {**query, "dryRun": "All" if dry_run else ""}
-        return self._request(
-            method, path, str(key), query, body=manifest, content_type=content_type, patient=patient
-        )
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        what: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-        patient: bool = True,
-    ) -> dict[str, Any]:
         return self._connection.request(
-            method, path, what, query, body=body, content_type=content_type, patient=patient
+            method, path, str(key), query, body=manifest, content_type=content_type, patient=patient
         )
 
 

@@ -172,3 +172,10 @@ def _needs_no_deployment(record: ResourceRecord) -> bool:
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
     return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, f"{PROVIDER_PREFIX}kubernetes")
+
+
+def is_ready(live: Mapping[str, Any]) -> bool:
+    """Return whether a node or a pod has the condition Ready."""
+    return any(
+        one["type"] == "Ready" and one["status"] == "True" for one in items_at(live, "status", "conditions")
+    )

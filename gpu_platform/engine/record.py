@@ -167,8 +167,9 @@ def record_program(
 async def _run_file(program: Path) -> None:
     """Run the program, and wait for its outputs until none is pending or one has failed.
 
-    The SDK, which does the rest, waits for all outputs again after each one that is there: its time grows with
-    the square of their number. Measured on the 138 resources of eks-training: 0.4 s instead of 0.6 s.
+    The SDK's own wait starts again with all outputs whenever one of them is done, so its time grows with the
+    square of their number; here it finds none pending. Measured on the 138 resources of eks-training: 0.4 s
+    instead of 0.6 s.
     """
     runpy.run_path(str(program), run_name="__main__")
     tracked = cast("set[asyncio.Task[object]]", cast("Any", SETTINGS).outputs)  # it has it only at run time

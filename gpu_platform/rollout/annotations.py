@@ -82,10 +82,3 @@ def is_only_owner(manager: str, node: Mapping[str, Any], label: str) -> bool:
 def is_cordoned(node: Mapping[str, Any]) -> bool:
     """Return whether a node is cordoned."""
     return cast("bool", mapping_at(node, "spec").get("unschedulable", False))
-
-
-def is_ready(node: Mapping[str, Any]) -> bool:
-    """Return whether a node has the condition Ready."""
-    return any(
-        one["type"] == "Ready" and one["status"] == "True" for one in items_at(node, "status", "conditions")
-    )

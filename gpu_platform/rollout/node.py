@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.quantity import duration_text
-from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, is_ready, labels_by, node_document
+from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
 from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name
 from gpu_platform.rollout.live import manager_pods
@@ -206,7 +206,7 @@ class NodeRoll:
             if pod["metadata"]["creationTimestamp"] <= self._configs_changed and not _is_leaving(pod):
                 self._client.delete(pod)
                 self._restarted = True
-        if self._restarted and not any(_is_ready(pod) and not _is_leaving(pod) for pod in pods):
+        if self._restarted and not any(is_ready(pod) and not _is_leaving(pod) for pod in pods):
             if time.monotonic() > self._deadline:
                 self._fail(f"its MIG manager did not become ready within {duration_text(_MANAGER_SECONDS)}")
             return
@@ -284,10 +284,6 @@ class NodeRoll:
 
 def _is_leaving(pod: Mapping[str, Any]) -> bool:
     return "deletionTimestamp" in pod["metadata"]
-
-
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in items_at(pod, "status", "conditions"))
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_platform import names
-from gpu_platform.engine.objects import mapping_at
+from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, Budget, blocks_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.quantity import duration_text
-from gpu_platform.rollout.annotations import is_cordoned, is_ready, rollout_annotation
+from gpu_platform.rollout.annotations import is_cordoned, rollout_annotation
 from gpu_platform.rollout.drain import blocks_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
 from gpu_platform.rollout.pods import GpuPod, eviction_action, gpu_pods, pod_name

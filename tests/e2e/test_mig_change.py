@@ -590,7 +590,7 @@ def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refu
     }
 
     def apply_as_pulumi_does(manifest: dict[str, Any]) -> None:
-        lab.client._request(
+        lab.client._connection.request(
             "PATCH",
             "/api/v1/nodes/lab-0",
             "applying",
