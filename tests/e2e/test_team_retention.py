@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import stat
 from pathlib import Path
@@ -13,7 +12,8 @@ import yaml
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
-from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
+from tests.e2e.members import PASSWORD, members_objects
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-retention")]
@@ -36,7 +36,6 @@ STACK: dict[str, Any] = {
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
-PASSWORD = base64.b64encode(b"hunter2").decode()
 TEAM = "perception"
 MEMBERS_KINDS = (
     ("apps/v1", "StatefulSet"),
@@ -44,49 +43,6 @@ MEMBERS_KINDS = (
     ("v1", "Pod"),
     ("v1", "PersistentVolumeClaim"),
 )
-
-
-def members_objects(namespace: str) -> list[dict[str, Any]]:
-    """Return what a member makes with the rights of the team's Role: a StatefulSet, a 2 TiB claim, a Secret."""
-    labels = {"app": "features"}
-    pod = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "containers": [{"name": "main", "image": "db:1"}],
-            "tolerations": [TOLERATION],
-            # Half of it is how long a namespace waits before it looks again whether its pods are gone.
-            "terminationGracePeriodSeconds": 1,
-        },
-    }
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "dataset", "namespace": namespace},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": "",
-                "resources": {"requests": {"storage": "2Ti"}},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "token", "namespace": namespace},
-            "data": {"password": PASSWORD},
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": {"name": "features", "namespace": namespace},
-            "spec": {
-                "serviceName": "features",
-                "selector": {"matchLabels": labels},
-                "template": pod,
-                "replicas": 2,
-            },
-        },
-    ]
 
 
 def volume_for(namespace: str, claim: str) -> dict[str, Any]:

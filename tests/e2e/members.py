@@ -1,0 +1,53 @@
+"""What members of a team make in its namespace."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from tests.e2e.conftest import TOLERATION
+
+PASSWORD = base64.b64encode(b"hunter2").decode()
+
+
+def members_objects(namespace: str) -> list[dict[str, Any]]:
+    """Return what a member makes with the rights of the team's Role: a StatefulSet, a 2 TiB claim, a Secret."""
+    labels = {"app": "features"}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "containers": [{"name": "main", "image": "db:1"}],
+            "tolerations": [TOLERATION],
+            # Half of it is how long a namespace waits before it looks again whether its pods are gone.
+            "terminationGracePeriodSeconds": 1,
+        },
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "dataset", "namespace": namespace},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "",
+                "resources": {"requests": {"storage": "2Ti"}},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "token", "namespace": namespace},
+            "data": {"password": PASSWORD},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "features", "namespace": namespace},
+            "spec": {
+                "serviceName": "features",
+                "selector": {"matchLabels": labels},
+                "template": pod,
+                "replicas": 2,
+            },
+        },
+    ]
