@@ -1,26 +1,34 @@
 """A platform's life in one test: teams with data, changes under running pods, 20 kills, a broken node, the end.
 
-Before each change the impact is read from `preview`; afterwards it is held against what the API server's watch
-saw. Nothing of a member may be lost without consent, and nothing may happen that was not announced.
+Before each change `preview` announces its impact; after the change the test compares that with the events of the
+API server's watch. No object of a member is lost without consent, and nothing happens that was not announced.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import random
+import re
+import shlex
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_platform import names
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.e2e.members import members_objects
+from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 from tests.support.killed import kill_at_a_random_moment
+from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 from tests.support.witness import Gone, Witness
 
-# Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one.
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-story"), pytest.mark.timeout(3600)]
+# Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
+pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
 KILLS = 20
 DATA = {"PersistentVolumeClaim", "Secret", "StatefulSet"}
@@ -60,6 +68,9 @@ RUNNING = {
 }
 """What members run: team, Deployment and replicas, each pod with one of a resource."""
 NEWER_DRIVER = "580.173.02"
+LINES = {"embedded": 14, "pulumi": 90}
+"""About as many lines as an `up` of this stack prints."""
+UNLOCKS = re.compile(r"`(pulumi -C .* cancel --yes --stack \S+)`")
 
 
 class Story:
@@ -82,36 +93,7 @@ class Story:
     # -- members ---------------------------------------------------------------------------------------------
 
     def members_have_data(self, team: str) -> None:
-        labels = {"app": "features"}
-        pod = {"containers": [{"name": "main", "image": "db:1"}], "tolerations": [TOLERATION]}
-        for manifest in (
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": "dataset", "namespace": team},
-                "spec": {
-                    "accessModes": ["ReadWriteOnce"],
-                    "storageClassName": "",
-                    "resources": {"requests": {"storage": "2Ti"}},
-                },
-            },
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": "token", "namespace": team},
-                "data": {"key": "aGlkZGVu"},
-            },
-            {
-                "apiVersion": "apps/v1",
-                "kind": "StatefulSet",
-                "metadata": {"name": "features", "namespace": team},
-                "spec": {
-                    "serviceName": "features",
-                    "selector": {"matchLabels": labels},
-                    "template": {"metadata": {"labels": labels}, "spec": pod},
-                },
-            },
-        ):
+        for manifest in members_objects(team):
             live = self.client.create(manifest)
             self.data[live["kind"], team, live["metadata"]["name"]] = live["metadata"]["uid"]
 
@@ -172,9 +154,9 @@ class Story:
         announced = self.announced()
         rows = list(announced)
         for _ in range(kills):
-            self.killed("up", self.file, "--engine", "embedded")
+            self.killed("up")
             rows += self.announced()  # what an interrupted change has left to do is announced again
-        ran = self.platform.run("up", self.file, "--engine", "embedded", "--format", "json")
+        ran = self.run("up", "--format", "json")
         assert ran.code == code, ran.err
         eventually(lambda: not self.orphans())
         self.compare(rows)
@@ -187,13 +169,35 @@ class Story:
         return [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] not in nodes]
 
     def announced(self) -> list[dict[str, Any]]:
-        ran = self.platform.run("preview", self.file, "--engine", "embedded", "--format", "json")
+        ran = self.run("preview", "--format", "json")
         assert ran.code == 0, ran.err
         return ran.json["impact"]["changes"]
 
-    def killed(self, *command: str) -> None:
+    def killed(self, command: str, *options: str) -> None:
         # One that has nothing left to do ends before its moment; the next one is killed in its place.
-        self.kills += kill_at_a_random_moment(self.random, *command)
+        lines, env = LINES[self.platform.engine], self.platform.env
+        arguments = self.arguments(command, *options)
+        killed = kill_at_a_random_moment(self.random, *arguments, lines=lines, env=env)
+        if self.unlocked(killed.err):
+            killed = kill_at_a_random_moment(self.random, *arguments, lines=lines, env=env)
+        self.kills += killed.in_time
+
+    def run(self, command: str, *options: str) -> Ran:
+        arguments = self.arguments(command, *options)
+        ran = self.platform.run(*arguments)
+        return self.platform.run(*arguments) if self.unlocked(ran.err) else ran
+
+    def arguments(self, command: str, *options: str) -> tuple[str, ...]:
+        return (command, self.file, "--engine", self.platform.engine, *options)
+
+    def unlocked(self, err: str) -> bool:
+        """Whether a run found the stack locked by a killed one, and the command that it names has unlocked it."""
+        unlocks = UNLOCKS.search(err)
+        if unlocks is None:
+            return False
+        env = {**os.environ, **self.platform.env}
+        subprocess.run(shlex.split(unlocks[1]), env=env, check=True, capture_output=True)
+        return True
 
     def compare(self, rows: list[dict[str, Any]]) -> None:
         gone, cordoned = self.witness.take()
@@ -225,8 +229,16 @@ def _pool_of(node: str) -> str:
     return node.rpartition("-")[0]
 
 
-@pytest.fixture
-def story(platform: Platform) -> Iterator[Story]:
+@pytest.fixture(
+    params=[
+        pytest.param("embedded", marks=pytest.mark.xdist_group("e2e-story")),
+        pytest.param("pulumi", marks=[*NEEDS_PULUMI, pytest.mark.xdist_group("e2e-pulumi-story")]),
+    ]
+)
+def story(platform: Platform, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Story]:
+    platform.engine = request.param
+    if platform.engine == "pulumi":
+        platform.env = environment(tmp_path / "backend")
     story = Story(platform)
     yield story
     story.witness.stop()
@@ -235,8 +247,9 @@ def story(platform: Platform) -> Iterator[Story]:
 def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(story: Story) -> None:
     # The first day: three teams, each with data and pods on GPUs.
     for _ in range(3):
-        story.killed("up", story.file, "--engine", "embedded")
-    assert story.platform.up(story.stack).code == 0
+        story.killed("up")
+    ran = story.run("up")
+    assert ran.code == 0, ran.err
     for team in TEAMS:
         story.members_have_data(team)
     for (team, name, replicas), resource in RUNNING.items():
@@ -300,7 +313,7 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     fault = ("sandbox", "fault", "train-0")
     assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0
     story.stack["validation"] = {"timeout": "20s"}
-    broken = story.platform.run("up", story.file, "--engine", "embedded", "--format", "json")
+    broken = story.run("up", "--format", "json")
     assert broken.code == 1
     assert "train-0" in broken.err
     assert story.platform.run(*fault, "--name", SANDBOX).code == 0
@@ -309,11 +322,11 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
 
     # The end, after consent: what members made is kept.
     while story.kills < KILLS:
-        story.killed("destroy", story.file, "--engine", "embedded", "--yes")
-        story.killed("up", story.file, "--engine", "embedded")
-    refused = story.platform.run("destroy", story.file, "--engine", "embedded")
+        story.killed("destroy", "--yes")
+        story.killed("up")
+    refused = story.run("destroy")
     assert refused.code == 2
-    ended = story.platform.run("destroy", story.file, "--engine", "embedded", "--yes")
+    ended = story.run("destroy", "--yes")
     assert ended.code == 0, ended.err
     assert list(story.client.objects("v1", "Node")) == []
     for (kind, team, name), uid in story.data.items():

@@ -6,7 +6,6 @@ They run where `pulumi` and its Kubernetes provider are on PATH.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from gpu_platform.progress import Progress
 from sandbox import control_plane
 from tests.e2e.conftest import Platform
 from tests.support.eventually import eventually
+from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
-MISSING = [name for name in ("pulumi", "pulumi-resource-kubernetes") if shutil.which(name) is None]
 SANDBOX = "e2e-pulumi"
 KINDS = [
     ("v1", "Namespace"),
@@ -51,11 +50,10 @@ SERVERS_OWN = {
 NOT_DECLARED = ("applyset.kubernetes.io/", "pulumi.com/", "deployment.kubernetes.io/", "deprecated.", "sandbox.")
 
 pytestmark = [
-    pytest.mark.pulumi,
+    *NEEDS_PULUMI,
     pytest.mark.sandbox,
     pytest.mark.timeout(900),  # a whole life in one test, on the CLI
     pytest.mark.xdist_group("e2e-pulumi"),
-    pytest.mark.skipif(bool(MISSING), reason=f"not on PATH: {', '.join(MISSING)}"),
 ]
 
 
@@ -73,13 +71,8 @@ def pulumi(
     base["validation"]["timeout"] = "10m"
     folder = tmp_path_factory.getbasetemp() / "pulumi-stacks"
     backend = tmp_path_factory.getbasetemp() / "pulumi-backend"
-    for path in (folder, backend):
-        path.mkdir(exist_ok=True)
-    env = {
-        "PULUMI_BACKEND_URL": backend.as_uri(),
-        "PULUMI_CONFIG_PASSPHRASE": "test",
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-    }
+    folder.mkdir(exist_ok=True)
+    env = environment(backend)
     client = KubernetesClient(running.kubeconfig)
     return Platform(client, running.kubeconfig, Path(folder), {}, engine="pulumi", env=env)
 

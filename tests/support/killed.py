@@ -6,16 +6,28 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _MODULES: Final = ["gpu_platform.cli.deploy", "tests.support.killed"]  # imported once, in the server of forks
 
 
-def kill_at_a_random_moment(randomly: random.Random, *arguments: str) -> bool:
-    """Run a command and kill it (SIGKILL) after a random number of its lines; False if it ended before.
+class Killed(NamedTuple):
+    """A command that was to be killed: whether it was, or had ended before, and what it had printed."""
+
+    in_time: bool
+    err: str
+
+
+def kill_at_a_random_moment(
+    randomly: random.Random, *arguments: str, lines: int = 14, env: Mapping[str, str] | None = None
+) -> Killed:
+    """Run a command and kill it (SIGKILL) with all its children after 1 to `lines` of its lines.
 
     Lines, not seconds: how far a command comes in a second is a matter of the machine.
     """
@@ -24,22 +36,44 @@ def kill_at_a_random_moment(randomly: random.Random, *arguments: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         pipe = Path(folder) / "stderr"
         os.mkfifo(pipe)
-        process = context.Process(target=_command, args=(str(pipe), arguments))
+        process = context.Process(target=_command, args=(str(pipe), arguments, dict(env or {})))
         process.start()
-        last = randomly.randint(1, 14)
-        with pipe.open() as lines:
-            for number, _ in enumerate(lines, 1):
+        last = randomly.randint(1, lines)
+        text: list[str] = []
+        with pipe.open() as printed:
+            for number, line in enumerate(printed, 1):
+                text.append(line)
                 if number == last:
                     time.sleep(randomly.uniform(0, 0.4))
                     break
-            process.kill()
+            if process.pid is not None:
+                _kill_all(process.pid)
         process.join()
-    return process.exitcode == -signal.SIGKILL
+    return Killed(process.exitcode == -signal.SIGKILL, "".join(text))
 
 
-def _command(pipe: str, arguments: tuple[str, ...]) -> None:
+def _command(pipe: str, arguments: tuple[str, ...], env: dict[str, str]) -> None:
+    os.environ.update(env)
     os.dup2(os.open(pipe, os.O_WRONLY), 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     from gpu_platform.cli import main
 
     main(list(arguments))
+
+
+def _kill_all(process: int) -> None:
+    """Kill a process and what it started; stopped first, it starts nothing more meanwhile."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGSTOP)
+    for one in [process, *_descendants(process)]:
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+
+
+def _descendants(process: int) -> Iterator[int]:
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listed.splitlines())}
+    found = {process}
+    while new := {child for child, parent in parents.items() if parent in found} - found:
+        found |= new
+        yield from new

@@ -1,0 +1,25 @@
+"""The real Pulumi CLI, for the tests that drive it: where it is missing, and its environment."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+MISSING: Final = [name for name in ("pulumi", "pulumi-resource-kubernetes") if shutil.which(name) is None]
+NEEDS_PULUMI: Final = (
+    pytest.mark.pulumi,
+    pytest.mark.skipif(bool(MISSING), reason=f"not on PATH: {', '.join(MISSING)}"),
+)
+
+
+def environment(backend: Path) -> dict[str, str]:
+    """Return the environment of a CLI whose state is in a folder."""
+    backend.mkdir(exist_ok=True)
+    return {
+        "PULUMI_BACKEND_URL": backend.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
