@@ -15,6 +15,7 @@ from gpu_platform.engine.changes import Action, Change, Changes, FieldChange
 from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
+from gpu_platform.engine.pulumi_output import WithoutInterruptions
 from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK_REFERENCE_TYPE
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.paths import PROJECT_ROOT
@@ -53,11 +54,8 @@ class PulumiEngine:
         `policy_configs`: a JSON file of settings for each policy pack, or none.
         """
         self._stack_name = stack
-        self._common: dict[str, Any] = {
-            "color": "never",
-            "on_output": on_output,
-            "on_error": on_output,
-        }
+        output = WithoutInterruptions(on_output) if on_output is not None else None
+        self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
         self._policies: dict[str, Any] = {
             "policy_packs": [str(pack) for pack in policy_packs] or None,
             "policy_pack_configs": [str(config) for config in policy_configs] or None,
