@@ -13,8 +13,13 @@ UPSERT: Final = True
 A team that returns finds its retained namespace, and an `up` that was killed finds what it created before.
 """
 
-TAKEN_OVER: Final = {"pulumi.com/patchForce": "true"}
-"""Annotation of an object whose declared fields Pulumi's provider sets, whichever field manager owns them."""
+FORCE: Final = True
+"""Setting of Kubernetes providers: declared fields are set whichever field manager owns them.
+
+Each creation has a field manager of its own, so an `up` that was killed leaves objects whose fields would conflict
+with every later change of them. What people changed by hand is set again. `gpu-platform` refuses beforehand to
+take over an object of somebody else (engine/takeover.py).
+"""
 
 
 def child_options(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import UPSERT
+from components._options import FORCE, UPSERT
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
 
@@ -43,6 +43,7 @@ class Cluster(pulumi.ComponentResource):
             kubeconfig=path,
             context=plan.context,
             upsert_existing_objects=UPSERT,
+            enable_patch_force=FORCE,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.kubeconfig = pulumi.Output.from_input(path)

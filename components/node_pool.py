@@ -7,7 +7,7 @@ import functools
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import TAKEN_OVER, child_options
+from components._options import child_options
 from components.mig_guard import guarded
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
@@ -48,15 +48,14 @@ class NodePool(pulumi.ComponentResource):
         self.node_names = pulumi.Output.from_input(list(args.nodes.names))
         self.register_outputs({**facts, "node_names": self.node_names})
 
-    # The rollout of a MIG layout owns the labels that it writes, so a preview of the next layout would end with a
-    # conflict of field managers; that no other run changes them is the guard's concern.
+    # The rollout of a MIG layout owns the labels that it writes, and the provider takes them over (FORCE): that no
+    # other run changes them is the guard's concern.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
             annotations = {
                 names.KWOK_NODE_ANNOTATION: "fake",
                 names.SANDBOX_MACHINE_ANNOTATION: args.machine_type,
                 names.TAINTS_ANNOTATION: ",".join(map(str, args.taints)),
-                **TAKEN_OVER,
             }
             if args.driver_version is not None:
                 annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
@@ -81,7 +80,7 @@ class NodePool(pulumi.ComponentResource):
         for node in args.nodes.names:
             k8s.core.v1.NodePatch(
                 node,
-                metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels, annotations=TAKEN_OVER),
+                metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels),
                 opts=_merged(self._child, guarded(args)),
             )
 

@@ -280,7 +280,5 @@ def _driver_of_host(
 
 
 def _from_field(name: str, path: str) -> k8s.core.v1.EnvVarArgs:
-    source = k8s.core.v1.EnvVarSourceArgs(
-        field_ref=k8s.core.v1.ObjectFieldSelectorArgs(api_version="v1", field_path=path)
-    )
+    source = k8s.core.v1.EnvVarSourceArgs(field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path=path))
     return k8s.core.v1.EnvVarArgs(name=name, value_from=source)

@@ -27,8 +27,7 @@ class PriorityClasses(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpu-platform:index:PriorityClasses", name, None, opts)
         for priority in args:
-            # Without globalDefault, which would raise or lower every pod that names no class: the server does not
-            # store `false`, so a second field manager that declares it would have a conflict.
+            # Without globalDefault, which would raise or lower every pod of the cluster that names no class.
             k8s.scheduling.v1.PriorityClass(
                 priority.name,
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=priority.name),

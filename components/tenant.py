@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import TAKEN_OVER, child_options, retained
+from components._options import child_options, retained
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
@@ -40,9 +40,6 @@ _MAX_UNAVAILABLE = 1
 # The pod security level `restricted`, without a user: images choose their own.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
-# A team that leaves keeps its namespace, with the objects that isolate and limit it. When it returns, Pulumi's
-# provider takes them over, and may change fields that it set under another name before.
-_RETURNED = TAKEN_OVER
 # A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 
@@ -60,7 +57,7 @@ class Tenant(pulumi.ComponentResource):
         self._args = args
         namespace = k8s.core.v1.Namespace(
             args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels, annotations=_RETURNED),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
             opts=retained(child_options(self, opts)),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
@@ -90,13 +87,10 @@ class Tenant(pulumi.ComponentResource):
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
-    def _kept_meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace, annotations=_RETURNED)
-
     def _create_quotas(self) -> list[pulumi.Resource]:
         total = k8s.core.v1.ResourceQuota(
             self._logical("quota"),
-            metadata=self._kept_meta("gpu-quota"),
+            metadata=self._meta("gpu-quota"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
             opts=self._kept,
         )
@@ -109,7 +103,7 @@ class Tenant(pulumi.ComponentResource):
             )
         above = k8s.core.v1.ResourceQuota(
             self._logical("priority"),
-            metadata=self._kept_meta("priority-above-own"),
+            metadata=self._meta("priority-above-own"),
             spec=k8s.core.v1.ResourceQuotaSpecArgs(
                 hard=_FORBIDDEN_PODS,
                 scope_selector=k8s.core.v1.ScopeSelectorArgs(
@@ -124,7 +118,7 @@ class Tenant(pulumi.ComponentResource):
     def _create_limits(self) -> pulumi.Resource:
         return k8s.core.v1.LimitRange(
             self._logical("limits"),
-            metadata=self._kept_meta("defaults"),
+            metadata=self._meta("defaults"),
             spec=k8s.core.v1.LimitRangeSpecArgs(
                 limits=[
                     k8s.core.v1.LimitRangeItemArgs(
@@ -161,14 +155,14 @@ class Tenant(pulumi.ComponentResource):
         everything = k8s.meta.v1.LabelSelectorArgs()
         k8s.networking.v1.NetworkPolicy(
             self._logical("default-deny"),
-            metadata=self._kept_meta("default-deny"),
+            metadata=self._meta("default-deny"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(pod_selector=everything, policy_types=_DENIED),
             opts=self._kept,
         )
         peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-own"),
-            metadata=self._kept_meta("allow-own-namespace"),
+            metadata=self._meta("allow-own-namespace"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
                 policy_types=_DENIED,
@@ -179,7 +173,7 @@ class Tenant(pulumi.ComponentResource):
         )
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-dns"),
-            metadata=self._kept_meta("allow-dns"),
+            metadata=self._meta("allow-dns"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
                 policy_types=["Egress"],

@@ -37,7 +37,9 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _LONG_GROUPS = (
+    "e2e-pulumi-story",
     "e2e-pulumi",
+    "e2e-story",
     "e2e-retention",
     "e2e-mig",
     "e2e-up",

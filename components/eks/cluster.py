@@ -11,7 +11,7 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import UPSERT, child_options
+from components._options import FORCE, UPSERT, child_options
 from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
 from components.eks.iam import service_role
 from components.eks.lookup import look_up
@@ -68,6 +68,7 @@ class EksCluster(pulumi.ComponentResource):
             kubeconfig=self.kubeconfig,
             context=self.context,
             upsert_existing_objects=UPSERT,
+            enable_patch_force=FORCE,
             opts=pulumi.ResourceOptions(parent=self, depends_on=works),
         )
         self.register_outputs({"name": self.outputs.name, "kubeconfig": self.kubeconfig})

@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import UPSERT, child_options
+from components._options import FORCE, UPSERT, child_options
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
@@ -112,6 +112,7 @@ class GkeCluster(pulumi.ComponentResource):
             kubeconfig=self.kubeconfig,
             context=args.name,
             upsert_existing_objects=UPSERT,
+            enable_patch_force=FORCE,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*self._ready]),
         )
         self._create_objects(name, networks)

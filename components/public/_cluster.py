@@ -9,7 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs, GkeOutputs
-from components._options import UPSERT
+from components._options import FORCE, UPSERT
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
 from gpu_platform.errors import Problem
@@ -54,6 +54,7 @@ def kubernetes_options(
         kubeconfig=path,
         context=context,
         upsert_existing_objects=UPSERT,
+        enable_patch_force=FORCE,
         opts=pulumi.ResourceOptions(parent=component),
     )
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(providers=[provider]))

@@ -23,10 +23,12 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.lock import StackLock
+from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
+from gpu_platform.engine.takeover import refuse_foreign_objects
 from gpu_platform.errors import UnknownOutcome
 from gpu_platform.names import ROLLED_VARIABLE
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
@@ -133,6 +135,7 @@ class PulumiDeployment:
     """Deployment by the Pulumi CLI, with the policy pack and the stack's policy configuration."""
 
     loaded: LoadedStack
+    recorded: RecordedProgram
     progress: Progress
     cli: PulumiCli
     engine: str = EngineName.PULUMI.value
@@ -155,12 +158,14 @@ class PulumiDeployment:
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""
         with self._driver() as driver:
+            self._refuse_foreign_objects(driver)
             return driver.preview().to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
-        self._repair_taints()
         with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
+            self._refuse_foreign_objects(driver)
+            self._repair_taints()
             changes = driver.up().to_json()
         self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
         return changes
@@ -173,6 +178,13 @@ class PulumiDeployment:
         if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
             self._settle(())
         return changes
+
+    def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
+        declared = kubernetes_objects(self.recorded.resources)
+        try:
+            refuse_foreign_objects(client_of(self.loaded.plan), self.loaded.stack, declared, driver.objects())
+        except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
+            self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
 
     def _repair_taints(self) -> None:
         """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""
@@ -237,7 +249,7 @@ def choose_deployment(
     choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded))
     if choice.cli is None:
         return EmbeddedDeployment(loaded, recorded, progress, choice.why)
-    return PulumiDeployment(loaded, progress, choice.cli)
+    return PulumiDeployment(loaded, recorded, progress, choice.cli)
 
 
 def _is_embedded(loaded: LoadedStack) -> bool:

@@ -106,6 +106,22 @@ class PulumiEngine:
             return None
         return cast("Mapping[str, Any]", json.loads(result.stdout))
 
+    def objects(self) -> frozenset[ObjectKey]:
+        """Return the Kubernetes objects in the stack's state; none if the backend does not have the stack."""
+        command = ["stack", "export", "--stack", self._stack_name]
+        try:
+            with _clean_errors("stack export", self._stack_name):
+                result = self._cli.command.run(command, self._project, self._env)
+        except _NoSuchStack:
+            return frozenset()
+        deployment: Mapping[str, Any] = json.loads(result.stdout).get("deployment") or {}
+        return frozenset(
+            object_key(resource["inputs"])
+            for resource in deployment.get("resources") or ()
+            if str(resource["type"]).startswith(KUBERNETES_PREFIX)
+            and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
+        )
+
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
             return automation.create_or_select_stack(self._stack_name, work_dir=self._project, opts=self._options)

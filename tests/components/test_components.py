@@ -216,19 +216,16 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
     assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
     assert deleted == {"Role", "RoleBinding", "Deployment"}
-    for record in of_team:
-        annotations = record.inputs["metadata"].get("annotations", {})
-        # When the team returns, another field manager owns the fields of what was kept.
-        assert (annotations.get("pulumi.com/patchForce") == "true") is record.retain_on_delete
 
 
 @pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])
-def test_a_team_that_returns_is_no_error_already_exists_of_pulumis_provider(stack: Stack, name: str) -> None:
+@pytest.mark.parametrize("setting", ["upsertExistingObjects", "enablePatchForce"])
+def test_pulumis_provider_takes_over_what_a_killed_run_a_rollout_or_a_team_that_left_has_left(
+    stack: Stack, name: str, setting: str
+) -> None:
     providers = [r for r in stack(name).resources if r.type == "pulumi:providers:kubernetes"]
     assert providers
-    assert [str(provider.inputs.get("upsertExistingObjects")).lower() for provider in providers] == ["true"] * len(
-        providers
-    )
+    assert [str(provider.inputs.get(setting)).lower() for provider in providers] == ["true"] * len(providers)
 
 
 def test_the_outputs_name_quota_and_members_of_each_team(stack: Stack) -> None:
@@ -332,12 +329,3 @@ def test_what_was_the_stacks_own_child_before_it_had_a_component_is_not_replaced
     assert {"gpu-platform:index:NodePool", "gpu-platform:index:Tenant"} <= {r.type for r in children}
     for child in children:
         assert child.aliases == (f"urn:pulumi:local::gpu-platform::{child.type}::{child.name}",), child.urn
-
-
-def test_a_preview_of_the_next_mig_layout_has_no_conflict_with_the_rollout_that_owns_the_labels(
-    stack: Stack,
-) -> None:
-    nodes = stack("local").of("Node")
-    assert nodes
-    for node in nodes:
-        assert node.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] == "true"

@@ -8,7 +8,6 @@ import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
@@ -61,29 +60,6 @@ def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> N
     assert set(changes["kinds"]["unchanged"]) >= {"Node", "ResourceQuota", "DaemonSet.apps"}
     assert changes["changes"] == []
     assert versions() == before
-
-
-def test_the_pulumi_cli_may_create_what_a_killed_run_of_it_left_without_a_conflict(deployed: Platform) -> None:
-    # Its provider's field manager has another name for every creation, and forces nothing. Conflicts come from
-    # what the server adds to a part that has one owner as a whole, such as apiVersion to a fieldRef.
-    rendered = deployed.folder / "rendered"
-    assert deployed.run("render", str(deployed.folder / "Pulumi.shop.yaml"), "--out", str(rendered)).code == 0
-    manifests = [yaml.safe_load(file.read_text("utf-8")) for file in (rendered / "manifests").rglob("*.yaml")]
-    assert len(manifests) > 30
-    for manifest in manifests:
-        metadata = manifest["metadata"]
-        if metadata.get("annotations", {}).get("pulumi.com/patchForce") == "true":
-            continue
-        resource = deployed.client.resource(manifest["apiVersion"], manifest["kind"])
-        deployed.client._connection.request(
-            "PATCH",
-            resource.path(metadata.get("namespace", ""), metadata["name"]),
-            f"creating {manifest['kind']} {metadata['name']}",
-            {"fieldManager": "pulumi-kubernetes-test", "dryRun": "All"},
-            body=manifest,
-            content_type="application/apply-patch+yaml",
-            patient=False,
-        )
 
 
 def test_four_pods_share_one_gpu_and_the_fifth_stays_pending(deployed: Platform) -> None:

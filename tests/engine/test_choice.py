@@ -10,10 +10,12 @@ import pytest
 
 from gpu_platform.cli.engines import PulumiDeployment
 from gpu_platform.engine.choice import EngineName, choose_engine
+from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
@@ -196,12 +198,35 @@ def test_a_stack_that_the_backend_does_not_know_has_no_outputs(tmp_path: Path, b
     assert engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255").outputs() is None
 
 
+def test_the_state_says_which_objects_are_of_the_stack(tmp_path: Path, backend: str) -> None:
+    inputs = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "vision"}}
+    resources = [
+        {"type": "pulumi:pulumi:Stack"},
+        {"type": "pulumi:providers:kubernetes", "inputs": {"context": "dev"}},
+        {"type": "kubernetes:apps/v1:Deployment", "inputs": inputs},
+    ]
+    exported = tmp_path / "exported.json"
+    exported.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}), "utf-8")
+
+    deployed = engine(tmp_path, f'case "$*" in *"stack export"*) /bin/cat {exported} ;; esac')
+
+    assert deployed.objects() == {ObjectKey("apps", "Deployment", "vision", "web")}
+
+
+def test_a_stack_that_the_backend_does_not_know_has_no_objects(tmp_path: Path, backend: str) -> None:
+    assert engine(tmp_path, "echo \"error: no stack named 'local' found\" >&2; exit 255").objects() == frozenset()
+
+
 def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_path: Path, backend: str) -> None:
     told = tmp_path / "told"
     script = f'printf "%s" "$GPU_PLATFORM_ROLLED" > {told}; echo "error: stop" >&2; exit 255'
-    put_pulumi(tmp_path / "path", SDK, script)
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        f'case "$*" in *"stack export"*|*"stack output"*) echo "{{}}" ;; *) {script} ;; esac',
+    )
     loaded = load_stack("eks-training")
-    deployment = PulumiDeployment(loaded, Progress(quiet=True), find_cli(install=False))
+    deployment = PulumiDeployment(loaded, record_stack(loaded), Progress(quiet=True), find_cli(install=False))
     with pytest.raises(Finding, match="stop"):
         deployment.up({"train": "all-disabled"})
     assert json.loads(told.read_text()) == {"train": "all-disabled"}

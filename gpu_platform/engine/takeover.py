@@ -1,0 +1,55 @@
+"""Finds live objects of somebody else that the Pulumi CLI would take over, before it starts.
+
+Its Kubernetes provider creates with server-side apply, which changes an object that exists, and is told to take
+fields over (components/_options.py): otherwise an `up` that was killed could never be finished, because each
+creation has a field manager of its own. What is not of the stack must therefore be found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from gpu_platform.engine import retention
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import KubernetesObject, ObjectKey, items_at, mapping_at
+from gpu_platform.errors import Finding
+from gpu_platform.names import STACK_LABEL
+
+_PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits
+
+
+def refuse_foreign_objects(
+    client: KubernetesClient, stack: str, declared: Iterable[KubernetesObject], state: Collection[ObjectKey]
+) -> None:
+    """Raise Finding, with nothing changed, if a declared object exists that is not of the stack.
+
+    Of the stack are the objects in its `state`, those that a killed run of the provider created, and those that
+    were retained when the stack let go of them.
+    """
+    found: list[str] = []
+    for one in declared:
+        if one.key in state:
+            continue
+        live = client.get(one.api_version, one.key.kind, one.key.name, one.key.namespace)
+        if live is not None and (reason := _foreign(live, stack)):
+            found.append(f"  - {one.key} {reason}")
+    if found:
+        count = "1 object exists" if len(found) == 1 else f"{len(found)} objects exist"
+        head = (
+            f"stack {stack!r}: {count} and {'is' if len(found) == 1 else 'are'} not its own; nothing was changed:"
+        )
+        raise Finding("\n".join([head, *found]))
+
+
+def _foreign(live: Mapping[str, Any], stack: str) -> str:
+    adopted = retention.may_be_adopted(live, stack)
+    if adopted:
+        return adopted if isinstance(adopted, str) else ""
+    other = mapping_at(live, "metadata", "labels").get(STACK_LABEL, stack)
+    if other != stack:
+        return f"belongs to stack {other!r}. Rename one of the two"
+    entries = items_at(live, "metadata", "managedFields")
+    if any(one["operation"] == "Apply" and str(one["manager"]).startswith(_PROVIDER) for one in entries):
+        return ""
+    return "was created by somebody else. Delete it, or rename one of the two"
