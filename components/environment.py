@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pulumi
@@ -23,7 +23,8 @@ from gpu_platform.planning.changes.pool_facts import pool_facts, protected
 from gpu_platform.planning.operator.allocation import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 
-PoolsCreator = Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]
+PoolsCreator = Callable[[pulumi.ResourceOptions], Mapping[str, Sequence[pulumi.Resource]]]
+"""Creates all pools, and returns by pool the resources that its nodes come from."""
 
 
 class ReachedCluster(Protocol):
@@ -60,8 +61,8 @@ class Environment(pulumi.ComponentResource):
             Monitoring("monitoring", args.monitoring, self._child(cluster, operator))
         validation = NodeValidation(
             "node-validation",
-            NodeValidationArgs(validation=args.validation, pools=args.pools),
-            self._child(cluster, priorities, *pools, operator),
+            NodeValidationArgs(validation=args.validation, pools=args.pools, nodes=pools),
+            self._child(cluster, priorities, operator),
         )
         proven = self._child(cluster, validation.proof)
         tenants = [Tenant(tenant.namespace, tenant, proven) for tenant in args.tenants]
@@ -86,7 +87,7 @@ class Environment(pulumi.ComponentResource):
         if cloud is not None:
             return importlib.import_module(f"components.{cloud.kind}").build(cloud, args.pools, opts)
         cluster = Cluster(args.cluster.name, ClusterArgs(plan=args.cluster), opts)
-        return cluster, lambda opts: [NodePool(pool.name, pool, opts) for pool in args.pools]
+        return cluster, lambda opts: {pool.name: [NodePool(pool.name, pool, opts)] for pool in args.pools}
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""

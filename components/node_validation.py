@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -47,10 +47,15 @@ _VISIBLE_DEVICES = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeValidationArgs:
-    """The plan of the gate, and the pools whose nodes are validated."""
+    """The plan of the gate, and the pools whose nodes are validated.
+
+    `nodes`: by pool, the resources that its nodes come from. Each gate waits for those of its own pool alone, so
+    that the others are validated whether or not a pool gets its nodes.
+    """
 
     validation: ValidationPlan
     pools: Sequence[PoolPlan]
+    nodes: Mapping[str, Sequence[pulumi.Resource]] = field(default_factory=dict[str, Sequence[pulumi.Resource]])
 
 
 class NodeValidation(pulumi.ComponentResource):
@@ -95,7 +100,7 @@ class NodeValidation(pulumi.ComponentResource):
         self._agent = self._create_config(
             "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
         )
-        gates = [self._create_daemon_set(pool, account) for pool in args.pools]
+        gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in args.pools]
         self.proof = self._create_proof(args, gates)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
@@ -137,7 +142,7 @@ class NodeValidation(pulumi.ComponentResource):
         )
         return name, config_map
 
-    def _create_daemon_set(self, pool: PoolPlan, access: list[pulumi.Resource]) -> pulumi.Resource:
+    def _create_daemon_set(self, pool: PoolPlan, needed: list[pulumi.Resource]) -> pulumi.Resource:
         name = f"validate-{pool.name}"
         document = json.dumps(pool.expectations.to_json(), indent=2)
         expectations, expected = self._create_config(f"{name}-expectations", text={_EXPECTATIONS: document})
@@ -165,7 +170,7 @@ class NodeValidation(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[program, expected, *access],
+                depends_on=[program, expected, *needed],
                 custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
             ),
         )

@@ -22,9 +22,10 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 def build(
     cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
-) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Create the cluster; return it, and a function that creates its pools given options of Kubernetes objects.
+) -> tuple[EksCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
+    """Create the cluster; return it, and a function that creates its pools.
 
+    The function takes options of Kubernetes objects, and returns by pool the resources that its nodes come from.
     `opts`: options of the cluster.
     """
     provider = aws.Provider(
@@ -40,16 +41,15 @@ def build(
 
 def _create_pools(
     created: EksCluster, cluster: EksClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
-) -> list[pulumi.Resource]:
+) -> dict[str, list[pulumi.Resource]]:
     """Create all pools, after the controllers of their nodes; `opts`: options of Kubernetes objects."""
-    resources: list[pulumi.Resource] = []
-    if cluster.efa_plugin is not None:
-        resources.append(EfaDevicePlugin(cluster.efa_plugin.name, cluster.efa_plugin, opts))
-    resources += [
-        EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=created.outputs), opts)
+    efa = cluster.efa_plugin
+    plugins = [EfaDevicePlugin(efa.name, efa, opts)] if efa is not None else []
+    resources: dict[str, list[pulumi.Resource]] = {
+        pool.name: [*plugins, EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
-    ]
+    }
     if cluster.karpenter is not None and created.karpenter_outputs is not None:
         controller = KarpenterController(
             "karpenter",
@@ -57,11 +57,8 @@ def _create_pools(
             opts,
         )
         after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[controller.works]))
-        resources += [
-            KarpenterNodePool(
-                pool.name, KarpenterNodePoolArgs(pool=pool, cluster=created.karpenter_outputs), after
-            )
-            for pool in pools
-            if isinstance(pool.cloud, KarpenterPoolPlan)
-        ]
+        for pool in pools:
+            if isinstance(pool.cloud, KarpenterPoolPlan):
+                args = KarpenterNodePoolArgs(pool=pool, cluster=created.karpenter_outputs)
+                resources[pool.name] = [*plugins, controller, KarpenterNodePool(pool.name, args, after)]
     return resources

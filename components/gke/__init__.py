@@ -18,18 +18,20 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 def build(
     cluster: GkeClusterPlan, pools: Sequence[PoolPlan], opts: pulumi.ResourceOptions
-) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], list[pulumi.Resource]]]:
-    """Create the cluster; return it, and a function that creates its pools given options of Kubernetes objects.
+) -> tuple[GkeCluster, Callable[[pulumi.ResourceOptions], dict[str, list[pulumi.Resource]]]]:
+    """Create the cluster; return it, and a function that creates its pools.
 
+    The function takes options of Kubernetes objects, and returns by pool the resources that its nodes come from.
     `opts`: options of the cluster.
     """
     google = gcp.Provider(f"{cluster.name}-google", project=cluster.project, region=cluster.region)
     on_google = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[google]))
     created = GkeCluster(cluster.name, cluster, on_google)
 
-    def create_pools(opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        return [
-            GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=created.outputs), opts) for pool in pools
-        ]
+    def create_pools(opts: pulumi.ResourceOptions) -> dict[str, list[pulumi.Resource]]:
+        return {
+            pool.name: [GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
+            for pool in pools
+        }
 
     return created, create_pools

@@ -177,7 +177,16 @@ def test_nodes_are_proven_only_after_the_operator_is_there(stack: Stack) -> None
     local = stack("local")
     namespace = local.one("Namespace", "gpu-platform-validation")
     assert local.of("ClusterPolicy")[0].urn in namespace.dependencies
-    assert local.one("Node", "train-0").urn in namespace.dependencies
+
+
+def test_each_gate_waits_for_its_own_pool_so_that_one_without_nodes_holds_up_no_other(stack: Stack) -> None:
+    local = stack("local")
+    pools = {node.inputs["metadata"]["labels"]["gpu-platform.dev/pool"] for node in local.of("Node")}
+    assert len(pools) > 1
+    for pool in pools:
+        needed = {urn.rsplit("::", 1)[-1] for urn in local.one("DaemonSet", f"validate-{pool}").dependencies}
+        nodes = {node.name for node in local.of("Node")}
+        assert needed & nodes == {name for name in nodes if name.rpartition("-")[0] == pool}
 
 
 def test_dependencies_grow_with_pools_and_teams_and_not_with_their_square(tmp_path: Path) -> None:
