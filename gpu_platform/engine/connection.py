@@ -89,14 +89,15 @@ class Connection:
         """Send a request with retries and return the parsed answer; `what` describes the request in errors.
 
         Without `patient` a temporary refusal is raised at once. Raises Refused, and UnknownOutcome if the
-        server does not answer within the limits. After that a request has one attempt, so that a command
-        which tidies up ends soon.
+        server does not answer within the limits. After that, and after an interruption while it did not answer, a
+        request has one attempt, so that a command which tidies up ends soon.
         """
         parameters = urlencode({key: value for key, value in (query or {}).items() if value})
         url = f"{self.server}{path}" + (f"?{parameters}" if parameters else "")
         data = None if body is None else json.dumps(body).encode()
         started = time.monotonic()
         limits = Limits(self._limits.connect, self._limits.connect, 0.0) if self._silent else self._limits
+        self._silent = True  # until it answers
         for attempt, pause in enumerate((*_RETRY_PAUSES_SECONDS, None), start=1):
             left = max(limits.total - (time.monotonic() - started), limits.connect)
             timeout = urllib3.Timeout(connect=min(limits.connect, left), read=min(limits.read, left))
@@ -109,7 +110,6 @@ class Connection:
                 # No retry for a refused connection; a broken one may be a restart of the server.
                 refused = isinstance(error, urllib3.exceptions.NewConnectionError)
                 if pause is None or refused or seconds + pause >= limits.total:
-                    self._silent = True
                     raise self._no_answer(what, _cause(error, timeout), attempt, seconds) from error
             else:
                 self._silent = False

@@ -8,7 +8,6 @@ as client-go does, because the clocks of two machines may differ.
 
 from __future__ import annotations
 
-import _thread
 import getpass
 import os
 import signal
@@ -172,9 +171,11 @@ class StackLock:
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
             f"and stopped. Run `gpu-platform {self._command} {self._stack}` again: it continues"
         )
-        # A shell's background job ignores SIGINT.
+        # A shell's background job ignores SIGINT. A real signal also ends a wait for a silent server.
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-        _thread.interrupt_main(signal.SIGTERM if ignored else signal.SIGINT)
+        main = threading.main_thread().ident
+        if main is not None:
+            signal.pthread_kill(main, signal.SIGTERM if ignored else signal.SIGINT)
 
     def _write(self, lease: Mapping[str, Any]) -> bool:
         """Write the Lease unless it changed or was deleted since it was read; return whether it was written."""

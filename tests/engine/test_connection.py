@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import load_stack
 from sandbox import diagnosis
 from tests.engine.conftest import config_map
+from tests.support.eventually import eventually
 
 SHORT = Limits(connect=1.0, read=0.2, total=1.0)
 
@@ -121,6 +123,28 @@ def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
         client.get("v1", "Node", "a")
 
     assert len(connections) == before + 1
+
+
+def test_after_an_interruption_while_a_server_is_silent_a_command_that_tidies_up_tries_once(
+    silent: tuple[int, list[str]], tmp_path: Path
+) -> None:
+    port, connections = silent
+    client = KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(connect=0.2, read=3600, total=3600))
+
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        eventually(lambda: connections)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        client.get("v1", "Node", "a")
+
+    with pytest.raises(UnknownOutcome):
+        client.get("v1", "Node", "a")
+
+    assert len(connections) == 2
 
 
 def test_a_server_that_answers_later_is_not_given_up(tmp_path: Path) -> None:
