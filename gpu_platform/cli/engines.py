@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from gpu_platform.cluster_access import client_of
 from gpu_platform.engine import retention
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import is_deployed, stack_outputs
+from gpu_platform.engine.changes import Changes
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.destroy import destroy
@@ -79,11 +80,12 @@ class Deployment(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EmbeddedDeployment:
     """Deployment by the embedded engine: server-side apply to the stack's cluster, in process.
 
-    `recorded` is what the program registers without a cluster.
+    `recorded` is what the program registers without a cluster. `up` applies only what is not as its own run's
+    `preview` saw it, or changes.
     """
 
     loaded: LoadedStack
@@ -91,6 +93,7 @@ class EmbeddedDeployment:
     progress: Progress
     why: str
     engine: str = EngineName.EMBEDDED.value
+    _previewed: Changes | None = field(default=None, init=False)
 
     def lock(self, command: str) -> AbstractContextManager[None]:
         """Hold the stack's Lease in the cluster; raises UnknownOutcome if another run holds it for too long."""
@@ -103,13 +106,15 @@ class EmbeddedDeployment:
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
         client = client_of(self.loaded.plan)
-        return preview(client, self._record(client, dry=True)).to_json()
+        self._previewed = preview(client, self._record(client, dry=True))
+        return self._previewed.to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply, wait and prune."""
         del rolled  # nodes are changed by this process alone, after the rollout
         client = client_of(self.loaded.plan)
-        return apply(client, self._record(client, dry=False), self.progress).to_json()
+        recorded = self._record(client, dry=False)
+        return apply(client, recorded, self.progress, self._previewed).to_json()
 
     def destroy(self) -> ChangesDocument:
         """Delete the stack's members."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import ApplySet, Inventory
-from gpu_platform.engine.changes import Action, Change, Changes, field_changes
+from gpu_platform.engine.changes import Action, Change, Changes, field_changes, state_seen
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, is_first, placed
 from gpu_platform.engine.drift import Addition, additions, grants_access, removal
@@ -36,8 +36,15 @@ NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
 
 
-def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progress | None = None) -> Changes:
+def apply(
+    client: KubernetesClient,
+    recorded: RecordedProgram,
+    progress: Progress | None = None,
+    previewed: Changes | None = None,
+) -> Changes:
     """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
+
+    `previewed`: of this run; an object in which nothing changes is not applied if it is as the preview saw it.
 
     Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
     NotReady for one that does not become ready; objects that were applied before stay. Raises ObjectsSkipped
@@ -53,7 +60,8 @@ def apply(client: KubernetesClient, recorded: RecordedProgram, progress: Progres
     old = parent.inventory.recorded or {}
     planned = {key: old.get(key, "") for key in keys} | {key: uid_of(item) for key, item in live.items()}
     members.write_parent(replace(inventory, recorded=planned), parent.outputs)
-    run = _Run(client, members, recorded.stack, parent.inventory, live, progress)
+    seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else {}
+    run = _Run(client, members, recorded.stack, parent.inventory, live, seen, progress)
     try:
         with progress.step(f"applying {len(objects)} objects"):
             run.apply_all(objects)
@@ -86,6 +94,7 @@ class _Run:
         stack: str,
         before: Inventory,
         live: Mapping[ObjectKey, Mapping[str, Any]],
+        seen: Mapping[ObjectKey, str],
         progress: Progress,
     ) -> None:
         self._client = client
@@ -93,6 +102,7 @@ class _Run:
         self._stack = stack
         self._before = before
         self._live = live
+        self._seen = seen
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
@@ -171,6 +181,9 @@ class _Run:
         if owner.foreign:
             return Change(Action.SKIP, key, reason=owner.foreign)
         notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+        if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
+            self._applied(before)
+            return Change(Action.UNCHANGED, key)
         try:
             after = apply_over(self._client, manifest, before)
         except Refused as refusal:

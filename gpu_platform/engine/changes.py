@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
@@ -49,6 +50,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     reason: str = ""  # of a replacement, a retained namespace, an adoption, or why the object is skipped
     notices: tuple[str, ...] = ()  # what somebody else did to the object
+    seen: str = field(default="", compare=False)  # `state_seen` of what a dry run left as it is in every field
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -114,6 +116,12 @@ def field_changes(
     if secret:
         return tuple(FieldChange(path, REDACTED, REDACTED) for path in unique)
     return tuple(unique.values())
+
+
+def state_seen(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> str:
+    """Return a text that stays the same while neither the declared object nor the live one changes."""
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return f"{live['metadata']['uid']} {live['metadata']['resourceVersion']} {digest}"
 
 
 def _changed(declared: object, before: object, after: object, path: str) -> Iterator[FieldChange]:

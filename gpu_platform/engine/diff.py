@@ -15,7 +15,7 @@ from gpu_platform.engine.apply import (
     must_be_replaced,
 )
 from gpu_platform.engine.applyset import ApplySet, Inventory
-from gpu_platform.engine.changes import Action, Change, Changes, field_changes
+from gpu_platform.engine.changes import Action, Change, Changes, field_changes, owned_fields, state_seen
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.engine.drift import additions, grants_access
@@ -107,7 +107,8 @@ def _compared(
 ) -> Change:
     fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
     action = Action.UPDATE if fields or changed else Action.UNCHANGED
-    return Change(action, declared.key, fields, notices=notices)
+    same = action is Action.UNCHANGED and not notices and owned_fields(before) == owned_fields(after)
+    return Change(action, declared.key, fields, notices=notices, seen=state_seen(manifest, before) if same else "")
 
 
 def _try_create(

@@ -47,6 +47,54 @@ def test_the_first_apply_creates_everything_and_the_second_changes_nothing(stack
     assert {name: stack.client.get("v1", "ConfigMap", name, "engine-a") for name in ("one", "two")} == before
 
 
+def test_what_the_runs_own_preview_saw_unchanged_is_not_applied_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.up(PARTS)
+    previewed = stack.preview(PARTS)
+    sent = written(stack.client, monkeypatch)
+
+    changes = apply(stack.client, stack.recorded(PARTS), previewed=previewed)
+
+    assert actions(changes) == dict.fromkeys(actions(previewed), "unchanged")
+    assert not [manifest for manifest in sent if manifest["metadata"]["name"] in actions(previewed)]
+    assert stack.preview(PARTS).is_empty, "the run has recorded them as before"
+
+
+def test_what_somebody_changed_after_the_preview_is_applied(stack: Stack) -> None:
+    stack.up(PARTS)
+    previewed = stack.preview(PARTS)
+    stack.client.merge(config_map("two", "engine-a", {"a": "by hand"})["manifest"])
+
+    changes = apply(stack.client, stack.recorded(PARTS), previewed=previewed)
+
+    assert {name for name, action in actions(changes).items() if action == "update"} == {"two"}
+    assert _live(stack, "two", "engine-a")["data"] == {"a": "1"}
+
+
+def test_what_the_program_declares_otherwise_than_in_the_preview_is_applied(stack: Stack) -> None:
+    stack.up(PARTS)
+    previewed = stack.preview(PARTS)
+    changed = [*PARTS[:2], config_map("two", "engine-a", {"a": "2"}), PARTS[3]]
+
+    changes = apply(stack.client, stack.recorded(changed), previewed=previewed)
+
+    assert {name for name, action in actions(changes).items() if action == "update"} == {"two"}
+
+
+def written(client: KubernetesClient, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that gets every manifest that the client applies from now on."""
+    sent: list[Any] = []
+    through = client.apply
+
+    def apply_and_tell(manifest: Any, **options: Any) -> dict[str, Any]:
+        sent.append(manifest)
+        return through(manifest, **options)
+
+    monkeypatch.setattr(client, "apply", apply_and_tell)
+    return sent
+
+
 def test_a_changed_field_is_an_update_that_names_the_field(stack: Stack) -> None:
     stack.up([config_map("one", "default", {"replicas": "4", "same": "x"})])
 
@@ -107,8 +155,8 @@ def test_removing_one_object_deletes_it_and_no_other_of_any_stack(
     ).is_empty
 
 
-def _live(stack: Stack, name: str) -> dict[str, Any]:
-    live = stack.client.get("v1", "ConfigMap", name, "default")
+def _live(stack: Stack, name: str, place: str = "default") -> dict[str, Any]:
+    live = stack.client.get("v1", "ConfigMap", name, place)
     assert live is not None
     return live
 
