@@ -1,0 +1,39 @@
+"""Check the declared cluster, and plan how clients reach it with the cloud's part of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.planning.clouds.section import ClusterPlan
+from gpu_platform.planning.context import CompleteContext, Context
+from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.sharing import ResolvedPool
+from gpu_platform.spec.cluster import ExistingCluster
+
+
+def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
+    """Record what is wrong with the cluster on its cloud, where that part of the file parsed."""
+    if context.cloud is not None:
+        pools = [resolved.pool for resolved in resolved_pools]
+        context.cloud.check_cluster(pools, context.operator, context.catalog, context.at("cluster"))
+
+
+def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[ClusterPlan]:
+    """Return the cluster's plan, for pools that are planned."""
+    cluster, cloud = context.cloud.cluster, context.cloud
+    release = context.catalog.operator_releases[context.operator.release]
+    planned = cloud.plan_cluster(context.stack, pools, release, context.catalog)
+    existing = cluster if isinstance(cluster, ExistingCluster) else None
+    return Decided(
+        ClusterPlan(
+            provider=cluster.provider,
+            name=cluster.name,
+            kubeconfig=existing.kubeconfig if existing else None,
+            context=existing.context if existing else None,
+            kubernetes=planned.value.kubernetes if planned.value is not None else cloud.kubernetes,
+            access=cloud.access,
+            cloud=planned.value,
+        ),
+        planned.decisions,
+    )

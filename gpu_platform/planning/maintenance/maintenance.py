@@ -1,0 +1,54 @@
+"""Plan when nodes may be changed, and refuse pools that would exceed the limit of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpu_platform.planning.maintenance.section import DAYS, ChangesPlan, WindowPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.changes import Changes, Window
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import MigRoll, Sharing
+
+
+def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]) -> Problems:
+    """Return the places where a pool alone may take more nodes out of service than all of them together."""
+    problems = Problems()
+    most = changes.max_unavailable
+    for place, count in _declared(pools, sharing) if most is not None else ():
+        if count > (most or 0):
+            problems.at(place).add(
+                str(count), f"at most {most}, which is changes.max_unavailable", f"write {most}, or raise that"
+            )
+    return problems
+
+
+def plan(changes: Changes) -> ChangesPlan:
+    """Return the plan of changes."""
+    return ChangesPlan(window=plan_window(changes.window), max_unavailable=changes.max_unavailable)
+
+
+def plan_window(window: Window | None) -> WindowPlan | None:
+    """Return the plan of a window, its days in the order of the week."""
+    if window is None:
+        return None
+    return WindowPlan(
+        days=tuple(day for day in DAYS if day in window.days),
+        start=window.start,
+        seconds=round(parse_duration(window.duration)),
+        time_zone=window.time_zone,
+    )
+
+
+def _declared(
+    pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]
+) -> Iterator[tuple[str, int]]:
+    for index, pool in pools:
+        if pool.upgrade.max_unavailable is not None:
+            yield f"pools[{index}].upgrade.max_unavailable", pool.upgrade.max_unavailable
+        if isinstance(pool.sharing, MigRoll):
+            yield f"pools[{index}].sharing.max_unavailable", pool.sharing.max_unavailable
+    for name, one in sharing:
+        if isinstance(one, MigRoll):
+            yield f"sharing.{name}.max_unavailable", one.max_unavailable
