@@ -18,9 +18,8 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.tenant import Tenant
-from gpu_platform.planning.changes.deployed import software_facts, team_facts
-from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.operator.allocation import allocation
+from gpu_platform.planning.changes import pool_facts, protected, software_facts, team_facts
+from gpu_platform.planning.operator import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 
 PoolsCreator = Callable[[pulumi.ResourceOptions], Mapping[str, Sequence[pulumi.Resource]]]

@@ -14,8 +14,8 @@ from components._options import child_options
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
-from gpu_platform.planning.expectations.section import ValidationPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.validation.section import ValidationPlan
 from validators.zipapp import build_agent
 
 _ACCOUNT = "gpu-node-validation"

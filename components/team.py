@@ -10,8 +10,7 @@ import pulumi
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
 from components.tenant import Tenant
-from gpu_platform.planning.changes.deployed import team_facts
-from gpu_platform.planning.changes.pool_facts import protected
+from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.plan import TeamPlan
 
 

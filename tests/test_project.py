@@ -18,6 +18,7 @@ from gpu_platform import project
 from gpu_platform.errors import BadInput
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec import find_stack_file, read_stack_file
+from tests.support.pulumi_cli import MISSING, environment
 
 VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
 COMMAND = "from gpu_platform.cli import main; main()"
@@ -124,6 +125,26 @@ def test_a_project_of_another_name_works_and_names_its_resources_after_itself(co
     urns = re.findall(r'"urn": "urn:pulumi:speech::([^:]+)::', (tmp_path / "out" / "resources.json").read_text())
     assert set(urns) == {"ml-platform"}
     assert "organization/ml-platform/local" in (tmp_path / "out" / "resources.json").read_text()
+
+
+@pytest.mark.pulumi
+@pytest.mark.skipif("pulumi" in MISSING, reason="not on PATH: pulumi")
+def test_pulumi_new_makes_a_project_that_works_and_leaves_its_stack_files_alone(tmp_path: Path) -> None:
+    template, made = tmp_path / "template", tmp_path / "ml-platform"
+    shutil.copytree(PROJECT_ROOT, template, ignore=LEFT_BEHIND)
+    made.mkdir()
+    command = ["pulumi", "new", str(template), "--name", "ml-platform", "--generate-only", "--yes"]
+    env = {**os.environ, **environment(tmp_path / "backend")}
+    result = subprocess.run(command, cwd=made, env=env, text=True, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "gpu-platform check STACK" in result.stdout
+    settings = yaml.safe_load((made / "Pulumi.yaml").read_text())
+    assert settings["name"] == "ml-platform"
+    assert "template" not in settings
+    for file in (template / "stacks").iterdir():
+        assert (made / "stacks" / file.name).read_bytes() == file.read_bytes()
+    checked = run(made, made, "check", "local")
+    assert checked.returncode == 0, checked.stderr
 
 
 @pytest.mark.parametrize("folder", [PROJECT_ROOT, PROJECT_ROOT / "tests" / "spec"])

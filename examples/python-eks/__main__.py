@@ -1,6 +1,7 @@
 """GPU node pools on an existing EKS cluster: its facts are looked up, its Outputs are arguments.
 
-Configuration: `cluster`, the cluster's name; `region`; `zone`; `subnet`, id of the private subnet in that zone.
+Configuration: `cluster`, the cluster's name; `region`; `zone`; `subnet`, id of the private subnet in that zone;
+`context`, a context of the kubeconfig, unset: the current one.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A whole platform on the GPU nodes of an existing cluster.
 
-Configuration: `nodes`, the names of two DGX A100 nodes; `kubeconfig`, a path, unset: the client's default.
+Configuration: `nodes`, the names of DGX A100 nodes; `kubeconfig`, a path, unset: the client's default.
 """
 
 import sys
@@ -14,6 +14,7 @@ from components.public.types import PlatformCluster
 
 config = pulumi.Config()
 cluster: PlatformCluster = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}
+nodes: list[str] = config.require_object("nodes")
 if kubeconfig := config.get("kubeconfig"):
     cluster["kubeconfig"] = kubeconfig
 
@@ -25,8 +26,8 @@ platform = GpuPlatform(
             {
                 "name": "train",
                 "machine_type": "dgx-a100-640gb",
-                "count": {"desired": 2},
-                "nodes": {"names": config.require_object("nodes")},
+                "count": {"desired": len(nodes)},
+                "nodes": {"names": nodes},
                 "workload": "training",
                 "topology": {"policy": "restricted"},
             }
@@ -34,7 +35,11 @@ platform = GpuPlatform(
         teams=[
             {
                 "name": "research",
-                "quota": {"gpus": 16, "cpu": 400, "memory": "3Ti"},
+                "quota": {
+                    "gpus": 8 * len(nodes),
+                    "cpu": 200 * len(nodes),
+                    "memory": f"{1536 * len(nodes)}Gi",
+                },
                 "priority": "training",
                 "members": ["group:research"],
             }

@@ -19,7 +19,7 @@ from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
-from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack
 

@@ -10,7 +10,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.proof import PodsOnNode
 from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
-from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.cost.section import PoolCost
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan

@@ -14,7 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
-from gpu_platform.planning.upgrades.items import kubernetes_warnings
+from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack

@@ -34,11 +34,9 @@ from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
 from gpu_platform.paths import sandbox_dir
 from gpu_platform.planning import Plan
+from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, protected
 from gpu_platform.planning.changes.departures import TeamChange
-from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.pool_facts import protected
-from gpu_platform.planning.changes.pools import PoolChange, pool_changes
-from gpu_platform.planning.operator.allocation import check_allocation
+from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack

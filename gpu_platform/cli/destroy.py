@@ -19,8 +19,8 @@ from gpu_platform.engine.contents import Contents, namespace_contents
 from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.planning import Plan
+from gpu_platform.planning.changes import PoolChange
 from gpu_platform.planning.changes.pool_facts import EXISTING, PROTECT_FIELD, pool_facts
-from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.progress import Progress
 
 _UNTOUCHED = "nothing was changed"

@@ -19,14 +19,12 @@ from gpu_platform.engine.client import Refused
 from gpu_platform.errors import BadInput, Finding, Problem, UnknownOutcome
 from gpu_platform.live_state import read_live
 from gpu_platform.planning import Plan
-from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes import PoolChange, classify, leaving_teams
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED
 from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, short
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField
-from gpu_platform.planning.changes.pools import PoolChange
-from gpu_platform.planning.changes.team_impacts import leaving_teams
 from gpu_platform.quantity import duration_text
 from gpu_platform.rollout.node import node_seconds
 from gpu_platform.rollout.plan import Rollout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from validators.agent.report import as_text, exit_code
 from validators.this_node import check_this_node, read_document
 

@@ -10,7 +10,7 @@ from gpu_platform.engine.client import Refused
 from gpu_platform.engine.team_stacks import DeployedQuota, deployed_quotas
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.planning import Plan
-from gpu_platform.planning.teams.allocated import over_allocated
+from gpu_platform.planning.teams import over_allocated
 
 
 def check_all_quotas(plan: Plan, *, is_deployed: bool) -> None:

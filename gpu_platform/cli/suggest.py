@@ -13,7 +13,7 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning.clouds.vendors import VENDORS
-from gpu_platform.planning.cost.cost import HOURS_PER_MONTH
+from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
 

@@ -13,7 +13,7 @@ from gpu_platform.engine.changes import value_text
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.planning.cost.cost import idle_cost
+from gpu_platform.planning.cost import idle_cost
 from gpu_platform.rollout.node import Outcome
 from gpu_platform.usage import Usage
 from gpu_platform.workloads import UnreadyWorkload

@@ -22,18 +22,20 @@ from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.client import Refused
 from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, UnknownOutcome
 from gpu_platform.live_state import read_live
-from gpu_platform.planning.changes.classify import classify
-from gpu_platform.planning.changes.deployed import software_facts, team_facts
-from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes import (
+    Effect,
+    Impact,
+    classify,
+    impacts_of_replaced_nodes,
+    pool_changes,
+    pool_facts,
+    software_facts,
+    team_facts,
+)
 from gpu_platform.planning.changes.live import LiveState
-from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
-from gpu_platform.planning.changes.pool_facts import pool_facts
-from gpu_platform.planning.changes.pools import pool_changes
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.upgrades.items import current_kubernetes, upgrade_items
+from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
-from gpu_platform.planning.upgrades.steps import upgrade_steps
 from gpu_platform.planning.upgrades.support import Status
 from gpu_platform.running_versions import read_running_versions
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_platform.errors import BadInput, Finding, Problem
 from gpu_platform.planning import Plan
-from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes import Impact
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.maintenance.window import open_until, opens_next, time_text, window_text
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
-from gpu_platform.planning.expectations.section import Expectations
+
+@runtime_checkable
+class HasJsonForm(Protocol):
+    """A part of the Plan with a JSON form of its own, which other programs read."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        ...
 
 
 def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON
     """Return a Plan, or any part of it, as plain JSON values in a stable order."""
-    if isinstance(value, Expectations):
+    if isinstance(value, HasJsonForm):
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name.rstrip("_"): plan_to_json(getattr(value, one.name)) for one in fields(value)}

@@ -10,13 +10,13 @@ from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
-from gpu_platform.planning.expectations.section import ValidationPlan
 from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.policy.section import PolicyPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import PriorityClassPlan, TenantPlan
+from gpu_platform.planning.validation.section import ValidationPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """Plan an environment or the stack of a team, by calling the planning packages in order.
 
-Each package imports the sections of those before it here, never of those after it.
+Each package has `plan`, which returns its section, and where it can refuse something `check`, which records
+problems. Both take the context, or the part of the file that they decide on, and then the sections of earlier
+packages that they need. A package imports those before it here, never those after it.
 """
 
 from __future__ import annotations
@@ -9,30 +11,25 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
-from gpu_platform.planning.clouds import cluster as clusters
+from gpu_platform.planning import (
+    cluster,
+    cost,
+    dra,
+    maintenance,
+    monitoring,
+    operator,
+    policy,
+    pools,
+    sharing,
+    teams,
+    validation,
+)
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
-from gpu_platform.planning.cost import cost
 from gpu_platform.planning.decision import Decision
-from gpu_platform.planning.dra import checks as dra
-from gpu_platform.planning.dra.claims import plan_device_classes
-from gpu_platform.planning.expectations import gate
-from gpu_platform.planning.maintenance import plan as maintenance
 from gpu_platform.planning.maintenance.section import WindowPlan
-from gpu_platform.planning.maintenance.window import window_text
-from gpu_platform.planning.monitoring import dcgm
-from gpu_platform.planning.operator import allocation, operator
-from gpu_platform.planning.operator import checks as operator_checks
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
-from gpu_platform.planning.policy import pack
-from gpu_platform.planning.pools import checks as pool_checks
-from gpu_platform.planning.pools import pools
 from gpu_platform.planning.problems import Problems, check_unique
-from gpu_platform.planning.sharing import named
-from gpu_platform.planning.teams import environment as teams
-from gpu_platform.planning.teams.allocated import quota_limits
-from gpu_platform.planning.teams.available import available_resources
-from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Sharing
@@ -64,15 +61,13 @@ def check_parts(
 
 def _check(context: Context) -> None:
     """Record what is wrong with the parts of an environment that need no plan of another part."""
-    resolved_pools = named.plan(context)
-    if context.cloud is not None:
-        planned = [resolved.pool for resolved in resolved_pools]
-        context.cloud.check_cluster(planned, context.operator, context.catalog, context.at("cluster"))
-    operator_checks.check(context, resolved_pools)
+    resolved_pools = sharing.plan(context)
+    cluster.check(context, resolved_pools)
+    operator.check(context, resolved_pools)
     check_unique("pool", [(resolved.path, resolved.pool.name) for resolved in resolved_pools], context.problems)
     check_unique("node", _declared_nodes(context), context.problems, field="")
     dra.check(context, resolved_pools)
-    pool_checks.check(context, resolved_pools)
+    pools.check(context, resolved_pools)
 
 
 def _declared_nodes(context: Context) -> list[tuple[str, str]]:
@@ -104,43 +99,43 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         stack=stack,
         environment=spec,
     )
-    resolved_pools = named.plan(context)
+    resolved_pools = sharing.plan(context)
     planned = pools.plan(context, resolved_pools)
-    available = available_resources(planned.value, spec.device_classes, catalog)
+    available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
-    cluster = clusters.plan(context, planned.value)
-    classes = plan_device_classes(spec.device_classes, catalog)
-    metrics = dcgm.metrics_config_map(spec.monitoring)
+    connected = cluster.plan(context, planned.value)
+    classes = dra.plan(context)
+    metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
-    tenants = teams.plan(spec.teams, stack, spec, available)
-    monitoring = dcgm.plan(context, planned.value)
+    tenants = teams.plan(context, available)
+    monitored = monitoring.plan(context, planned.value)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
-        cluster=cluster.value,
+        cluster=connected.value,
         operator=installed.value,
         pools=planned.value,
-        priority_classes=plan_priority_classes(spec.priorities),
+        priority_classes=teams.plan_priority_classes(spec.priorities),
         device_classes=classes.value,
         tenants=tenants.value,
-        monitoring=monitoring.value,
-        validation=gate.plan(context, planned.value),
-        policy=pack.plan(spec.policy),
-        cost=cost.plan(planned.value, total_quota(spec.teams)),
+        monitoring=monitored.value,
+        validation=validation.plan(context, planned.value),
+        policy=policy.plan(spec.policy),
+        cost=cost.plan(planned.value, teams.total_quota(spec.teams)),
         changes=changes,
         protect=spec.protect,
-        quota_limits=quota_limits(available, spec.overcommit),
+        quota_limits=teams.quota_limits(available, spec.overcommit),
         decisions=(
             *planned.decisions,
             *_window_decision(stack, context, changes.window),
-            *allocation.decisions(context, planned.value),
+            *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
-            *cluster.decisions,
+            *connected.decisions,
             *installed.decisions,
             *tenants.decisions,
-            *monitoring.decisions,
+            *monitored.decisions,
         ),
     )
 
@@ -156,7 +151,11 @@ def _window_decision(stack: str, context: CompleteContext, window: WindowPlan | 
     if window is None:
         return ()
     why = context.cloud.window_note(window)
-    return (Decision(subject=f"stack {stack}", what="changes of nodes", chosen=window_text(window), why=why),)
+    return (
+        Decision(
+            subject=f"stack {stack}", what="changes of nodes", chosen=maintenance.window_text(window), why=why
+        ),
+    )
 
 
 def plan_team(
@@ -164,11 +163,11 @@ def plan_team(
 ) -> TeamPlan:
     """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
     problems = Problems()
-    available = available_resources(environment_plan.pools, environment.device_classes, catalog)
+    available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
-    tenants = teams.plan([spec.team], stack, environment, available)
+    tenants = teams.plan_one(spec.team, stack, environment, available)
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
     return TeamPlan(
@@ -177,8 +176,8 @@ def plan_team(
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
         tenants=tenants.value,
-        policy=pack.plan(spec.policy, [*offered, *classes]),
+        policy=policy.plan(spec.policy, [*offered, *classes]),
         protect=spec.protect,
-        quota_limits=quota_limits(available, environment.overcommit),
+        quota_limits=teams.quota_limits(available, environment.overcommit),
         decisions=tenants.decisions,
     )

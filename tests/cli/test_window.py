@@ -8,8 +8,7 @@ import pytest
 
 from gpu_platform.cli.window import MaintenanceWindow
 from gpu_platform.errors import BadInput, ExitCode
-from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes import Effect, Impact
 from gpu_platform.planning.maintenance.section import WindowPlan
 
 WEEKEND = WindowPlan(days=("sat", "sun"), start="22:00", seconds=4 * 3600, time_zone="Europe/Berlin")

@@ -63,6 +63,12 @@ def test_python_on_an_existing_cluster_labels_its_nodes() -> None:
     assert program.program.outputs["namespaces"] == ["research"]
 
 
+def test_the_pool_and_the_quota_of_python_on_an_existing_cluster_follow_the_nodes() -> None:
+    program = rendered("python-existing", nodes='["a", "b", "c"]')
+    assert [one.name for one in program.of("NodePatch")] == ["a", "b", "c"]
+    assert program.one("ResourceQuota", "research/quota").inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == "24"
+
+
 def misfits(schema: Any, properties: Mapping[str, Any], values: Mapping[str, Any], place: str) -> Iterator[str]:
     """Yield where values are not of the schema: unknown names, wrong kinds."""
     for name, value in values.items():
@@ -93,13 +99,25 @@ def _misfits_at(schema: Any, declared: Any, value: Any, place: str) -> Iterator[
             yield place
 
 
+def configured(value: Any, config: Mapping[str, Any]) -> Any:
+    """Return properties with a value for each configuration key: the CLI gives a plugin plain values of them."""
+    if isinstance(value, dict):
+        return {key: configured(each, config) for key, each in value.items()}
+    if isinstance(value, list):
+        return [configured(each, config) for each in value]
+    named = re.fullmatch(r"\$\{(\w+)}", str(value))
+    if named is None:
+        return value
+    return {"string": "text", "array": ["text"]}[config[named[1]]["type"]]
+
+
 def test_the_yaml_example_agrees_with_the_schema(schema: Any) -> None:
     example = project(EXAMPLES / "yaml")
     assert (EXAMPLES / "yaml" / example["packages"]["gpu-platform"]).resolve() == PROJECT_ROOT / "plugin"
     for name, resource in example["resources"].items():
         package, component = resource["type"].split(":")
         declared = schema["resources"][f"{package}:index:{component}"]
-        properties = resource["properties"]
+        properties = configured(resource["properties"], example["config"])
         assert list(misfits(schema, declared["inputProperties"], properties, name)) == []
         assert set(declared["requiredInputs"]) <= properties.keys()
     outputs = re.findall(r"\$\{platform\.(\w+)}", str(example["outputs"]))
@@ -115,9 +133,23 @@ def test_the_python_program_of_the_page_registers_its_pool_operator_and_team(tmp
 
 
 def test_the_yaml_program_of_the_page_agrees_with_the_schema(schema: Any) -> None:
-    properties = yaml.safe_load(block("yaml"))["resources"]["platform"]["properties"]
+    page = yaml.safe_load(block("yaml"))
+    properties = configured(page["resources"]["platform"]["properties"], page["config"])
     declared = schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"]
     assert list(misfits(schema, declared, properties, "platform")) == []
+
+
+def test_the_page_installs_the_plugin_before_the_first_preview_of_a_program_that_uses_it() -> None:
+    section = PAGE.split("## YAML, TypeScript and other languages")[1]
+    assert "`pulumi install` in the program's folder installs the plugin" in section, (
+        "a preview does not: it ends with `error resolving type of resource`"
+    )
+
+
+def test_the_page_configures_what_the_example_requires() -> None:
+    commands = PAGE.split("## Run the examples")[1].split("\n## ")[0]
+    given = set(re.findall(r"pulumi config set (?:--path ')?(\w+)", commands))
+    assert given == {"nodes", "kubeconfig"} == project(EXAMPLES / "yaml")["config"].keys()
 
 
 def test_the_page_names_every_argument_and_output(schema: Any) -> None:

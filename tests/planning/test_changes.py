@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes.pool_facts import pool_facts
-from gpu_platform.planning.changes.pools import PoolChange, pool_changes
+from gpu_platform.planning.changes import PoolChange, pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import (
     EksClusterPlan,
     EksPoolPlan,

@@ -13,7 +13,7 @@ from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
 from gpu_platform.planning.capacity.proof import prove
 from gpu_platform.planning.dra.cel import check_cel
 from gpu_platform.planning.dra.claims import selectors
-from gpu_platform.planning.operator.allocation import allocation, check_allocation
+from gpu_platform.planning.operator import allocation, check_allocation
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.claims import DeviceRequirements
 from tests.planning.conftest import PlanMaker, pool, team

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import classify, pool_changes, pool_facts, software_facts, team_facts
 from gpu_platform.planning.changes.budgets import Block
-from gpu_platform.planning.changes.classify import classify
-from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
-from gpu_platform.planning.changes.pool_facts import pool_facts
-from gpu_platform.planning.changes.pools import pool_changes
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 

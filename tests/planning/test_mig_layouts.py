@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.catalog import Gpu, Mig, load_catalog
-from gpu_platform.planning.mig.geometry import check_layout
+from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.mig.layouts import blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig.solve import mig_parted_document, solve_mig
 

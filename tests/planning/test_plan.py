@@ -11,7 +11,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, plan_to_json
-from gpu_platform.planning.cost.cost import held_shares
+from gpu_platform.planning.cost import held_shares
 from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
 

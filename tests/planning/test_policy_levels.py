@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.planning.policy import pack
+from gpu_platform.planning.policy import plan
 from gpu_platform.spec.operations import Policy
 from policies import Level, configure
 
@@ -33,6 +33,6 @@ WASTES, BREAKS = "topology-for-multi-gpu", "gpu-node-taint"
 def test_the_level_of_the_stack_is_a_ceiling_that_only_a_rules_own_level_overrides(
     policy: dict[str, Any], expected: dict[str, Level], offered: list[str] | None
 ) -> None:
-    config = pack.plan(Policy.model_validate(policy), offered).config
+    config = plan(Policy.model_validate(policy), offered).config
     levels = {entry.rule.id: entry.level for entry in configure(config)}
     assert {rule: levels[rule] for rule in expected} == expected

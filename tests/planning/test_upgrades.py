@@ -10,7 +10,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.upgrades.items import kubernetes_warnings, upgrade_items
+from gpu_platform.planning.upgrades import kubernetes_warnings, upgrade_items
 from gpu_platform.planning.upgrades.report import Item, RunningVersions
 from gpu_platform.planning.upgrades.steps import Steps, upgrade_steps
 from gpu_platform.planning.upgrades.support import Status, driver_support, kubernetes_support, platform_of

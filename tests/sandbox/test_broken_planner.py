@@ -22,7 +22,7 @@ from gpu_platform.catalog import Catalog, MigProfile, load_catalog
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.mig.geometry import place
+from gpu_platform.planning.mig import place
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable, capacity
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.planning.sharing.sharing import offered_resources

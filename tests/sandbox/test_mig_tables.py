@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from gpu_platform.catalog import Gpu, load_catalog
-from gpu_platform.planning.mig.geometry import place
+from gpu_platform.planning.mig import place
 from sandbox.nvml import MigTable, mig_table, mig_tables, read_profiles
 
 MIG_GPUS = [gpu for gpu in load_catalog().gpus.values() if gpu.mig is not None]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from sandbox.nvml import NodeProfile
 from sandbox.nvml.run import READER_VARIABLE, agent_environment
 from sandbox.simulator.agents import Agents

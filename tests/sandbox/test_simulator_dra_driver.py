@@ -9,7 +9,7 @@ import pytest
 from simulated_hardware import A100, T4, node
 
 from gpu_platform.catalog import Mig, load_catalog
-from gpu_platform.planning.mig.geometry import place
+from gpu_platform.planning.mig import place
 from sandbox.simulator.dra_driver import semantic_version, slice_specs
 from sandbox.simulator.gpu_cluster import device_class, read_gpu_cluster
 

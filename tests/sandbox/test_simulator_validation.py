@@ -13,7 +13,7 @@ from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation
 from sandbox.control_plane import Status
 from sandbox.simulator.validation import (

@@ -12,8 +12,8 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.changes import pool_facts
 from gpu_platform.planning.changes.declared_properties import declared_properties, fields_text
-from gpu_platform.planning.changes.pool_facts import pool_facts
 from gpu_platform.spec import Environment
 from gpu_platform.stacks import plan_platform
 from tests.spec.field_changes import stack_for, values_for

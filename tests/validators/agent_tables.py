@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from sandbox.nvml import NodeProfile, install
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, parse_expectations

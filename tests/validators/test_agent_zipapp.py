@@ -15,7 +15,7 @@ import pytest
 from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.project import version
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS

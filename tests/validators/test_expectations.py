@@ -11,7 +11,7 @@ from agent_tables import healthy_gpu, node, of_machine
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.node_check import document_for_machine
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks
 from validators.agent.expectations import BadExpectations, health_of, parse_expectations

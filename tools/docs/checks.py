@@ -11,7 +11,7 @@ import yaml
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import NodeExpectation
 from sandbox.nvml import describe_faults
 from tools.docs.markdown import GENERATED, block, code, table

@@ -1,1 +1,6 @@
 """Decide device classes and claims of Dynamic Resource Allocation, and check what the DRA driver requires."""
+
+from gpu_platform.planning.dra.checks import check
+from gpu_platform.planning.dra.claims import plan
+
+__all__ = ["check", "plan"]

@@ -14,7 +14,7 @@ from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.sharing import Dra
 

@@ -11,6 +11,7 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
@@ -121,12 +122,13 @@ def plan_device_class(name: str, declared: DeviceClass, catalog: Catalog) -> Dev
     return DeviceClassPlan(name=name, selectors=(of_driver, *selectors(declared, catalog)))
 
 
-def plan_device_classes(
-    declared: Mapping[str, DeviceClass], catalog: Catalog
-) -> Decided[tuple[DeviceClassPlan, ...]]:
+def plan(context: CompleteContext) -> Decided[tuple[DeviceClassPlan, ...]]:
     """Return the DeviceClasses of an environment, and warnings about their selectors."""
+    declared = context.environment.device_classes
     notes = [note for name, one in declared.items() for note in selector_decisions(f"device class {name}", one)]
-    return Decided(tuple(plan_device_class(name, one, catalog) for name, one in declared.items()), tuple(notes))
+    return Decided(
+        tuple(plan_device_class(name, one, context.catalog) for name, one in declared.items()), tuple(notes)
+    )
 
 
 def plan_claim(claim: Claim, catalog: Catalog) -> ClaimPlan:

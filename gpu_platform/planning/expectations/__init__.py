@@ -1,1 +1,6 @@
-"""Decide the expected hardware and labels of every node, and the validation gate."""
+"""Decide the expected hardware and labels of every node."""
+
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.nodes import plan
+
+__all__ = ["expectations_for_machine", "plan"]

@@ -6,12 +6,22 @@ from gpu_platform import names
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
-from gpu_platform.planning.expectations.section import RESOURCE_SLICES, Expectations, NodeExpectation
+from gpu_platform.planning.expectations.section import (
+    RESOURCE_SLICES,
+    Expectations,
+    NodeExpectation,
+    PoolExpectations,
+)
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 
-def hardware_expectations(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
+def plan(context: CompleteContext, requirements: NodeRequirements) -> PoolExpectations:
+    """Return what every node of a pool must turn out to be."""
+    return PoolExpectations(hardware=_hardware(requirements, context), node=_node(requirements, context.cloud))
+
+
+def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
     """Return what the node agent compares a pool's nodes with."""
     machine, sharing = requirements.machine, requirements.sharing
     layouts = None
@@ -40,7 +50,7 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
     return f"default driver of operator {context.operator.release}"
 
 
-def node_expectation(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
+def _node(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
     """Return the expected `v1/Node` objects of a pool once their GPUs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     devices = requirements.devices

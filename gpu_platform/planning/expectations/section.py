@@ -1,4 +1,4 @@
-"""Types of expected facts of nodes, and of the validation gate.
+"""Types of expected facts of nodes.
 
 The node agent reads the JSON form of `Expectations` with its own parser, for it has only the standard library
 (`validators/agent/expectations.py`).
@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 VERSION: Final = 1
 RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
@@ -80,22 +80,16 @@ class NodeExpectation:
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolExpectations:
+    """What every node of a pool must turn out to be: by NVML on the node, and as its Node object."""
+
+    hardware: Expectations
+    node: NodeExpectation
+
+
 def expectations_hash(content: Mapping[str, Any]) -> str:
     """Return the hash of an Expectations JSON, whether or not `content` carries one already."""
     rest = {key: value for key, value in content.items() if key != "hash"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationPlan:
-    """The gate: the agent's image, its deadline and what every pool's nodes are compared with."""
-
-    gate: bool
-    timeout_seconds: int
-    image: str
-    namespace: str
-    pod_security: Literal["baseline", "privileged"]
-    """Pod security level of the namespace: what the agent needs on some pool."""
-    claims_devices: bool
-    """Whether the agent sees its GPUs by a resource claim with admin access."""

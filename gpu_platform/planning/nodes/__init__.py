@@ -1,1 +1,6 @@
 """Decide the CPU and memory that a node has for pods, and who installs its GPU software."""
+
+from gpu_platform.planning.nodes.allocatable import allocatable
+from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
+
+__all__ = ["allocatable", "branch_of", "driver_version", "node_software"]

@@ -20,7 +20,7 @@ FEATURE_GATE = "DynamicMIG"
 DEVICE_PLUGIN = "device-plugin"
 
 
-def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
+def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
     """Yield the decisions of DRA for the whole cluster."""
     if not any(pool.devices for pool in pools):
         return

@@ -9,7 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.nodes.software import node_software
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 
 

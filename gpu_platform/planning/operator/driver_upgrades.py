@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.quantity import duration_text
 
 EVICTION_SECONDS: Final = 900

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu
-from gpu_platform.planning.mig.geometry import check_layout
+from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.sharing.named import concrete_sharing
 from gpu_platform.planning.sharing.sharing import layouts_of
 from gpu_platform.spec.sharing import Mig

@@ -36,7 +36,7 @@ from gpu_platform.planning.operator.values import (
     camel_case,
 )
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY
 
 SYSTEM_PRIORITY_CLASSES = (

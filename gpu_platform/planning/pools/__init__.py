@@ -1,1 +1,6 @@
-"""Check pools, and assemble the plan of each."""
+"""Decide which pools are valid, and the plan of each: its nodes, labels, taints, resources and cloud settings."""
+
+from gpu_platform.planning.pools.checks import check
+from gpu_platform.planning.pools.pools import plan
+
+__all__ = ["check", "plan"]

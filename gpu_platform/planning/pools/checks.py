@@ -12,7 +12,7 @@ from gpu_platform.planning.nodes.software import branch_of, driver_version, node
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
 from gpu_platform.spec.pool import Pool
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform import names
+from gpu_platform.planning import expectations, requirements
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.expectations.nodes import hardware_expectations, node_expectation
-from gpu_platform.planning.nodes.allocatable import allocatable
+from gpu_platform.planning.nodes import allocatable
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.requirements.requirements import node_requirements
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 
 
 def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:
@@ -25,9 +24,10 @@ def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> De
 
 def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolPlan]:
     """Return the plan of one pool without problems."""
-    pool, requirements = resolved.pool, node_requirements(context, resolved)
-    needed = requirements.value
+    pool, required = resolved.pool, requirements.plan(context, resolved)
+    needed = required.value
     machine = needed.machine
+    expected = expectations.plan(context, needed)
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
     added = context.cloud.added_taints(pool, machine)
     cpu_millicores, memory_mib = allocatable(machine)
@@ -60,8 +60,8 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         cloud=cloud.value,
         price_usd_per_hour=machine.price_usd_per_hour if pool.usd_per_hour is None else pool.usd_per_hour,
         utilisation=pool.utilisation,
-        expectations=hardware_expectations(needed, context),
-        node_expectation=node_expectation(needed, context.cloud),
+        expectations=expected.hardware,
+        node_expectation=expected.node,
         devices=needed.devices,
         protect=pool.protect,
     )
@@ -69,4 +69,4 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in added.items()
     )
-    return Decided(plan, (*requirements.decisions, *of_taints, *cloud.decisions))
+    return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions))

@@ -1,1 +1,5 @@
 """Decide labels, taints, kubelet settings, software and GPUs of nodes, independent of their provider."""
+
+from gpu_platform.planning.requirements.requirements import plan
+
+__all__ = ["plan"]

@@ -12,7 +12,7 @@ from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware, driver_version, node_software
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.planning.sharing.sharing import offered_resources, plan_sharing, sharing_decisions
 from gpu_platform.spec.pool import Pool
@@ -20,7 +20,7 @@ from gpu_platform.spec.pool import Pool
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
-def node_requirements(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequirements]:
+def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequirements]:
     """Return the requirements on nodes of a pool without problems."""
     pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]

@@ -1,1 +1,19 @@
 """Decide quotas, priorities, members, claims and workloads of teams."""
+
+from gpu_platform.planning.teams.allocated import over_allocated, quota_limits
+from gpu_platform.planning.teams.available import available_resources
+from gpu_platform.planning.teams.environment import check, check_names, check_one, plan, plan_one
+from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
+
+__all__ = [
+    "available_resources",
+    "check",
+    "check_names",
+    "check_one",
+    "over_allocated",
+    "plan",
+    "plan_one",
+    "plan_priority_classes",
+    "quota_limits",
+    "total_quota",
+]

@@ -65,10 +65,21 @@ def _check_teams(
     check_gpu_memory(teams, available.pools, available.catalog, problems)
 
 
-def plan(
+def plan(context: CompleteContext, available: Available) -> Decided[tuple[TenantPlan, ...]]:
+    """Return the plans of the teams of an environment without problems."""
+    return _plan(context.environment.teams, context.stack, context.environment, available)
+
+
+def plan_one(
+    team: Team, stack: str, environment: Environment, available: Available
+) -> Decided[tuple[TenantPlan, ...]]:
+    """Return the plan of the team of a stack of its own, without problems."""
+    return _plan([team], stack, environment, available)
+
+
+def _plan(
     teams: Sequence[Team], stack: str, environment: Environment, available: Available
 ) -> Decided[tuple[TenantPlan, ...]]:
-    """Return the plans of teams without problems."""
     priorities = priority_values(environment.priorities)
     tenants = [plan_tenant(team, stack, available, priorities) for team in teams]
     decisions: list[Decision] = []

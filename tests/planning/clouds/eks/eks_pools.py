@@ -15,7 +15,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools import checks
 from gpu_platform.planning.pools.pools import plan_pool
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import ResolvedPool
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Mig

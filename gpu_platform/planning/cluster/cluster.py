@@ -1,14 +1,22 @@
-"""Plan how clients reach the cluster, and the cloud's part of its plan."""
+"""Check the declared cluster, and plan how clients reach it with the cloud's part of its plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gpu_platform.planning.clouds.section import ClusterPlan
-from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import ExistingCluster
+
+
+def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
+    """Record what is wrong with the cluster on its cloud, where that part of the file parsed."""
+    if context.cloud is not None:
+        pools = [resolved.pool for resolved in resolved_pools]
+        context.cloud.check_cluster(pools, context.operator, context.catalog, context.at("cluster"))
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[ClusterPlan]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.expectations.section import ValidationPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.validation.section import ValidationPlan
 from gpu_platform.quantity import parse_duration
 
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue

@@ -1,0 +1,5 @@
+"""Decide how clients reach the cluster, and how its cloud creates or looks it up."""
+
+from gpu_platform.planning.cluster.cluster import check, plan
+
+__all__ = ["check", "plan"]

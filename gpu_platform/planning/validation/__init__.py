@@ -1,0 +1,5 @@
+"""Decide the validation gate: how the node agent runs, and how long `up` waits for it."""
+
+from gpu_platform.planning.validation.gate import plan
+
+__all__ = ["plan"]
