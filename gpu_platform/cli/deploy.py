@@ -35,6 +35,7 @@ from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
 from gpu_platform.paths import sandbox_dir
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.departures import TeamChange
+from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.pool_facts import protected
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes
@@ -54,7 +55,6 @@ from sandbox import control_plane
 from sandbox.versions import check_kubernetes, kubernetes_of
 
 _WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
-_SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ def _observe(summary: Summary, plan: Plan, *, failed: bool, progress: Progress) 
         summary.report = collect_report(client, plan)
     else:
         with progress.step("validating nodes"):
-            seconds = min(_SETTLE_SECONDS, plan.validation.timeout_seconds)
+            seconds = min(SETTLE_SECONDS, plan.validation.timeout_seconds)
             summary.report = wait_for_report(client, plan, seconds)
     pools = {node.node: node.pool for node in summary.report.nodes if node.node}
     claimed = any(pool.devices for pool in plan.pools)

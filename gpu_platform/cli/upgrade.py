@@ -152,7 +152,7 @@ def _disturbances(
         assert isinstance(after, EnvironmentPlan)  # noqa: S101 - no edit changes the kind
         outputs = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
         pools = pool_changes(outputs["pools"], after, catalog)
-        impacts = classify(outputs, after, live=live, pools=pools)
+        impacts = classify(outputs, after, catalog, live=live, pools=pools)
         if step.replaces_nodes and not pools:
             because = "nodes are upgraded after the control plane, by their owner or by the cloud"
             impacts = (*impacts_of_replaced_nodes(after, live, because), *impacts)

@@ -36,8 +36,9 @@ class NodeChange:
     """A node that gets another MIG config.
 
     `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
-    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `blocks`: disruption
-    budgets that prevent its drain. `unmanaged`: pods that no controller would start again, which are not evicted.
+    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `failed`: its last
+    change failed. `blocks`: disruption budgets that prevent its drain.
+    `unmanaged`: pods that no controller would start again, which are not evicted.
     """
 
     node: str
@@ -49,6 +50,7 @@ class NodeChange:
     drains: bool
     begun: bool = False
     out: bool = False
+    failed: bool = False
     pods: tuple[GpuPod, ...] = ()
     blocks: tuple[Block, ...] = ()
     unmanaged: tuple[str, ...] = ()
@@ -235,6 +237,7 @@ def _change(
         drains=drains,
         begun=begun,
         out=_is_out(node),
+        failed=failed,
         pods=gpu_pods(on_node),
         blocks=blocks_of(on_node, live.budgets) if drains else (),
         unmanaged=tuple(pod_name(pod) for pod in on_node if drains and eviction_action(pod) == "unmanaged"),

@@ -68,6 +68,11 @@ class PoolChange:
         )
         return "\n".join([head + tail, *(f"  {cause}" for cause in self.causes)])
 
+    @property
+    def successor(self) -> str | None:
+        """The pool that a renamed one becomes."""
+        return self.causes[0].new if self.effect == "renamed" else None
+
     def _how(self) -> str:
         if self.order is None:
             return ""
