@@ -22,6 +22,7 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.pool_facts import EXISTING, PROTECT_FIELD, pool_facts
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.progress import Progress
+from gpu_platform.quantity import counted
 
 _UNTOUCHED = "nothing was changed"
 
@@ -177,7 +178,7 @@ def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
                 fate = "the nodes stay, the labels of this stack are removed"
             else:
                 fate = "deleted, and the pods on them end"
-            out.print(escape(f"  pool {name}: {nodes} nodes with {gpus} GPUs: {fate}"))
+            out.print(escape(f"  pool {name}: {counted(nodes, 'node')} with {counted(gpus, 'GPU')}: {fate}"))
         if run.deletes_cluster:
             out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
     if found.unread:

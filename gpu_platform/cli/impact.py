@@ -29,6 +29,7 @@ from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.changes.team_impacts import leaving_teams
+from gpu_platform.quantity import counted
 from gpu_platform.rollout.plan import Rollout
 
 _MAX_LISTED = 4
@@ -207,8 +208,9 @@ def _pods(held: Sequence[RunningPod]) -> str:
     units: Counter[str] = Counter()
     for pod in held:
         units.update(pod.units)
-    text = "1 pod" if len(held) == 1 else f"{len(held)} pods"
-    return ", ".join([text, *(f"{count} x {short(name)}" for name, count in sorted(units.items()))])
+    return ", ".join(
+        [counted(len(held), "pod"), *(f"{count} x {short(name)}" for name, count in sorted(units.items()))]
+    )
 
 
 def _listed(data: Sequence[DataObject]) -> str:

@@ -35,6 +35,7 @@ from gpu_platform.planning.upgrades.items import current_kubernetes, upgrade_ite
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.steps import upgrade_steps
 from gpu_platform.planning.upgrades.support import Status
+from gpu_platform.quantity import counted
 from gpu_platform.running_versions import read_running_versions
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 
@@ -261,14 +262,14 @@ def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance,
 
 def _counts(impact: Impact, *, known: bool) -> str:
     parts: Sequence[str] = [
-        f"{impact.nodes} node{'s' if impact.nodes != 1 else ''}" if impact.nodes is not None else "",
-        f"{impact.gpus} GPU{'s' if impact.gpus != 1 else ''}" if impact.gpus is not None else "",
+        counted(impact.nodes, "node") if impact.nodes is not None else "",
+        counted(impact.gpus, "GPU") if impact.gpus is not None else "",
     ]
     pods = ""
     if impact.pods is None or (not known and impact.nodes):
         pods = "pods unknown"
     elif impact.nodes is not None:
-        pods = f"{len(impact.pods)} pod{'s' if len(impact.pods) != 1 else ''}"
+        pods = counted(len(impact.pods), "pod")
     return ", ".join(part for part in (*parts, pods) if part)
 
 

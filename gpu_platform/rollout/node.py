@@ -17,7 +17,7 @@ from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.changes.durations import MIG_CHANGE_SECONDS, MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import duration_text
+from gpu_platform.quantity import counted, duration_text
 from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
 from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name
@@ -175,7 +175,7 @@ class NodeRoll:
             for pod in remaining:
                 self._evict(pod)
             blocked = f": {_listed(list(self._refusals.values()))}" if self._refusals else ""
-            self.doing = f"draining, {len(remaining)} pods left{blocked}"
+            self.doing = f"draining, {counted(len(remaining), 'pod')} left{blocked}"
 
     def _evict(self, pod: Mapping[str, Any]) -> None:
         if "deletionTimestamp" in pod["metadata"]:

@@ -12,7 +12,7 @@ from gpu_platform.planning.changes.budgets import Block, Budget, blocks_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import duration_text
+from gpu_platform.quantity import counted, duration_text
 from gpu_platform.rollout.annotations import is_cordoned, rollout_annotation
 from gpu_platform.rollout.drain import blocks_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
@@ -102,7 +102,9 @@ class PoolRollout:
         how = f"{self.rules.max_unavailable} at a time, each drained first (for at most {timeout})"
         if not self.rules.drains:
             how = "only those without GPU pods, because sharing.change is replace"
-        lines = [f"MIG layout of pool {self.pool} changes on {len(drained)} of {self.nodes} nodes, {how}"]
+        lines = [
+            f"MIG layout of pool {self.pool} changes on {len(drained)} of {counted(self.nodes, 'node')}, {how}"
+        ]
         for change in drained:
             pods = ", ".join(str(pod) for pod in change.pods) or "no GPU pods"
             begun = "; started by an earlier run" if change.begun else ""

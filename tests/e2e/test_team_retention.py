@@ -325,7 +325,7 @@ def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(ha
     ran = hand.run("destroy", hand.file(), "--engine", "embedded")
     assert ran.code == 2
     assert "--yes" in ran.err
-    assert "pool train: 1 nodes with 8 GPUs" in ran.out
+    assert "pool train: 1 node with 8 GPUs" in ran.out
     assert "namespace perception: retained" in ran.out
     assert "PersistentVolumeClaim: dataset (2Ti, not bound)" in ran.out
     assert "namespace vision: deleted" in ran.out

@@ -15,7 +15,7 @@ from gpu_platform.planning.operator.section import HELM_SECONDS
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import duration_text
+from gpu_platform.quantity import counted, duration_text
 
 ENGINE_SECONDS: Final = 600
 """How long both engines wait until a Kubernetes object is ready or deleted, where it sets no other time."""
@@ -119,7 +119,7 @@ def rounds_of(nodes: int, at_a_time: int) -> int:
 def rounds_text(nodes: int, at_a_time: int) -> str:
     """Return the rounds as text: `2 rounds of 3 nodes`."""
     count, size = rounds_of(nodes, at_a_time), max(1, min(at_a_time, nodes))
-    return f"{count} {'round' if count == 1 else 'rounds'} of {size} {'node' if size == 1 else 'nodes'}"
+    return f"{counted(count, 'round')} of {counted(size, 'node')}"
 
 
 # -- MIG layouts ------------------------------------------------------------------------------------------------

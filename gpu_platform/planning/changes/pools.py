@@ -15,6 +15,7 @@ from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _WORST_FIRST = ("replace", "roll", "shrink")
@@ -258,4 +259,4 @@ def _loss(
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU is" if count == 1 else f"{count or 'no'} GPUs are"
+    return f"{counted(count, 'GPU')} {'is' if count == 1 else 'are'}" if count else "no GPUs are"

@@ -9,6 +9,7 @@ from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from gpu_platform.planning.expectations.section import RESOURCE_SLICES, Expectations, NodeExpectation
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.sharing import layout_of_gpu
+from gpu_platform.quantity import counted
 
 
 def hardware_expectations(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
@@ -72,6 +73,6 @@ def node_expectation(requirements: NodeRequirements, cloud: Cloud) -> NodeExpect
             {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in requirements.taints
         ),
         sources=sources
-        | {offer.name: f"{of_sharing} on {machine.gpu_count} GPUs" for offer in requirements.resources}
+        | {offer.name: f"{of_sharing} on {counted(machine.gpu_count, 'GPU')}" for offer in requirements.resources}
         | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )
