@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.client import Refused
 from gpu_platform.errors import BadInput, Finding, Problem, UnknownOutcome
+from gpu_platform.live_objects import ObjectsOnce
 from gpu_platform.live_state import read_live
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.classify import classify
@@ -33,6 +33,7 @@ from gpu_platform.quantity import counted
 from gpu_platform.rollout.plan import Rollout
 
 _MAX_LISTED = 4
+_MAX_NODES = 8
 _STYLES = {
     Effect.DELETES_DATA: "bold red",
     Effect.REPLACES: "red",
@@ -72,6 +73,7 @@ class Impacts:
 def find_impacts(
     plan: Plan,
     outputs: Mapping[str, Any],
+    objects: ObjectsOnce,
     pools: Sequence[PoolChange] | None,
     rollout: Rollout | None,
     changes: Mapping[str, Any] | None,
@@ -82,7 +84,7 @@ def find_impacts(
     """
     if not outputs:
         return Impacts()
-    live = _read(plan, outputs)
+    live = _read(plan, outputs, objects)
     found = classify(
         outputs,
         plan,
@@ -95,9 +97,9 @@ def find_impacts(
     return Impacts(found, known=live is not None, order=order_of(found, plan, outputs))
 
 
-def _read(plan: Plan, outputs: Mapping[str, Any]) -> LiveState | None:
+def _read(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> LiveState | None:
     try:
-        return read_live(client_of(plan), plan, leaving_teams(outputs, plan))
+        return read_live(objects.cluster.client(), plan, leaving_teams(outputs, plan), objects.read())
     except (UnknownOutcome, Refused) as reason:
         print(f"running pods and data are unknown, the cluster was not read: {reason}", file=sys.stderr)
         return None
@@ -113,6 +115,7 @@ def _mig(rollout: Rollout | None) -> list[MigNodeChange]:
             # Nodes that are out of service for other reasons count.
             at_a_time=max(1, pool.rules.max_unavailable - len(pool.elsewhere)),
             failed=change.failed,
+            remark=change.remark(pool.rules),
         )
         for pool in (rollout.drained if rollout is not None else ())
         for change in pool.changes
@@ -181,6 +184,8 @@ def details(impact: Impact) -> list[str]:
     lines: list[str] = []
     if impact.because:
         lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")
+    if impact.node_names:
+        lines.append(f"  nodes: {_first_nodes(impact.node_names)}")
     if impact.order:
         lines.append(f"  order: {impact.order}")
     if impact.duration is not None:
@@ -217,6 +222,13 @@ def _listed(data: Sequence[DataObject]) -> str:
     named = ", ".join(str(item) for item in data[:_MAX_LISTED])
     rest = len(data) - _MAX_LISTED
     return named + (f" and {rest} more" if rest > 0 else "")
+
+
+def _first_nodes(nodes: Sequence[str]) -> str:
+    """Return the first nodes, and all about which something is special."""
+    shown = [node for index, node in enumerate(nodes) if index < _MAX_NODES or " " in node]
+    rest = len(nodes) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
 def _count(value: int | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import Platform
 from tests.support.eventually import eventually
 
@@ -83,6 +84,25 @@ def test_the_order_of_all_steps_is_announced_with_the_longest_time_of_each(
     shown = deployed.run("preview", file, "--engine", "embedded").out
     assert "  1. pool lab: MIG layout, node by node" in shown
     assert "duration: at most 1 h 6 min (1 round of 1 node: disruption budgets 15 min" in shown
+
+
+def test_a_preview_lists_nodes_and_pods_once(
+    deployed: Platform, base: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    real = KubernetesClient.objects
+
+    def counting(client: KubernetesClient, api_version: str, kind: str, **selectors: Any) -> Any:
+        if kind in {"Node", "Pod"} and not {"namespace", "label_selector"} & selectors.keys():
+            listed.append(kind)
+        return real(client, api_version, kind, **selectors)
+
+    monkeypatch.setattr(KubernetesClient, "objects", counting)
+    base["pools"][2]["sharing"]["layout"] = {"3g.40gb": 2}
+    base["teams"][0]["quota"]["mig"] = {"3g.40gb": 2}
+    ran = preview(deployed, base)
+    assert ("pool lab", "rolls-nodes") in rows(ran), ran.err
+    assert sorted(listed) == ["Node", "Pod"]
 
 
 def test_fewer_replicas_are_announced_in_logical_gpus_and_the_table_says_so(

@@ -57,6 +57,8 @@ class Impact:
     duration: Duration | None = None
     parts: tuple[Part, ...] = ()
     because: str = ""
+    node_names: tuple[str, ...] = ()
+    """With another MIG layout: the nodes in the order in which `up` takes them, with remarks."""
     changes_nodes: bool = False
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
 
@@ -79,6 +81,7 @@ class Impact:
             "old": self.old,
             "new": self.new,
             "nodes": self.nodes,
+            "node_names": list(self.node_names),
             "gpus": self.gpus,
             "pods": None if self.pods is None else [_pod_to_json(pod) for pod in self.pods],
             "budgets": list(self.budgets),
@@ -112,7 +115,8 @@ class ObjectChange:
 class MigNodeChange:
     """A live node whose GPUs are partitioned again.
 
-    `at_a_time`: nodes of the pool that may be out of service together; `failed`: its last change failed.
+    `at_a_time`: nodes of the pool that may be out of service together; `failed`: its last change failed;
+    `remark`: what is special about the node.
     """
 
     node: str
@@ -121,6 +125,14 @@ class MigNodeChange:
     new: str
     at_a_time: int
     failed: bool = False
+    remark: str = ""
+
+    def named(self, usual: str) -> str:
+        """Return the node with its remark, and its layout where it is not the `usual` one."""
+        parts = [self.remark] if self.remark else []
+        if self.old != usual:
+            parts.append(f"from {self.old}")
+        return f"{self.node} ({'; '.join(parts)})" if parts else self.node
 
 
 def short(resource: str) -> str:

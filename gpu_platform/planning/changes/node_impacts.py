@@ -124,6 +124,7 @@ def impacts_of_mig(
             pods=None if live is None else live.pods_on(change.node for change in nodes),
             order=f"{at_a_time} at a time: cordon, drain, partition, validate, uncordon",
             duration=limits[name],
+            node_names=tuple(node.named(nodes[0].old) for node in nodes),
             parts=(_layout_part(name),),
             because=_PARTITIONED,
             changes_nodes=True,
