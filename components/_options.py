@@ -7,6 +7,8 @@ from typing import Final, cast
 
 import pulumi
 
+from gpu_platform.planning.clouds.section import Timeouts
+
 UPSERT: Final = True
 """Setting of Kubernetes providers: an object that exists is taken over instead of refused as "already exists".
 
@@ -35,6 +37,17 @@ def child_options(
         return pulumi.ResourceOptions(parent=component, depends_on=list(after))
     listed = cast("Sequence[pulumi.Resource]", waits if isinstance(waits, list | tuple) else [waits])
     return pulumi.ResourceOptions(parent=component, depends_on=[*listed, *after])
+
+
+def custom_timeouts(timeouts: Timeouts) -> pulumi.CustomTimeouts:
+    """Return the plan's timeouts as Pulumi's, in minutes."""
+
+    def text(seconds: int | None) -> str | None:
+        return None if seconds is None else f"{seconds // 60}m"
+
+    return pulumi.CustomTimeouts(
+        create=text(timeouts.create), update=text(timeouts.update), delete=text(timeouts.delete)
+    )
 
 
 def retained(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:

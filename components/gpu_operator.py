@@ -11,12 +11,11 @@ import pulumi_kubernetes as k8s
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from gpu_platform import names
-from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan, PriorityQuotaPlan
 
 CHART = "gpu-operator"
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 # Helm waits for the operator alone, but its images are large and the first node may still be starting.
-_HELM_TIMEOUT_SECONDS = 900
 # Drivers and device plugins need the host.
 _POD_SECURITY = "privileged"
 
@@ -112,7 +111,7 @@ class GpuOperator(pulumi.ComponentResource):
                 repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=CHART_REPOSITORY),
                 values=dict(args.helm_values),
                 atomic=True,
-                timeout=_HELM_TIMEOUT_SECONDS,
+                timeout=HELM_SECONDS,
             ),
             opts=opts,
         )

@@ -4,13 +4,19 @@ A cloud writes the labels of a node group to its live nodes at once, and Pulumi 
 then partitions GPUs under running pods. `gpu-platform up` changes the nodes one after another first, and names the
 pools and configs that all nodes have in the variable ROLLED_VARIABLE. Any other update of the label is refused by
 a resource hook before the provider is called.
+
+Programs of one's own have the same hook, and no rollout: who has drained all nodes of a pool sets the variable for
+one `pulumi up`. Components of the plugin, for programs in other languages, bind no hook: only the process of a
+program is known to serve them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, cast
 
 import pulumi
@@ -25,6 +31,19 @@ from gpu_platform.project import project_settings
 _LABELS: Final = (("labels",), ("nodeConfig", "labels"), ("metadata", "labels"))
 
 
+_IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
+
+
+@contextmanager
+def left_out() -> Generator[None]:
+    """Bind no hooks while the plugin constructs a component."""
+    before = _IN_PLUGIN.set(True)
+    try:
+        yield
+    finally:
+        _IN_PLUGIN.reset(before)
+
+
 class DrainNeeded(Exception):
     """An update would change the MIG layout of all nodes of a pool at once."""
 
@@ -33,8 +52,8 @@ def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
     """Return the options of a resource whose labels reach live nodes of a pool; none where they reach none."""
     if pool.sharing.mig_config is None or (pool.cloud is not None and not pool.cloud.relabels_in_place):
         return pulumi.ResourceOptions()
-    # Programs of one's own have no rollout. The in-process monitor updates nothing, and a hook needs a server.
-    if pulumi.get_project() != project_settings()["name"] or isinstance(get_monitor(), MockMonitor):
+    # The in-process monitor updates nothing, and a hook needs a server.
+    if _IN_PLUGIN.get() or isinstance(get_monitor(), MockMonitor):
         return pulumi.ResourceOptions()
 
     def before_update(args: pulumi.ResourceHookArgs) -> None:
@@ -52,7 +71,17 @@ def refuse_relabelling(pool: str, args: pulumi.ResourceHookArgs) -> None:
     raise DrainNeeded(
         f"pool {pool}: its MIG layout changes from {old or 'none'} to {new} ({names.MIG_CONFIG_LABEL}), which "
         "would partition the GPUs of all live nodes at once, under running pods. Nothing of the pool was changed. "
-        f"Run `gpu-platform up {pulumi.get_stack()}`, which drains and changes node by node"
+        f"{_fix(pool, new)}"
+    )
+
+
+def _fix(pool: str, config: str) -> str:
+    if pulumi.get_project() == project_settings()["name"]:
+        return f"Run `gpu-platform up {pulumi.get_stack()}`, which drains and changes node by node"
+    rolled = json.dumps({pool: config})
+    return (
+        f"Cordon and drain all nodes of the pool, run `{names.ROLLED_VARIABLE}='{rolled}' pulumi up`, wait until "
+        f"their label {names.MIG_STATE_LABEL} is success, then uncordon them"
     )
 
 

@@ -19,6 +19,27 @@ from sandbox.diagnosis import diagnose
 KUBECONFIG_OUTPUT = "kubeconfig"
 
 
+class ClusterAccess:
+    """Access of one command to the cluster of a stack: one client, created at the first use.
+
+    On a cloud each new client runs `pulumi stack output`. A failure is not kept: the cluster may exist later.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._client: KubernetesClient | None = None
+
+    def client(self) -> KubernetesClient:
+        """Return the client; raises UnknownOutcome if the cluster's kubeconfig is not available."""
+        if self._client is None:
+            self._client = client_of(self._plan)
+        return self._client
+
+    def forget(self) -> None:
+        """Create a new client at the next use: the cluster may be another one, with another kubeconfig."""
+        self._client = None
+
+
 def client_of(plan: Plan) -> KubernetesClient:
     """Return a client for a stack's cluster; raises UnknownOutcome if its kubeconfig is not available."""
     cluster = plan.cluster

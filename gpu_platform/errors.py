@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from gpu_platform.quantity import counted
+
 
 class ExitCode(IntEnum):
     """Exit codes of every command."""
@@ -50,7 +52,7 @@ class BadInput(GpuPlatformError):
         self.source = source
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
-        head = f"{source}: {count} problem{'s' if count != 1 else ''}"
+        head = f"{source}: {counted(count, 'problem')}"
         super().__init__("\n".join([head, *(f"  - {problem}" for problem in self.problems)]))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
-from gpu_platform.disruption import guarded_pod, read_budgets
+from gpu_platform.disruption import guarded_pod
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.planning.changes.budgets import Budget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.plan import Plan
@@ -22,13 +23,17 @@ _OWN_SECRETS: Final = ("kubernetes.io/service-account-token", "helm.sh/release.v
 _POD_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 
 
-def read_live(client: KubernetesClient, plan: Plan, namespaces: Iterable[str]) -> LiveState:
-    """Return the state of a cluster; `namespaces`: those whose data counts. Raises UnknownOutcome and Refused."""
-    nodes = list(client.objects("v1", "Node"))
-    pods = list(client.objects("v1", "Pod", field_selector="spec.nodeName!="))
+def read_live(
+    client: KubernetesClient, plan: Plan, namespaces: Iterable[str], objects: LiveObjects | None = None
+) -> LiveState:
+    """Return the state of a cluster; raises UnknownOutcome and Refused.
+
+    `namespaces`: those whose data counts; `objects`: what was read of the cluster already.
+    """
+    found = objects or read_objects(client)
     return LiveState(
-        nodes=_by_pool(nodes, plan.pools if plan.kind == "environment" else ()),
-        pods=tuple(running_pods(pods, read_budgets(client))),
+        nodes=_by_pool(found.nodes, plan.pools if plan.kind == "environment" else ()),
+        pods=tuple(running_pods(found.pods, found.budgets)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )
 

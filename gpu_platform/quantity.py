@@ -49,6 +49,11 @@ def bytes_text(size: Decimal | int) -> str:
     return f"{round(amount, 1).normalize():f} {unit}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 node`, `2 nodes`, `3 classes`."""
+    return f"{count} {noun}" + ("" if count == 1 else "es" if noun.endswith(("s", "x")) else "s")
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration for a reader: `40 s`, `15 min`, `1 h 30 min`; fractions of a second are rounded."""
     rest = round(seconds)

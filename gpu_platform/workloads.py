@@ -15,6 +15,7 @@ from gpu_platform.engine.objects import mapping_at
 from gpu_platform.engine.readiness import unready_reason
 from gpu_platform.engine.wait import pod_trouble
 from gpu_platform.planning import Plan
+from gpu_platform.quantity import counted
 
 _POLL_SECONDS: Final = 0.5
 _MAX_DETAILS: Final = 2
@@ -61,5 +62,5 @@ def _explained(client: KubernetesClient, live: Mapping[str, Any], reason: str) -
     selector = ",".join(f"{label}={value}" for label, value in labels.items())
     pods = client.objects("v1", "Pod", namespace=metadata["namespace"], label_selector=selector)
     troubles = [f"pod {pod['metadata']['name']} {why}" for pod in pods if (why := pod_trouble(pod))]
-    more = [f"and {len(troubles) - _MAX_DETAILS} pods more"] if len(troubles) > _MAX_DETAILS else []
+    more = [f"and {counted(len(troubles) - _MAX_DETAILS, 'pod')} more"] if len(troubles) > _MAX_DETAILS else []
     return UnreadyWorkload(metadata["namespace"], metadata["name"], reason, (*troubles[:_MAX_DETAILS], *more))

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components._options import child_options
+from components._options import child_options, custom_timeouts
 from components.eks.iam import service_role
 from components.eks.network import EksVpc
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 
 # A control plane takes some ten minutes; an update of its version up to an hour.
-_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="120m", delete="60m")
 # The longest period of KMS: a key that was deleted by mistake can be restored until then.
 _KEY_DELETION_DAYS = 30
 # What EKS needs of the key that encrypts its Secrets, and no management of the key.
@@ -132,7 +131,7 @@ class EksControlPlane(pulumi.ComponentResource):
                 # A control plane keeps the zones that it was created in (aws/containers-roadmap#2258).
                 ignore_changes=["vpcConfig.subnetIds"],
                 protect=plan.protect,
-                custom_timeouts=_TIMEOUTS,
+                custom_timeouts=custom_timeouts(plan.timeouts),
             ),
         )
 

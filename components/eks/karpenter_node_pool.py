@@ -10,13 +10,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
-from components._options import child_options
+from components._options import child_options, custom_timeouts
 from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# Deletion waits until the nodes are drained and terminated.
-_TIMEOUTS = pulumi.CustomTimeouts(delete="1h")
 # A missing image, subnet or reservation then fails the deployment, not the first pending pod.
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
@@ -56,7 +54,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
         if plan.efa and cluster.efa_security_group_id is not None:
             groups.append(cluster.efa_security_group_id)
         opts.protect = plan.protect
-        opts.custom_timeouts = _TIMEOUTS
+        opts.custom_timeouts = custom_timeouts(plan.timeouts)
         return k8s.apiextensions.CustomResource(
             plan.name,
             api_version="karpenter.k8s.aws/v1",
@@ -80,7 +78,10 @@ class KarpenterNodePool(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
             spec=plan.node_pool,
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[node_class], protect=plan.protect, custom_timeouts=_TIMEOUTS
+                parent=self,
+                depends_on=[node_class],
+                protect=plan.protect,
+                custom_timeouts=custom_timeouts(plan.timeouts),
             ),
         )
 

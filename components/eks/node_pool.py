@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components._cloud import EksOutputs
-from components._options import child_options
+from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
 from components.mig_guard import guarded
@@ -18,8 +18,6 @@ from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, Ne
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 
-# EKS drains node by node, 15 minutes each; the default of the provider is one hour for a whole pool.
-_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="6h", delete="2h")
 # Autoscalers, and EKS at the end of a capacity block, set the size.
 _LEFT_ALONE = ["scalingConfig.desiredSize"]
 # A pool that names no zones: a zone that another pool adds to the VPC must not replace it.
@@ -130,7 +128,7 @@ class EksNodePool(pulumi.ComponentResource):
                 ignore_changes=_LEFT_ALONE if plan.zones else _LEFT_ALONE_ANYWHERE,
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect,
-                custom_timeouts=_TIMEOUTS,
+                custom_timeouts=custom_timeouts(plan.timeouts),
                 hooks=self._guard.hooks,
             ),
         )

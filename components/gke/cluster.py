@@ -7,7 +7,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import FORCE, UPSERT, child_options
+from components._options import FORCE, UPSERT, child_options, custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
@@ -283,6 +283,7 @@ class GkeCluster(pulumi.ComponentResource):
                     protect=args.protect,
                     depends_on=[vpc.nat, *self._ready],
                     ignore_changes=["node_config", "initial_node_count"],
+                    custom_timeouts=custom_timeouts(args.timeouts),
                 ),
             ),
         )

@@ -8,14 +8,12 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components._cloud import GkeOutputs
-from components._options import child_options
+from components._options import child_options, custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.mig_guard import guarded
 from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
-_TIMEOUTS = pulumi.CustomTimeouts(create="60m", update="24h", delete="60m")
 # Fields that GKE writes itself. The labels of the stack are not among them: their changes must be applied.
 _DRIFTS = [
     "initialNodeCount",
@@ -104,7 +102,7 @@ class GkeNodePool(pulumi.ComponentResource):
                     ignore_changes=_DRIFTS,
                     delete_before_replace=plan.delete_before_replace,
                     protect=plan.protect,
-                    custom_timeouts=_TIMEOUTS,
+                    custom_timeouts=custom_timeouts(plan.timeouts),
                     hooks=self._guard.hooks,
                 ),
             ),

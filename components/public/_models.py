@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.public import types
-from gpu_platform.spec import claims, cluster, nodes, operations, pool, sharing, team
+from gpu_platform.spec import changes, claims, cluster, nodes, operations, pool, sharing, team
 from gpu_platform.spec._types import SpecModel
 
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
@@ -41,6 +41,8 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Workload: (team.Workload,),
     types.Team: (team.Team,),
     types.Monitoring: (operations.Monitoring,),
+    types.Window: (changes.Window,),
+    types.Changes: (changes.Changes,),
     types.ValidationSettings: (operations.Validation,),
 }
 

@@ -78,6 +78,7 @@ def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> E
     """Return the plan of a whole platform. Raises BadArguments with every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, PLATFORM_INPUTS)
+    _refuse_window(source, arguments)
     plan = _plan(source, arguments, of_platform=True)
     cluster = cast("Mapping[str, Any]", arguments["cluster"])
     teams = cast("list[Mapping[str, Any]]", arguments.get("teams") or [])
@@ -92,6 +93,24 @@ def _refuse_outputs(source: str, arguments: Mapping[str, Any], allowed: frozense
     problems = list(output_problems(arguments, allowed))
     if problems:
         raise BadArguments(source, problems)
+
+
+def _refuse_window(source: str, arguments: Mapping[str, Any]) -> None:
+    """Raise BadArguments for a maintenance window that nothing would keep: `pulumi up` runs at any time."""
+    changes, cluster = (_mapping(arguments.get(key)) for key in ("changes", "cluster"))
+    if changes.get("window") is None or (cluster.get("provider") == "gke" and cluster.get("create") is not None):
+        return
+    problem = Problem(
+        "changes.window",
+        f"a window on {cluster.get('provider')}",
+        "a window of a GKE cluster with create: no other cluster keeps it in a program of your own",
+        "remove it, or use a stack file with `gpu-platform up`, which refuses changes outside the window",
+    )
+    raise BadArguments(source, [problem])
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _plan(

@@ -8,6 +8,7 @@ import pulumi
 from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
 from components.public.types import (
+    Changes,
     DeviceClass,
     Monitoring,
     Operator,
@@ -39,6 +40,9 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Metrics and alerts of the GPUs."""
     validation: ValidationSettings
     """Validation of every node before teams get it."""
+    changes: Changes
+    """When nodes may be changed, and how many at a time. A `window` is that of a GKE cluster that the component
+    creates, and refused elsewhere; `max_unavailable` is the most that a pool's own may be."""
 
 
 class GpuPlatform(pulumi.ComponentResource):

@@ -20,6 +20,7 @@ from pulumi.provider.experimental.util import camel_case
 from pulumi.provider.provider import ConstructResult
 from pulumi.provider.server import ComponentInitError
 
+from components import mig_guard
 from components.public._arguments import is_output, needs_plain_value
 from components.public._errors import BadArguments
 from components.public._models import MODELS, fields_of
@@ -67,7 +68,8 @@ class GpuPlatformProvider(ComponentProvider):
         if problems:
             raise _property_errors(BadArguments(f"{component} {name}", problems))
         try:
-            return super().construct(name, resource_type, inputs, options)
+            with mig_guard.left_out():
+                return super().construct(name, resource_type, inputs, options)
         except ComponentInitError as error:
             if isinstance(error.inner, BadArguments):
                 raise _property_errors(error.inner) from None

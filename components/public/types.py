@@ -399,6 +399,22 @@ class Monitoring(TypedDict, total=False):
     labels: Mapping[str, str]
 
 
+class Window(TypedDict, total=False):
+    """A maintenance window: when nodes may be changed."""
+
+    days: Required[Sequence[str]]
+    start: Required[str]
+    duration: Required[str]
+    time_zone: str
+
+
+class Changes(TypedDict, total=False):
+    """When nodes may be changed, and how many at a time."""
+
+    window: Window
+    max_unavailable: float
+
+
 class ValidationSettings(TypedDict, total=False):
     """How nodes are validated before teams get them."""
 

@@ -21,6 +21,7 @@ from gpu_platform.catalog.models import (
     CatalogFile,
     Chart,
     ContainerImage,
+    DrainLimit,
     DriverBranch,
     EksAddon,
     Fact,
@@ -53,6 +54,7 @@ class Catalog:
     charts: Mapping[str, Chart]
     gke_features: Mapping[str, GkeFeature]
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
+    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
     gpu_quotas: Mapping[str, GpuQuota]
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
     kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
@@ -149,6 +151,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "operator_releases": ("version",),
     "node_images": ("vendor", "family"),
     "pool_properties": ("platform", "name"),
+    "drain_limits": ("platform", "action"),
     "kubernetes_versions": ("platform", "version"),
     "driver_branches": ("branch",),
 }

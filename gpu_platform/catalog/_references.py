@@ -19,6 +19,7 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
 )
 from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.quantity import counted
 
 Place = Callable[[object], str]
 """Where an entry is: `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""
@@ -52,7 +53,7 @@ def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[
 def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> Iterator[Problem]:
     yield from _known(machine.gpu, [gpu.model for gpu in facts.gpus], f"{path}.gpu", "gpus")
     if machine.numa_nodes is not None and len(machine.numa_nodes) != machine.gpu_count:
-        found = f"{len(machine.numa_nodes)} NUMA nodes for {machine.gpu_count} GPUs"
+        found = f"{counted(len(machine.numa_nodes), 'NUMA node')} for {counted(machine.gpu_count, 'GPU')}"
         yield Problem(f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or none")
     if machine.vendor == "on-prem":
         return

@@ -224,6 +224,16 @@ class PoolProperty(Fact):
     source: Source
 
 
+class DrainLimit(Fact):
+    """How long a cloud waits for the pods of a node that it drains, and what it does after that."""
+
+    platform: Literal["eks", "gke"]
+    action: Literal["update", "delete"]
+    seconds: int = Field(gt=0)
+    then: str = Field(description="what happens to the change, or to the pods that are left")
+    source: Source
+
+
 class GpuQuota(Fact):
     """A cloud's quota on machines with GPUs, per account or project and region."""
 
@@ -329,6 +339,7 @@ class CatalogFile(Fact):
     charts: tuple[Chart, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
     pool_properties: tuple[PoolProperty, ...] = ()
+    drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
     kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()
     kubernetes_versions: tuple[KubernetesVersion, ...] = ()

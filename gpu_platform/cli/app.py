@@ -228,11 +228,13 @@ def destroy(
         bool, typer.Option("--delete-data", help="Also delete what members of its teams made, volumes included.")
     ] = False,
     timeout: TimeoutOption = None,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """List and delete what a stack deployed, after consent; what members of teams made is kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
-    _leave(destroy_stack(stack, engine.value, yes=yes, delete_data=delete_data, timeout=timeout))
+    to_json = output is Format.JSON
+    _leave(destroy_stack(stack, engine.value, yes=yes, delete_data=delete_data, timeout=timeout, to_json=to_json))
 
 
 @team_app.command("remove")

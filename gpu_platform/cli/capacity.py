@@ -15,6 +15,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
 from gpu_platform.cli.quotas import read_quotas
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
@@ -59,7 +60,7 @@ def show_capacity(
 
 def _team_stacks(plan: EnvironmentPlan) -> list[dict[str, Any]] | None:
     """Return the GPU quotas of the deployed stacks of teams; None if they cannot be read."""
-    quotas = read_quotas(plan)
+    quotas = read_quotas(ClusterAccess(plan))
     if quotas is None:
         return None
     return [

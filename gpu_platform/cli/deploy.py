@@ -11,7 +11,13 @@ from typing import Any, cast
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_policies, verdict
 from gpu_platform.cli.console import console
-from gpu_platform.cli.destroy import Destruction, destroy_deployed, refuse_protected, refuse_protected_pools
+from gpu_platform.cli.destroy import (
+    Destruction,
+    destroy_deployed,
+    nothing_to_destroy,
+    refuse_protected,
+    refuse_protected_pools,
+)
 from gpu_platform.cli.engines import Deployment, choose_deployment
 from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, show_impacts
 from gpu_platform.cli.interrupted import explained, parse_timeout, time_limit
@@ -21,21 +27,21 @@ from gpu_platform.cli.mig_rollout import (
     preview_rollout,
     rolled_configs,
     rollout_as_json,
-    warn_of_rollout,
 )
 from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cli.window import MaintenanceWindow, window_of
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
+from gpu_platform.live_objects import ObjectsOnce
 from gpu_platform.paths import sandbox_dir
-from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, protected
 from gpu_platform.planning.changes.departures import TeamChange
+from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import evaluate_policies
@@ -52,7 +58,6 @@ from sandbox import control_plane
 from sandbox.versions import check_kubernetes, kubernetes_of
 
 _WORKLOAD_SECONDS = 30.0  # for pods to be scheduled and started; later ones are reported, and nothing fails
-_SETTLE_SECONDS = 60.0  # time for the operator to reconcile a change after all objects are ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class _Prepared:
     report: PolicyReport
     deployment: Deployment
     progress: Progress
+    cluster: ClusterAccess
 
 
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
@@ -78,9 +84,10 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
     if loaded.plan.cluster.access == "sandbox":
         _start_sandbox(loaded, progress)
-    deployment = choose_deployment(loaded, recorded, engine, progress)
+    cluster = ClusterAccess(loaded.plan)
+    deployment = choose_deployment(loaded, recorded, engine, progress, cluster)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
-    return _Prepared(loaded, report, deployment, progress)
+    return _Prepared(loaded, report, deployment, progress, cluster)
 
 
 def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
@@ -99,6 +106,7 @@ def _upgrade_sandbox(prepared: _Prepared) -> None:
     cluster, wanted = prepared.loaded.plan.cluster, _declared_kubernetes(prepared.loaded)
     if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
         control_plane.up(cluster.name, kubernetes=wanted, progress=prepared.progress)
+        prepared.cluster.forget()
 
 
 def _declared_kubernetes(loaded: LoadedStack) -> str | None:
@@ -137,7 +145,6 @@ def preview_stack(
     announced = _announce(prepared, always_compare=True)
     changes = announced.changes or {}
     window = window_of(prepared.loaded.plan)
-    warn_of_rollout(announced.rollout)
     if to_json:
         document = {
             "version": 1,
@@ -173,17 +180,17 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     Raises BadInput if the plan is not compatible with the last deployment, or quotas exceed what the pools offer.
     """
     plan = prepared.loaded.plan
-    outputs = _outputs(prepared)
+    outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
     pools = _pool_changes(prepared, outputs)
-    check_all_quotas(plan, is_deployed=bool(outputs) or plan.kind == "team")
-    teams = warn_of_teams(plan, outputs)
-    rollout = preview_rollout(plan, outputs)
+    check_all_quotas(plan, prepared.cluster, is_deployed=bool(outputs) or plan.kind == "team")
+    teams = warn_of_teams(plan, outputs, prepared.cluster)
+    rollout = preview_rollout(plan, outputs, objects)
     skipped: ObjectsSkipped | None = None
     try:
         changes = prepared.deployment.preview() if outputs or always_compare else None
     except ObjectsSkipped as error:
         skipped, changes = error, error.changes.to_json()
-    impacts = find_impacts(plan, outputs, pools, rollout, changes)
+    impacts = find_impacts(plan, outputs, objects, pools, rollout, changes)
     return _Announced(outputs, pools, teams, rollout, changes, impacts, skipped)
 
 
@@ -237,7 +244,7 @@ def deploy_stack(
         prepared = _prepare(stack, engine, quiet=to_json)
         window = window_of(prepared.loaded.plan, ignored=outside_window)
         with (
-            explained(f"gpu-platform up {stack}", prepared.loaded.plan, prepared.progress),
+            explained(f"gpu-platform up {stack}", prepared.loaded.plan, prepared.cluster, prepared.progress),
             prepared.deployment.lock("up"),
         ):
             return _deploy(prepared, refused, window, to_json=to_json)
@@ -267,22 +274,22 @@ def _deploy(
     plan = prepared.loaded.plan
     try:
         # Before the engine, which would change all nodes at once.
-        summary.mig_changes = change_nodes(plan, outputs, prepared.progress, window.closed)
+        summary.mig_changes = change_nodes(plan, outputs, prepared.cluster, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
         summary.changes = prepared.deployment.up(rolled_configs(plan))
-        hold_nodes(plan)
+        hold_nodes(plan, prepared.cluster)
     except RolloutFailed as error:
         failure, summary.mig_changes = error, error.outcomes
     except ObjectsSkipped as error:
         failure, summary.changes = error, error.changes.to_json()
-        hold_nodes(plan)
+        hold_nodes(plan, prepared.cluster)
     except Finding as error:
         failure = error
     # Only the Pulumi CLI may have applied a part before a failure of another kind.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | ObjectsSkipped) or partly
     if applied:
-        _observe(summary, plan, failed=failure is not None, progress=prepared.progress)
+        _observe(summary, prepared, failed=failure is not None)
     if to_json:
         print(json.dumps(summary.to_json(plan, failure), indent=2))
     else:
@@ -294,9 +301,9 @@ def _deploy(
     return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD
 
 
-def _observe(summary: Summary, plan: Plan, *, failed: bool, progress: Progress) -> None:
+def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:
     """Add the teams' workloads, the validation report of the nodes and the GPU usage to the summary."""
-    client = client_of(plan)
+    plan, progress, client = prepared.loaded.plan, prepared.progress, prepared.cluster.client()
     if any(tenant.workloads for tenant in plan.tenants):
         with progress.step("waiting for the teams' workloads"):
             waits = not failed and _changed(summary.changes)  # what did not start before is not waited for again
@@ -307,7 +314,7 @@ def _observe(summary: Summary, plan: Plan, *, failed: bool, progress: Progress) 
         summary.report = collect_report(client, plan)
     else:
         with progress.step("validating nodes"):
-            seconds = min(_SETTLE_SECONDS, plan.validation.timeout_seconds)
+            seconds = min(SETTLE_SECONDS, plan.validation.timeout_seconds)
             summary.report = wait_for_report(client, plan, seconds)
     pools = {node.node: node.pool for node in summary.report.nodes if node.node}
     claimed = any(pool.devices for pool in plan.pools)
@@ -321,29 +328,38 @@ def _changed(changes: Mapping[str, Any] | None) -> bool:
 
 
 def destroy_stack(
-    stack: str, engine: str, *, yes: bool = False, delete_data: bool = False, timeout: str | None = None
+    stack: str,
+    engine: str,
+    *,
+    yes: bool = False,
+    delete_data: bool = False,
+    timeout: str | None = None,
+    to_json: bool = False,
 ) -> ExitCode:
     """Delete what a stack deployed after consent, and nothing that members of teams made unless `delete_data`.
 
     `yes`: the consent where there is no terminal. Raises BadInput, before anything is changed, without consent,
     while something is protected, and while stacks of teams are deployed on the environment. Raises TimedOut
-    after `timeout`, a duration.
+    after `timeout`, a duration. `to_json`: print one document at the end, and the lists to standard error.
     """
     with time_limit(parse_timeout(timeout)):
-        return _destroy(stack, engine, yes=yes, delete_data=delete_data)
+        return _destroy(stack, engine, yes=yes, delete_data=delete_data, to_json=to_json)
 
 
-def _destroy(stack: str, engine: str, *, yes: bool, delete_data: bool) -> ExitCode:
+def _destroy(stack: str, engine: str, *, yes: bool, delete_data: bool, to_json: bool) -> ExitCode:
     plan = load_stack(stack).plan
     refuse_protected(stack, protected(plan), "the stack file")
     cluster = plan.cluster
     if cluster.access == "sandbox" and control_plane.status(cluster.name).state == "absent":
-        print(f"sandbox {cluster.name} does not exist: nothing to destroy")
+        absent = f"sandbox {cluster.name} does not exist: nothing to destroy"
+        print(json.dumps(nothing_to_destroy(plan), indent=2) if to_json else absent)
         return ExitCode.GOOD
-    prepared = _prepare(stack, engine, quiet=False, with_policies=False)
+    prepared = _prepare(stack, engine, quiet=to_json, with_policies=False)
     outputs = prepared.deployment.outputs() or {}
     refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
-    destruction = Destruction(stack, plan, prepared.deployment, outputs, prepared.progress)
-    with explained(f"gpu-platform destroy {stack}", plan, prepared.progress):
+    destruction = Destruction(
+        stack, plan, prepared.deployment, outputs, prepared.progress, prepared.cluster, to_json
+    )
+    with explained(f"gpu-platform destroy {stack}", plan, prepared.cluster, prepared.progress):
         destroy_deployed(destruction, yes, delete_data)
     return ExitCode.GOOD

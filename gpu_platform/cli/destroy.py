@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 
 from gpu_platform.cli.consent import ask_for
@@ -13,7 +15,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.contents import Contents, namespace_contents
 from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
@@ -22,6 +24,7 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange
 from gpu_platform.planning.changes.pool_facts import EXISTING, PROTECT_FIELD, pool_facts
 from gpu_platform.progress import Progress
+from gpu_platform.quantity import counted
 
 _UNTOUCHED = "nothing was changed"
 
@@ -35,6 +38,13 @@ class Destruction:
     deployment: Deployment
     outputs: Mapping[str, Any]
     progress: Progress
+    cluster: ClusterAccess
+    to_json: bool = False
+
+    @property
+    def out(self) -> Console:
+        """Where the lists are printed; with JSON, standard output has one document, which comes at the end."""
+        return console(stderr=self.to_json)
 
     @property
     def deletes_cluster(self) -> bool:
@@ -76,10 +86,14 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     with run.deployment.lock("destroy"):
         if delete_data and found.own and not run.deletes_cluster:
             names = [namespace.name for namespace, _ in found.own]
-            retention.delete_namespaces(client_of(run.plan), run.plan.stack, names, run.progress)
-        run.deployment.destroy()
-        release_nodes(run.plan)
-    _show_left(run, found)
+            retention.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
+        changes = run.deployment.destroy()
+        release_nodes(run.plan, run.cluster)
+    retained = _read_retained(run, found)
+    if run.to_json:
+        print(json.dumps(_document(run, found, changes, retained, delete_data=delete_data), indent=2))
+    else:
+        _show_left(run, retained)
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
@@ -125,7 +139,7 @@ def _read(run: Destruction) -> _Found:
     if plan.cluster.cloud is not None and not run.outputs:
         return _Found()  # the cluster may not exist yet
     try:
-        client = client_of(plan)
+        client = run.cluster.client()
         namespaces = [
             (namespace, namespace_contents(client, namespace.name, is_platform=retention.is_of_platform))
             for namespace in retention.team_namespaces(client)
@@ -167,39 +181,62 @@ def _refuse_data_in_cluster(run: Destruction, found: _Found) -> None:
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
 
 
+def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield the pools with their nodes, their GPUs, and whether they are deleted."""
+    if run.plan.kind != "environment":
+        return
+    for name, facts in (run.outputs.get("pools") or pool_facts(run.plan)).items():
+        nodes = int(facts["nodes"])
+        yield name, nodes, nodes * int(facts["gpus_per_node"]), facts["platform"] != EXISTING
+
+
 def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
-    out, plan = console(), run.plan
+    out, plan = run.out, run.plan
     out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
-    if plan.kind == "environment":
-        for name, facts in (run.outputs.get("pools") or pool_facts(plan)).items():
-            nodes, gpus = int(facts["nodes"]), int(facts["nodes"]) * int(facts["gpus_per_node"])
-            if facts["platform"] == EXISTING:
-                fate = "the nodes stay, the labels of this stack are removed"
-            else:
-                fate = "deleted, and the pods on them end"
-            out.print(escape(f"  pool {name}: {nodes} nodes with {gpus} GPUs: {fate}"))
-        if run.deletes_cluster:
-            out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
+    for name, nodes, gpus, goes in _pools(run):
+        size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU')}"
+        fate = (
+            "deleted, and the pods on them end" if goes else "the nodes stay, the labels of this stack are removed"
+        )
+        out.print(escape(f"  pool {name}: {size}: {fate}"))
+    if run.deletes_cluster:
+        out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
     if found.unread:
         out.print(escape(f"  stacks of teams, and what members made, could not be read: {found.unread}"))
     for namespace, contents in found.own:
-        out.print(escape(f"  namespace {namespace.name}: {_fate(run, contents, delete_data)}, holds {contents}"))
-        show_contents(contents, indent=4)
+        fate = "retained, because members made what is in it"
+        if _goes(run, contents, delete_data):
+            fate = "deleted"
+        out.print(escape(f"  namespace {namespace.name}: {fate}, holds {contents}"))
+        show_contents(contents, indent=4, out=out)
     for name in _kept_resources(plan):
         out.print(escape(f"  kept: {name}"))
 
 
-def _fate(run: Destruction, contents: Contents, delete_data: bool) -> str:
-    if run.deletes_cluster or delete_data:
-        return "deleted"
-    return "deleted" if contents.is_empty else "retained, because members made what is in it"
+def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
+    return run.deletes_cluster or delete_data or contents.is_empty
 
 
 def _kept_resources(plan: Plan) -> Sequence[str]:
     return plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
 
 
-def _show_left(run: Destruction, found: _Found) -> None:
+_Retained = Sequence[tuple[retention.TeamNamespace, Contents]]
+
+
+def _read_retained(run: Destruction, found: _Found) -> _Retained:
+    """Return the namespaces that are retained after the destroy, of other stacks too."""
+    if run.deletes_cluster or not (found.own or found.others):
+        return ()
+    client = run.cluster.client()
+    return [
+        (namespace, namespace_contents(client, namespace.name))
+        for namespace in retention.team_namespaces(client)
+        if namespace.is_retained
+    ]
+
+
+def _show_left(run: Destruction, retained: _Retained) -> None:
     """Print what the destroy kept: resources of the cloud, and the namespaces that are retained now."""
     kept = _kept_resources(run.plan)
     print(
@@ -208,13 +245,67 @@ def _show_left(run: Destruction, found: _Found) -> None:
     )
     for name in kept:
         print(f"  {name}")
-    if run.deletes_cluster or not (found.own or found.others):
-        return
-    client = client_of(run.plan)
-    for namespace in retention.team_namespaces(client):
-        if namespace.is_retained:
-            contents = namespace_contents(client, namespace.name)
-            print(
-                f"  namespace {namespace.name} is retained from stack {namespace.retained_from} with {contents}; "
-                f"remove it for good with `gpu-platform team remove {run.plan.stack} {namespace.name}`"
-            )
+    for namespace, contents in retained:
+        print(
+            f"  namespace {namespace.name} is retained from stack {namespace.retained_from} with {contents}; "
+            f"remove it for good with `{_removal(run, namespace)}`"
+        )
+
+
+def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:
+    return f"gpu-platform team remove {run.plan.stack} {namespace.name}"
+
+
+def _document(
+    run: Destruction, found: _Found, changes: Mapping[str, Any], retained: _Retained, *, delete_data: bool
+) -> dict[str, Any]:
+    """Return the report: what the stack had and its fate, then what is left."""
+    return {
+        **nothing_to_destroy(run.plan, "deleted" if run.deletes_cluster else "kept"),
+        "engine": {"name": run.deployment.engine, "why": run.deployment.why},
+        "delete_data": delete_data,
+        "cluster_read": not found.unread,
+        "pools": [
+            {"pool": name, "nodes": nodes, "gpus": gpus, "fate": "deleted" if goes else "kept"}
+            for name, nodes, gpus, goes in _pools(run)
+        ],
+        "namespaces": [
+            {
+                "team": namespace.team,
+                "fate": "deleted" if _goes(run, contents, delete_data) else "retained",
+                **contents.to_json(),
+            }
+            for namespace, contents in found.own
+        ],
+        "changes": changes,
+        "kept": list(_kept_resources(run.plan)),
+        "retained": [
+            {
+                "team": namespace.team,
+                "from": namespace.retained_from,
+                "since": namespace.retained_since,
+                "remove": _removal(run, namespace),
+                **contents.to_json(),
+            }
+            for namespace, contents in retained
+        ],
+    }
+
+
+def nothing_to_destroy(plan: Plan, cluster: str = "absent") -> dict[str, Any]:
+    """Return the report of a destroy that found nothing; `cluster`: the fate of the cluster."""
+    return {
+        "version": 1,
+        "stack": plan.stack,
+        "engine": None,
+        "error": None,
+        "delete_data": False,
+        "cluster": {"name": plan.cluster.name, "fate": cluster},
+        "cluster_read": True,
+        "pools": [],
+        "namespaces": [],
+        "team_stacks": [],  # a stack of a team that is deployed refuses the destroy of its environment
+        "changes": None,
+        "kept": [],
+        "retained": [],
+    }

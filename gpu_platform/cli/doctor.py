@@ -12,6 +12,7 @@ from typing import Any
 
 from gpu_platform.cli.tool import Tool
 from gpu_platform.errors import ExitCode
+from gpu_platform.quantity import counted
 
 
 def _version(*command: str) -> str:
@@ -40,7 +41,7 @@ def _nvml() -> str:
     except pynvml.NVMLError:
         return ""
     try:
-        return f"driver {pynvml.nvmlSystemGetDriverVersion()}, {pynvml.nvmlDeviceGetCount()} GPUs"
+        return f"driver {pynvml.nvmlSystemGetDriverVersion()}, {counted(pynvml.nvmlDeviceGetCount(), 'GPU')}"
     finally:
         pynvml.nvmlShutdown()
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import is_deployed, stack_outputs
@@ -91,34 +91,35 @@ class EmbeddedDeployment:
     loaded: LoadedStack
     recorded: RecordedProgram
     progress: Progress
+    cluster: ClusterAccess
     why: str
     engine: str = EngineName.EMBEDDED.value
     _previewed: Changes | None = field(default=None, init=False)
 
     def lock(self, command: str) -> AbstractContextManager[None]:
         """Hold the stack's Lease in the cluster; raises UnknownOutcome if another run holds it for too long."""
-        return StackLock(client_of(self.loaded.plan), self.loaded.stack, command, self.progress).held()
+        return StackLock(self.cluster.client(), self.loaded.stack, command, self.progress).held()
 
     def outputs(self) -> Mapping[str, Any] | None:
         """Read the outputs from the cluster."""
-        return stack_outputs(client_of(self.loaded.plan), self.loaded.stack)
+        return stack_outputs(self.cluster.client(), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
-        client = client_of(self.loaded.plan)
+        client = self.cluster.client()
         self._previewed = preview(client, self._record(client, dry=True))
         return self._previewed.to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Apply, wait and prune."""
         del rolled  # nodes are changed by this process alone, after the rollout
-        client = client_of(self.loaded.plan)
+        client = self.cluster.client()
         recorded = self._record(client, dry=False)
         return apply(client, recorded, self.progress, self._previewed).to_json()
 
     def destroy(self) -> ChangesDocument:
         """Delete the stack's members."""
-        return destroy(client_of(self.loaded.plan), self.loaded.stack, self.progress).to_json()
+        return destroy(self.cluster.client(), self.loaded.stack, self.progress).to_json()
 
     def _record(self, client: KubernetesClient, *, dry: bool) -> RecordedProgram:
         plan = self.loaded.plan
@@ -142,6 +143,7 @@ class PulumiDeployment:
     loaded: LoadedStack
     recorded: RecordedProgram
     progress: Progress
+    cluster: ClusterAccess
     cli: PulumiCli
     engine: str = EngineName.PULUMI.value
 
@@ -168,10 +170,13 @@ class PulumiDeployment:
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
-        with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
-            self._refuse_foreign_objects(driver)
-            self._repair_taints()
-            changes = driver.up().to_json()
+        try:
+            with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
+                self._refuse_foreign_objects(driver)
+                self._repair_taints()
+                changes = driver.up().to_json()
+        finally:
+            self.cluster.forget()  # it may have been created, or replaced
         self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
         return changes
 
@@ -187,7 +192,7 @@ class PulumiDeployment:
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)
         try:
-            refuse_foreign_objects(client_of(self.loaded.plan), self.loaded.stack, declared, driver.objects())
+            refuse_foreign_objects(self.cluster.client(), self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
             self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
 
@@ -201,13 +206,13 @@ class PulumiDeployment:
             if pool.nodes.ownership == "created"
             for node in pool.nodes.names
         }
-        for node in repair_taints(client_of(plan), declared) if declared else ():
+        for node in repair_taints(self.cluster.client(), declared) if declared else ():
             self.progress.line(f"{node}: its taints are those of the stack again")
 
     def _settle(self, declared: Collection[str]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
-            retention.settle(client_of(self.loaded.plan), self.loaded.stack, declared, self.progress)
+            retention.settle(self.cluster.client(), self.loaded.stack, declared, self.progress)
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(
                 "namespaces of teams that left could not be marked as retained (the next `gpu-platform up` does "
@@ -245,20 +250,20 @@ def _project_for(folder: Path, scratch: Path) -> Path:
 
 
 def choose_deployment(
-    loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress
+    loaded: LoadedStack, recorded: RecordedProgram, requested: str, progress: Progress, cluster: ClusterAccess
 ) -> Deployment:
     """Choose the engine of a stack, whose sandbox must run already.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack.
     """
-    choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded))
+    choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded, cluster))
     if choice.cli is None:
-        return EmbeddedDeployment(loaded, recorded, progress, choice.why)
-    return PulumiDeployment(loaded, recorded, progress, choice.cli)
+        return EmbeddedDeployment(loaded, recorded, progress, cluster, choice.why)
+    return PulumiDeployment(loaded, recorded, progress, cluster, choice.cli)
 
 
-def _is_embedded(loaded: LoadedStack) -> bool:
+def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
     """Return whether the embedded engine has deployed the stack; it does so only to a sandbox."""
     if loaded.plan.cluster.access != "sandbox":
         return False
-    return is_deployed(client_of(loaded.plan), loaded.stack)
+    return is_deployed(cluster.client(), loaded.stack)

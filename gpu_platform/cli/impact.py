@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpu_platform.cluster_access import client_of
+from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.client import Refused
 from gpu_platform.errors import BadInput, Finding, Problem, UnknownOutcome
+from gpu_platform.live_objects import ObjectsOnce
 from gpu_platform.live_state import read_live
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, classify, leaving_teams
@@ -25,11 +26,12 @@ from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, short
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField
-from gpu_platform.quantity import duration_text
-from gpu_platform.rollout.node import node_seconds
+from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
+from gpu_platform.quantity import counted
 from gpu_platform.rollout.plan import Rollout
 
 _MAX_LISTED = 4
+_MAX_NODES = 8
 _STYLES = {
     Effect.DELETES_DATA: "bold red",
     Effect.REPLACES: "red",
@@ -42,10 +44,14 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Impacts:
-    """Impact of all changes, the worst first. `known`: pods and data were read from the cluster."""
+    """Impact of all changes, the worst first. `known`: pods and data were read from the cluster.
+
+    `order`: the steps in which `up` makes the changes.
+    """
 
     found: tuple[Impact, ...] = ()
     known: bool = True
+    order: tuple[Step, ...] = ()
 
     @property
     def effect(self) -> Effect:
@@ -57,13 +63,15 @@ class Impacts:
         return {
             "effect": self.effect.value,
             "cluster_read": self.known,
-            "changes": [impact.to_json() for impact in self.found],
+            "order": [step.to_json() for step in self.order],
+            "changes": [{**impact.to_json(), "step": step_of(impact, self.order)} for impact in self.found],
         }
 
 
 def find_impacts(
     plan: Plan,
     outputs: Mapping[str, Any],
+    objects: ObjectsOnce,
     pools: Sequence[PoolChange] | None,
     rollout: Rollout | None,
     changes: Mapping[str, Any] | None,
@@ -74,21 +82,22 @@ def find_impacts(
     """
     if not outputs:
         return Impacts()
-    live = _read(plan, outputs)
+    live = _read(plan, outputs, objects)
     found = classify(
         outputs,
         plan,
+        load_catalog(),
         live=live,
         pools=pools or (),
         mig=_mig(rollout),
         objects=_objects(changes),
     )
-    return Impacts(found, known=live is not None)
+    return Impacts(found, known=live is not None, order=order_of(found, plan, outputs))
 
 
-def _read(plan: Plan, outputs: Mapping[str, Any]) -> LiveState | None:
+def _read(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> LiveState | None:
     try:
-        return read_live(client_of(plan), plan, leaving_teams(outputs, plan))
+        return read_live(objects.cluster.client(), plan, leaving_teams(outputs, plan), objects.read())
     except (UnknownOutcome, Refused) as reason:
         print(f"running pods and data are unknown, the cluster was not read: {reason}", file=sys.stderr)
         return None
@@ -101,8 +110,10 @@ def _mig(rollout: Rollout | None) -> list[MigNodeChange]:
             pool=pool.pool,
             old=change.old,
             new=change.new,
-            at_a_time=pool.rules.max_unavailable,
-            seconds_most=node_seconds(pool.rules),
+            # Nodes that are out of service for other reasons count.
+            at_a_time=max(1, pool.rules.max_unavailable - len(pool.elsewhere)),
+            failed=change.failed,
+            remark=change.remark(pool.rules),
         )
         for pool in (rollout.drained if rollout is not None else ())
         for change in pool.changes
@@ -152,6 +163,18 @@ def show_impacts(out: Console, impacts: Impacts) -> None:
         for line in details(impact):
             indent = len(line) - len(line.lstrip())
             out.print(Padding(Text(line.lstrip()), (0, 0, 0, indent)), soft_wrap=False)
+    for line in order_lines(impacts.order):
+        out.print(Padding(Text(line.lstrip()), (0, 0, 0, len(line) - len(line.lstrip()))), soft_wrap=False)
+
+
+def order_lines(steps: Sequence[Step]) -> list[str]:
+    """Return the steps as a numbered list; nothing where they concern one pool at most."""
+    if not has_an_order(steps):
+        return []
+    texts: dict[int, list[str]] = {}
+    for step in without_objects(steps):
+        texts.setdefault(step.number, []).append(str(step))
+    return ["order", *(f"  {number}. {'; '.join(parts)}" for number, parts in texts.items())]
 
 
 def details(impact: Impact) -> list[str]:
@@ -159,10 +182,12 @@ def details(impact: Impact) -> list[str]:
     lines: list[str] = []
     if impact.because:
         lines.append(f"  {impact.field}: {impact.because}" if impact.field else f"  {impact.because}")
+    if impact.node_names:
+        lines.append(f"  nodes: {_first_nodes(impact.node_names)}")
     if impact.order:
         lines.append(f"  order: {impact.order}")
-    if impact.seconds_most is not None:
-        lines.append(f"  duration: at most {duration_text(impact.seconds_most)}")
+    if impact.duration is not None:
+        lines.append(f"  duration: {impact.duration}")
     if impact.pods:
         lines.append(f"  stops: {pods_text(impact.pods)}")
     lines += [f"  {'never evicted' if block.forever else 'not evicted now'}: {block}" for block in impact.blocks]
@@ -186,14 +211,22 @@ def _pods(held: Sequence[RunningPod]) -> str:
     units: Counter[str] = Counter()
     for pod in held:
         units.update(pod.units)
-    text = "1 pod" if len(held) == 1 else f"{len(held)} pods"
-    return ", ".join([text, *(f"{count} x {short(name)}" for name, count in sorted(units.items()))])
+    return ", ".join(
+        [counted(len(held), "pod"), *(f"{count} x {short(name)}" for name, count in sorted(units.items()))]
+    )
 
 
 def _listed(data: Sequence[DataObject]) -> str:
     named = ", ".join(str(item) for item in data[:_MAX_LISTED])
     rest = len(data) - _MAX_LISTED
     return named + (f" and {rest} more" if rest > 0 else "")
+
+
+def _first_nodes(nodes: Sequence[str]) -> str:
+    """Return the first nodes, and all about which something is special."""
+    shown = [node for index, node in enumerate(nodes) if index < _MAX_NODES or " " in node]
+    rest = len(nodes) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
 def _count(value: int | None) -> str:

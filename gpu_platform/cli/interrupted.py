@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from gpu_platform import interruption
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.connection import Limits
 from gpu_platform.errors import BadInput, Finding, GpuPlatformError, Problem
 from gpu_platform.planning import Plan
@@ -49,7 +49,7 @@ def time_limit(seconds: int | None) -> Generator[None]:
 
 
 @contextmanager
-def explained(command: str, plan: Plan, progress: Progress) -> Generator[None]:
+def explained(command: str, plan: Plan, cluster: ClusterAccess, progress: Progress) -> Generator[None]:
     """Explain an interruption of the body: what it was doing, cordoned nodes, and `command`, which continues."""
     try:
         yield
@@ -57,16 +57,16 @@ def explained(command: str, plan: Plan, progress: Progress) -> Generator[None]:
         state = f"interrupted while {progress.doing}" if progress.doing else "interrupted"
         go_on = f"run `{command}` to continue"
         interruption.explain(f"{state}\n{go_on}")  # for a second signal during the next line
-        interruption.explain("\n".join([state, *_cordoned(plan), go_on]))
+        interruption.explain("\n".join([state, *_cordoned(plan, cluster), go_on]))
         raise
 
 
-def _cordoned(plan: Plan) -> list[str]:
+def _cordoned(plan: Plan, cluster: ClusterAccess) -> list[str]:
     """Return a line for each node that a MIG change of this stack keeps cordoned."""
     if plan.kind != "environment":
         return []
     try:
-        nodes = list(client_of(plan).limited(_LIMITS).objects("v1", "Node"))
+        nodes = list(cluster.client().limited(_LIMITS).objects("v1", "Node"))
     except GpuPlatformError as error:
         return [f"which nodes are cordoned is unknown: {str(error).splitlines()[0]}"]
     lines: list[str] = []

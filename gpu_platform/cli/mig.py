@@ -17,6 +17,7 @@ from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, did_you_me
 from gpu_platform.planning.mig.geometry import GpuInstance, check_layout, layout_text, place
 from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig.solve import MigSolution, mig_parted_document, solve_mig
+from gpu_platform.quantity import counted
 
 _MAX_INSTANCES = 100_000
 """Per profile of one demand: more than any cluster has, and solved within seconds."""
@@ -97,7 +98,7 @@ def solve_demands(
     if len(models) != len(demands):
         problem = Problem(
             "--demand",
-            f"{len(demands)} demands for {len(models)} GPU models",
+            f"{counted(len(demands), 'demand')} for {counted(len(models), 'GPU model')}",
             "one --demand for each --gpu",
             "write --gpu A --demand ... --gpu B --demand ...",
         )
@@ -114,7 +115,7 @@ def solve_demands(
     for gpu, mig, requested, solution in solved:
         proof = "optimal" if solution.optimal else "not proven optimal, try more --seconds"
         out.print(
-            f"{gpu.product}: {len(solution.gpus)} GPU{'' if len(solution.gpus) == 1 else 's'} for "
+            f"{gpu.product}: {counted(len(solution.gpus), 'GPU')} for "
             f"{layout_text(requested)}; "
             f"lower bound {solution.bound}, {proof}"
         )

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import UnknownOutcome
+from gpu_platform.live_objects import LiveObjects, ObjectsOnce
 from gpu_platform.names import MIG_CONFIG_LABEL
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.progress import Progress
@@ -18,10 +19,10 @@ from gpu_platform.rollout.plan import Rollout, plan_rollout
 from gpu_platform.rollout.run import roll
 
 
-def preview_rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout | None:
+def preview_rollout(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> Rollout | None:
     """Return which nodes `up` would drain and change; None, with a line, if the cluster does not answer."""
     try:
-        return _rollout(plan, outputs)
+        return _rollout(plan, outputs, objects.cluster, objects.read)
     except UnknownOutcome as reason:
         print(f"MIG layouts of live nodes were not checked: {reason}", file=sys.stderr)
         return None
@@ -33,18 +34,17 @@ def rollout_as_json(rollout: Rollout | None) -> list[dict[str, Any]] | None:
 
 
 def change_nodes(
-    plan: Plan, outputs: Mapping[str, Any], progress: Progress, closed: Callable[[], str]
+    plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess, progress: Progress, closed: Callable[[], str]
 ) -> tuple[Outcome, ...]:
     """Change the MIG layout of live nodes, node by node; raises RolloutFailed if a node does not get it.
 
     `closed`: returns why no further node may be started, empty if one may.
     """
-    rollout = _rollout(plan, outputs)
+    rollout = _rollout(plan, outputs, cluster)  # read again: time has passed since the announcement
     if plan.kind != "environment" or not rollout.changes:
         return ()
-    warn_of_rollout(rollout)
     with progress.step("changing MIG layouts"):
-        return roll(client_of(plan), plan, rollout, progress, closed)
+        return roll(cluster.client(), plan, rollout, progress, closed)
 
 
 def rolled_configs(plan: Plan) -> dict[str, str]:
@@ -53,31 +53,30 @@ def rolled_configs(plan: Plan) -> dict[str, str]:
     return {pool.name: pool.labels[MIG_CONFIG_LABEL] for pool in pools if MIG_CONFIG_LABEL in pool.labels}
 
 
-def hold_nodes(plan: Plan) -> None:
+def hold_nodes(plan: Plan, cluster: ClusterAccess) -> None:
     """Own the nodes' MIG labels, so that no engine can change all layouts at once."""
     # In a cloud the node pool writes its labels without regard to field managers.
     if plan.kind == "environment" and plan.cluster.cloud is None:
-        hold(client_of(plan), plan)
+        hold(cluster.client(), plan)
 
 
-def release_nodes(plan: Plan) -> None:
+def release_nodes(plan: Plan, cluster: ClusterAccess) -> None:
     """Give up the ownership of the MIG labels on an existing cluster, after the stack is destroyed."""
     if plan.kind == "environment" and plan.cluster.access == "kubeconfig":
-        release(client_of(plan), plan.stack)
+        release(cluster.client(), plan.stack)
 
 
-def _rollout(plan: Plan, outputs: Mapping[str, Any]) -> Rollout:
+def _rollout(
+    plan: Plan,
+    outputs: Mapping[str, Any],
+    cluster: ClusterAccess,
+    objects: Callable[[], LiveObjects] | None = None,
+) -> Rollout:
     if plan.kind != "environment" or not _cluster_exists(plan, outputs):
         return Rollout()
-    return plan_rollout(plan, read_cluster(client_of(plan)))
+    return plan_rollout(plan, read_cluster(cluster.client(), objects))
 
 
 def _cluster_exists(plan: EnvironmentPlan, outputs: Mapping[str, Any]) -> bool:
     """Return whether the cluster can have nodes: on a cloud, whether there are outputs of a deployment."""
     return plan.cluster.cloud is None or bool(outputs)
-
-
-def warn_of_rollout(rollout: Rollout | None) -> None:
-    """Print to standard error which nodes are drained and changed, node by node with their pods."""
-    for pool in rollout.drained if rollout is not None else ():
-        print(f"warning: {pool}", file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.client import Refused
 from gpu_platform.engine.team_stacks import DeployedQuota, deployed_quotas
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
@@ -13,14 +13,14 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.teams import over_allocated
 
 
-def check_all_quotas(plan: Plan, *, is_deployed: bool) -> None:
+def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
     """Raise BadInput if a stack raises the sum of all quotas above what the pools offer; warn if it was above.
 
     `is_deployed`: whether the cluster can have other stacks. Where their quotas cannot be read, a line says so.
     """
     if plan.cluster.cloud is not None and not is_deployed:
         return
-    quotas = read_quotas(plan)
+    quotas = read_quotas(cluster)
     if quotas is None:
         return
     own = {name: quota.hard for name, quota in quotas.items() if quota.stack == plan.stack}
@@ -44,10 +44,10 @@ def check_all_quotas(plan: Plan, *, is_deployed: bool) -> None:
         print(f"warning: {each}", file=sys.stderr)
 
 
-def read_quotas(plan: Plan) -> Mapping[str, DeployedQuota] | None:
+def read_quotas(cluster: ClusterAccess) -> Mapping[str, DeployedQuota] | None:
     """Return the deployed quotas by namespace; None, and a line on standard error, if they cannot be read."""
     try:
-        return deployed_quotas(client_of(plan))
+        return deployed_quotas(cluster.client())
     except (UnknownOutcome, Refused) as reason:
         print(f"quotas of other stacks were not added up: {reason}", file=sys.stderr)
         return None

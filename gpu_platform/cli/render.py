@@ -7,6 +7,7 @@ from pathlib import Path
 from gpu_platform.engine.render import write_render
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
+from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 
@@ -15,4 +16,4 @@ def render_to(stack: str, out: Path) -> None:
     loaded = load_stack(stack)
     program = record_stack(loaded)
     write_render(out, program, plan_to_json(loaded.plan))
-    print(f"{len(program.resources)} resources of stack {loaded.stack} written to {out}")
+    print(f"{counted(len(program.resources), 'resource')} of stack {loaded.stack} written to {out}")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 
 from gpu_platform.cli.consent import ask_for
@@ -124,9 +125,9 @@ def _show(namespace: retention.TeamNamespace, contents: Contents) -> None:
     show_contents(contents)
 
 
-def show_contents(contents: Contents, indent: int = 2) -> None:
+def show_contents(contents: Contents, indent: int = 2, out: Console | None = None) -> None:
     """Print what members made by kind: names only, and the size and volume of claims."""
-    out, margin = console(), " " * indent
+    out, margin = out or console(), " " * indent
     for kind, found in names_by_kind(contents):
         out.print(escape(f"{margin}{kind}: {', '.join(found)}"))
     for reason in contents.unread:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.contents import namespace_contents
@@ -15,7 +15,7 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.departures import TeamChange, renamed
 
 
-def warn_of_teams(plan: Plan, outputs: Mapping[str, Any]) -> tuple[TeamChange, ...] | None:
+def warn_of_teams(plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess) -> tuple[TeamChange, ...] | None:
     """Print to standard error what happens to the namespaces of teams that leave or return; None if unknown.
 
     `outputs`: those of the last deployment. Raises Finding for a team whose namespace another owner has.
@@ -23,7 +23,7 @@ def warn_of_teams(plan: Plan, outputs: Mapping[str, Any]) -> tuple[TeamChange, .
     if plan.kind == "environment" and plan.cluster.cloud is not None and not outputs:
         return ()  # the cluster may not exist yet
     try:
-        changes = tuple(_changes(client_of(plan), plan, outputs))
+        changes = tuple(_changes(cluster.client(), plan, outputs))
     except UnknownOutcome as reason:
         if outputs:
             print(f"teams were not compared with the cluster: {reason}", file=sys.stderr)

@@ -37,6 +37,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
+from gpu_platform.quantity import counted
 from gpu_platform.running_versions import read_running_versions
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 
@@ -154,7 +155,7 @@ def _disturbances(
         assert isinstance(after, EnvironmentPlan)  # noqa: S101 - no edit changes the kind
         outputs = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
         pools = pool_changes(outputs["pools"], after, catalog)
-        impacts = classify(outputs, after, live=live, pools=pools)
+        impacts = classify(outputs, after, catalog, live=live, pools=pools)
         if step.replaces_nodes and not pools:
             because = "nodes are upgraded after the control plane, by their owner or by the cloud"
             impacts = (*impacts_of_replaced_nodes(after, live, because), *impacts)
@@ -263,14 +264,14 @@ def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance,
 
 def _counts(impact: Impact, *, known: bool) -> str:
     parts: Sequence[str] = [
-        f"{impact.nodes} node{'s' if impact.nodes != 1 else ''}" if impact.nodes is not None else "",
-        f"{impact.gpus} GPU{'s' if impact.gpus != 1 else ''}" if impact.gpus is not None else "",
+        counted(impact.nodes, "node") if impact.nodes is not None else "",
+        counted(impact.gpus, "GPU") if impact.gpus is not None else "",
     ]
     pods = ""
     if impact.pods is None or (not known and impact.nodes):
         pods = "pods unknown"
     elif impact.nodes is not None:
-        pods = f"{len(impact.pods)} pod{'s' if len(impact.pods) != 1 else ''}"
+        pods = counted(len(impact.pods), "pod")
     return ", ".join(part for part in (*parts, pods) if part)
 
 

@@ -31,6 +31,7 @@ from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.errors import Finding, GpuPlatformError
 from gpu_platform.progress import Progress
+from gpu_platform.quantity import counted
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
@@ -63,7 +64,7 @@ def apply(
     seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else {}
     run = _Run(client, members, recorded.stack, parent.inventory, live, seen, progress)
     try:
-        with progress.step(f"applying {len(objects)} objects"):
+        with progress.step(f"applying {counted(len(objects), 'object')}"):
             run.apply_all(objects)
         with progress.step("waiting until all objects are ready"):
             run.wait()
@@ -71,7 +72,7 @@ def apply(
             run.prune()
     except (Finding, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt):
-            progress.line(f"{len(run.applied)} of {len(objects)} objects were applied")
+            progress.line(f"{len(run.applied)} of {counted(len(objects), 'object')} applied")
         with contextlib.suppress(GpuPlatformError):  # the first error matters
             members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
         raise

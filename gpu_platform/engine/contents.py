@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import ObjectKey, items_at, mapping_at, object_key
-from gpu_platform.quantity import bytes_text, parse_quantity
+from gpu_platform.quantity import bytes_text, counted, parse_quantity
 from gpu_platform.usage import gpu_units
 
 KEPT_KINDS: Final = ("NetworkPolicy.networking.k8s.io", "ResourceQuota", "LimitRange")
@@ -231,7 +231,7 @@ def _kind(live: Mapping[str, Any]) -> str:
 
 def _counted(count: int, kind: str) -> str:
     word = _SHOWN_AS.get(kind, kind.partition(".")[0])
-    return f"{count} {word}" + ("" if count == 1 else "es" if word.endswith(("s", "x", "ss")) else "s")
+    return counted(count, word)
 
 
 def names_by_kind(contents: Contents) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -8,6 +8,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.retention import prune
 from gpu_platform.engine.wait import Waiter
 from gpu_platform.progress import Progress
+from gpu_platform.quantity import counted
 
 
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
@@ -22,7 +23,7 @@ def destroy(client: KubernetesClient, stack: str, progress: Progress | None = No
     members = ApplySet(client, stack)
     parent = members.read_parent()
     live = members.members(parent.inventory)
-    with progress.step(f"deleting {len(live)} objects of stack {stack}"):
+    with progress.step(f"deleting {counted(len(live), 'object')} of stack {stack}"):
         changes = prune(client, Waiter(client, members, progress), stack, live.values())
     if parent.exists:
         members.delete_parent()

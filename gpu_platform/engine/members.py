@@ -16,6 +16,7 @@ from gpu_platform.engine.changes import Action, Changes, owned_fields
 from gpu_platform.engine.objects import ObjectKey, mapping_at, object_key
 from gpu_platform.errors import Finding
 from gpu_platform.names import STACK_LABEL
+from gpu_platform.quantity import counted
 
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 MAX_RECORD_BYTES: Final = 256 * 1024  # of one ConfigMap, which the API limits to 1 MiB of data
@@ -46,7 +47,7 @@ class ObjectsSkipped(Finding):
     def __init__(self, changes: Changes) -> None:
         self.changes = changes
         lines = [f"  - {change.key} {change.reason}" for change in changes.changes if change.action is Action.SKIP]
-        count = f"{len(lines)} object{'s' if len(lines) > 1 else ''}"
+        count = counted(len(lines), "object")
         head = f"stack {changes.stack!r}: {count} skipped; all others are not affected:"
         super().__init__("\n".join([head, *lines]))
 

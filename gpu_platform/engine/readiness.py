@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.engine.objects import annotation, items_at, mapping_at
 from gpu_platform.errors import BadInput, Problem
+from gpu_platform.quantity import counted
 
 SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"
 WAIT_FOR_ANNOTATION: Final = "pulumi.com/waitFor"
@@ -83,14 +84,14 @@ def _daemon_set(live: Live, nodes: Sequence[Live]) -> str:
     matching = sorted(node["metadata"]["name"] for node in nodes if runs_on(template, node))
     desired = status.get("desiredNumberScheduled", 0)
     if not _is_observed(live) or desired < len(matching):
-        return f"its controller has placed it on {desired} of {len(matching)} nodes ({_few(matching)})"
+        return f"its controller has placed it on {desired} of {counted(len(matching), 'node')} ({_few(matching)})"
     return _replicas(desired, status.get("updatedNumberScheduled", 0), status.get("numberReady", 0))
 
 
 def _replicas(wanted: int, updated: int, ready: int) -> str:
     if updated < wanted:
-        return f"{updated} of {wanted} pods are updated"
-    return "" if ready >= wanted else f"{ready} of {wanted} pods are ready"
+        return f"{updated} of {counted(wanted, 'pod')} updated"
+    return "" if ready >= wanted else f"{ready} of {counted(wanted, 'pod')} ready"
 
 
 _CHECKS: Final[Mapping[str, Callable[[Live], str]]] = {

@@ -14,6 +14,7 @@ import yaml
 
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.mig.geometry import layout_text
+from gpu_platform.quantity import counted
 
 CONFIG_KEY: Final = "config.yaml"
 _CONFIGS: Final = "mig-configs"
@@ -63,8 +64,8 @@ def config_text(config: str, entries: Sequence[Mapping[str, Any]] | None, gpus: 
     layouts = _by_gpu(entries, gpus) if entries is not None else None
     if layouts is None:
         return f"config {config}"
-    counted = Counter(layout_text(dict(layout)) if layout else "MIG disabled" for layout in layouts)
-    return ", ".join(f"{count} GPU{'s' if count > 1 else ''}: {text}" for text, count in counted.items())
+    found = Counter(layout_text(dict(layout)) if layout else "MIG disabled" for layout in layouts)
+    return ", ".join(f"{counted(count, 'GPU')}: {text}" for text, count in found.items())
 
 
 def _by_gpu(entries: Sequence[Mapping[str, Any]], gpus: int) -> tuple[tuple[tuple[str, int], ...], ...] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform import names
-from gpu_platform.disruption import read_budgets
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.rollout.annotations import field_manager
 from gpu_platform.rollout.layouts import CONFIG_KEY, read_configs, with_both
@@ -26,17 +26,18 @@ class OperatorConfigs:
     device_plugin: Mapping[str, Any] | None
 
 
-def read_cluster(client: KubernetesClient) -> LiveCluster:
-    """Return the nodes, pods, budgets and MIG configs of a cluster; nothing if it has no ClusterPolicy."""
+def read_cluster(client: KubernetesClient, objects: Callable[[], LiveObjects] | None = None) -> LiveCluster:
+    """Return the nodes, pods, budgets and MIG configs of a cluster; nothing if it has no ClusterPolicy.
+
+    `objects`: returns what was read of the cluster already.
+    """
     configs = _operator_configs(client)
     if configs is None:
         return LiveCluster()
+    found = read_objects(client) if objects is None else objects()
     data = mapping_at(configs.mig or {}, "data")
     return LiveCluster(
-        nodes=list(client.objects("v1", "Node")),
-        pods=list(client.objects("v1", "Pod", field_selector="spec.nodeName!=")),
-        configs=read_configs(data.get(CONFIG_KEY)),
-        budgets=read_budgets(client),
+        nodes=found.nodes, pods=found.pods, configs=read_configs(data.get(CONFIG_KEY)), budgets=found.budgets
     )
 
 

@@ -15,8 +15,9 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
+from gpu_platform.planning.changes.durations import MIG_CHANGE_SECONDS, MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import duration_text
+from gpu_platform.quantity import counted, duration_text
 from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
 from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name
@@ -35,18 +36,7 @@ _RESULT_TEXTS: Final[Mapping[Result, str]] = {
 
 _EVICT_EVERY_SECONDS: Final = 2.0
 _ASK_EVERY_SECONDS: Final = 2.0
-_MANAGER_SECONDS: Final = 300.0
-# A change of MIG mode may reboot a virtual machine with eight GPUs.
-_CHANGE_SECONDS: Final = 1800.0
-# Time from the state `success` until the node must have the resources; validation reports nodes that do not.
-_OFFER_SECONDS: Final = 60.0
 _MAX_LISTED: Final = 4
-
-
-def node_seconds(rules: MigRollPlan) -> int:
-    """Return the most seconds that the rollout of one node takes before it is given up."""
-    drain = rules.drain_timeout_seconds if rules.drains else 0
-    return round(drain + _MANAGER_SECONDS + _CHANGE_SECONDS + _OFFER_SECONDS)
 
 
 class _Gone(Exception):
@@ -168,7 +158,7 @@ class NodeRoll:
         remaining = [pod for pod in self._pods() if eviction_action(pod) != "keep"]
         now = time.monotonic()
         if not remaining:
-            self._go(self._restart_manager, "restarting its MIG manager", _MANAGER_SECONDS)
+            self._go(self._restart_manager, "restarting its MIG manager", MIG_MANAGER_SECONDS)
         elif now > self._deadline:
             reasons = [self._refusals.get(pod_name(pod), f"{pod_name(pod)} has not ended") for pod in remaining]
             self._leave(
@@ -185,7 +175,7 @@ class NodeRoll:
             for pod in remaining:
                 self._evict(pod)
             blocked = f": {_listed(list(self._refusals.values()))}" if self._refusals else ""
-            self.doing = f"draining, {len(remaining)} pods left{blocked}"
+            self.doing = f"draining, {counted(len(remaining), 'pod')} left{blocked}"
 
     def _evict(self, pod: Mapping[str, Any]) -> None:
         if "deletionTimestamp" in pod["metadata"]:
@@ -208,7 +198,7 @@ class NodeRoll:
                 self._restarted = True
         if self._restarted and not any(is_ready(pod) and not _is_leaving(pod) for pod in pods):
             if time.monotonic() > self._deadline:
-                self._fail(f"its MIG manager did not become ready within {duration_text(_MANAGER_SECONDS)}")
+                self._fail(f"its MIG manager did not become ready within {duration_text(MIG_MANAGER_SECONDS)}")
             return
         labels = mapping_at(self._node(), "metadata", "labels")
         wanted = self.change.config
@@ -226,7 +216,7 @@ class NodeRoll:
             requested = {names.MIG_CONFIG_LABEL: config, names.MIG_STATE_LABEL: "pending"}
             self._write(self._annotation, {**self.change.labels, **requested})
         self._succeeded_at = None
-        self._go(self._wait, "waiting for its MIG manager", _CHANGE_SECONDS)
+        self._go(self._wait, "waiting for its MIG manager", MIG_CHANGE_SECONDS)
 
     def _wait(self) -> None:
         node = self._node()
@@ -234,12 +224,14 @@ class NodeRoll:
         now = time.monotonic()
         if state == "success":
             self._succeeded_at = self._succeeded_at or now
-            if offers(node, self.change.allocatable) or now > self._succeeded_at + _OFFER_SECONDS:
+            if offers(node, self.change.allocatable) or now > self._succeeded_at + MIG_OFFER_SECONDS:
                 self._changed()
         elif state == "failed":
             self._fail("its MIG manager reports state failed: see its log, and which processes use the GPUs")
         elif now > self._deadline:
-            self._fail(f"state of its MIG manager is {state or 'not set'} after {duration_text(_CHANGE_SECONDS)}")
+            self._fail(
+                f"state of its MIG manager is {state or 'not set'} after {duration_text(MIG_CHANGE_SECONDS)}"
+            )
 
     def _changed(self) -> None:
         if self._to_apply:

@@ -8,11 +8,10 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import is_ready, mapping_at
-from gpu_platform.planning.changes.budgets import Block, Budget, blocks_text
+from gpu_platform.planning.changes.budgets import Block, Budget
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import duration_text
 from gpu_platform.rollout.annotations import is_cordoned, rollout_annotation
 from gpu_platform.rollout.drain import blocks_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
@@ -36,8 +35,9 @@ class NodeChange:
     """A node that gets another MIG config.
 
     `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
-    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `blocks`: disruption
-    budgets that prevent its drain. `unmanaged`: pods that no controller would start again, which are not evicted.
+    an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `failed`: its last
+    change failed. `blocks`: disruption budgets that prevent its drain.
+    `unmanaged`: pods that no controller would start again, which are not evicted.
     """
 
     node: str
@@ -49,6 +49,7 @@ class NodeChange:
     drains: bool
     begun: bool = False
     out: bool = False
+    failed: bool = False
     pods: tuple[GpuPod, ...] = ()
     blocks: tuple[Block, ...] = ()
     unmanaged: tuple[str, ...] = ()
@@ -59,6 +60,16 @@ class NodeChange:
         if self.unmanaged or any(block.forever for block in self.blocks):
             return 2
         return 1 if self.blocks else 0
+
+    def remark(self, rules: MigRollPlan) -> str:
+        """Return what is special about the node: why it stays as it is, or that an earlier run has begun it."""
+        if self.unmanaged:
+            return f"stays as it is: not managed by a controller: {', '.join(self.unmanaged)}"
+        if any(block.forever for block in self.blocks):
+            return "stays as it is: a disruption budget never allows an eviction"
+        if self.pods and not rules.drains:
+            return "stays as it is while GPU pods run on it: sharing.change is replace"
+        return "started by an earlier run" if self.begun else ""
 
     @property
     def config(self) -> str:
@@ -93,30 +104,6 @@ class PoolRollout:
     changes: tuple[NodeChange, ...]
     elsewhere: tuple[str, ...]
     nodes: int
-
-    def __str__(self) -> str:
-        drained = [change for change in self.changes if change.drains]
-        timeout = duration_text(self.rules.drain_timeout_seconds)
-        how = f"{self.rules.max_unavailable} at a time, each drained first (for at most {timeout})"
-        if not self.rules.drains:
-            how = "only those without GPU pods, because sharing.change is replace"
-        lines = [f"MIG layout of pool {self.pool} changes on {len(drained)} of {self.nodes} nodes, {how}"]
-        for change in drained:
-            pods = ", ".join(str(pod) for pod in change.pods) or "no GPU pods"
-            begun = "; started by an earlier run" if change.begun else ""
-            lines.append(f"  {change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}; {pods}{begun}")
-            lines += [f"    {text}" for text in _obstacles(change)]
-        return "\n".join(lines)
-
-
-def _obstacles(change: NodeChange) -> list[str]:
-    """Return why a node will not be drained, or not yet."""
-    lasting = [block for block in change.blocks if block.forever]
-    passing = [block for block in change.blocks if not block.forever]
-    texts = [f"stays as it is: {blocks_text(lasting)}"] if lasting else []
-    if change.unmanaged:
-        texts.append(f"stays as it is: not managed by a controller: {', '.join(change.unmanaged)}")
-    return texts + ([f"waits: {blocks_text(passing)}"] if passing else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +222,7 @@ def _change(
         drains=drains,
         begun=begun,
         out=_is_out(node),
+        failed=failed,
         pods=gpu_pods(on_node),
         blocks=blocks_of(on_node, live.budgets) if drains else (),
         unmanaged=tuple(pod_name(pod) for pod in on_node if drains and eviction_action(pod) == "unmanaged"),

@@ -10,6 +10,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import Finding
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.progress import Progress
+from gpu_platform.quantity import counted
 from gpu_platform.rollout.annotations import field_manager, labels_by, node_document
 from gpu_platform.rollout.live import add_configs
 from gpu_platform.rollout.node import NodeRoll, Outcome
@@ -25,7 +26,8 @@ class RolloutFailed(Finding):
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes: tuple[Outcome, ...] = tuple(outcomes)
         done = sum(outcome.is_good for outcome in outcomes)
-        head = f"MIG layout: {done} of {len(outcomes)} nodes were changed; nothing else of the stack was applied"
+        nodes = counted(len(outcomes), "node")
+        head = f"MIG layout: {done} of {nodes} changed; nothing else of the stack was applied"
         rest = [f"  - {outcome}" for outcome in outcomes if not outcome.is_good]
         super().__init__("\n".join([head, *rest]))
 

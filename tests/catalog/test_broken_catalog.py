@@ -68,7 +68,7 @@ BROKEN: dict[str, Broken] = {
         "machine_types",
         f"name: p5.9xlarge, vendor: aws, gpu: h100-80gb, numa_nodes: [0, 1], {MACHINE}",
         f"{AWS}: machine_types[p5.9xlarge].numa_nodes",
-        "2 NUMA nodes for 1 GPUs",
+        "2 NUMA nodes for 1 GPU",
     ),
     "a machine type that is written twice": added(
         AWS,

@@ -26,6 +26,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "operator_releases": ("version",),
         "node_images": ("vendor", "family"),
         "pool_properties": ("platform", "name"),
+        "drain_limits": ("platform", "action"),
         "kubernetes_versions": ("platform", "version"),
         "driver_branches": ("branch",),
     }
@@ -248,7 +249,7 @@ def test_an_image_has_a_digest_or_a_release_and_a_reason(reference: str, undiges
 def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):
     facts = (*catalog.gpus.values(), *catalog.machine_types.values(), *catalog.operator_releases.values())
     migs = (gpu.mig for gpu in catalog.gpus.values() if gpu.mig is not None)
-    pools = (*catalog.pool_properties.values(), *catalog.gpu_quotas.values())
+    pools = (*catalog.pool_properties.values(), *catalog.gpu_quotas.values(), *catalog.drain_limits.values())
     for fact in (*facts, *migs, *pools, *catalog.images.values()):
         assert fact.source.title
         assert fact.source.date.year >= 2026

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_platform import cluster_access
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess, client_of
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
@@ -28,6 +28,10 @@ SDK = version("pulumi")
 @pytest.fixture
 def plan() -> EnvironmentPlan:
     return on_cloud(environment({"train": 1}), filled(EksClusterPlan, name="ml"), train=filled(EksPoolPlan))
+
+
+CALLS = "calls.txt"
+"""File with one line for each call of the CLI."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +54,10 @@ def put(folder: Path, name: str, script: str) -> None:
 def put_pulumi(folder: Path, outputs: object) -> None:
     """Stand in for the CLI: it gives secrets away only where it is asked to show them."""
     program = f"""#!{sys.executable}
-import sys
+import pathlib, sys
 asked = " ".join(sys.argv[1:])
+with pathlib.Path({str(folder / CALLS)!r}).open("a") as calls:
+    print(asked, file=calls)
 if "version" in asked:
     print("v{SDK}")
 elif "stack output --json --stack test --show-secrets" in asked:
@@ -155,3 +161,37 @@ def test_a_kubeconfig_that_is_none_is_told_as_one(plan: EnvironmentPlan, machine
 
     with pytest.raises(UnknownOutcome, match="the kubeconfig of stack test cannot be used"):
         client_of(plan)
+
+
+def secrets_read(machine: Path) -> int:
+    """Return how often the CLI was asked for the secret outputs."""
+    calls = machine / CALLS
+    return calls.read_text().count("--show-secrets") if calls.exists() else 0
+
+
+def test_a_command_reads_the_kubeconfig_once_where_it_is_needed(plan: EnvironmentPlan, machine: Path) -> None:
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+    access = ClusterAccess(plan)
+    assert secrets_read(machine) == 0
+    assert access.client() is access.client()
+    assert secrets_read(machine) == 1
+
+
+def test_a_cluster_that_may_be_another_one_gets_a_new_client(plan: EnvironmentPlan, machine: Path) -> None:
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+    access = ClusterAccess(plan)
+    before = access.client()
+    access.forget()
+    assert access.client() is not before
+
+
+def test_a_cluster_that_did_not_exist_is_found_after_its_creation(plan: EnvironmentPlan, machine: Path) -> None:
+    put_pulumi(machine, {})
+    access = ClusterAccess(plan)
+    with pytest.raises(UnknownOutcome, match="is not deployed"):
+        access.client()
+    put_pulumi(machine, {"kubeconfig": kubeconfig()})
+    give_token(machine)
+    assert access.client().server == "https://127.0.0.1:1"

@@ -18,6 +18,7 @@ from gpu_platform.cli import deploy
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.members import ObjectsSkipped
@@ -90,9 +91,7 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy.control_plane, "up", lambda *_, **__: None)
         monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="running"))
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
-        monkeypatch.setattr("gpu_platform.cli.destroy.client_of", unreachable)
-        monkeypatch.setattr("gpu_platform.cli.team_changes.client_of", unreachable)
-        monkeypatch.setattr("gpu_platform.cli.quotas.client_of", unreachable)
+        monkeypatch.setattr("gpu_platform.cluster_access.client_of", unreachable)
         # There is no cluster to look at for nodes.
         monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
         monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
@@ -206,9 +205,10 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     assert plan.kind == "environment"
     exported = record_stack(loaded, preview=False).outputs
     ApplySet(cluster, "local").write_parent(Inventory(), exported)  # type: ignore[arg-type]
-    monkeypatch.setattr("gpu_platform.cli.engines.client_of", lambda _plan: cluster)
+    monkeypatch.setattr("gpu_platform.cluster_access.client_of", lambda _plan: cluster)
 
-    found = EmbeddedDeployment(loaded, record_stack(loaded), Progress(quiet=True), "requested").outputs()
+    access = ClusterAccess(plan)
+    found = EmbeddedDeployment(loaded, record_stack(loaded), Progress(quiet=True), access, "requested").outputs()
 
     assert found is not None
     assert found["pools"] == pool_facts(plan)
@@ -242,7 +242,7 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
 
     monkeypatch.setattr(engine, "_asked", skip)
     monkeypatch.setattr(engine, "up", lambda rolled: skip("up"))
-    monkeypatch.setattr(deploy, "hold_nodes", lambda _plan: None)
+    monkeypatch.setattr(deploy, "hold_nodes", lambda *_: None)
     run = deploy.preview_stack if command == "preview" else deploy.deploy_stack
 
     assert run("test", "auto", to_json=False) is ExitCode.FINDING
@@ -328,6 +328,33 @@ def test_destroy_names_the_resources_that_it_keeps(given: Any, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert "these resources were kept, remove them by hand:\n  log group /aws/eks/ml/cluster" in said
     assert "nothing left" not in said
+
+
+def test_the_report_of_a_destroy_is_one_document_with_what_goes_and_what_stays(
+    given: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = on_eks(retained=("log group /aws/eks/ml/cluster",))
+    engine = given(plan, outputs(plan))
+
+    assert deploy.destroy_stack("test", "auto", yes=True, to_json=True) is ExitCode.GOOD
+    report = json.loads(capsys.readouterr().out)
+    assert report["pools"] == [{"pool": "train", "nodes": 2, "gpus": 16, "fate": "deleted"}]
+    assert report["cluster"] == {"name": "ml", "fate": "kept"}
+    assert report["kept"] == ["log group /aws/eks/ml/cluster"]
+    assert (report["engine"]["name"], report["changes"], report["error"]) == ("pulumi", NO_CHANGES, None)
+    assert report["cluster_read"] is False
+    assert "pool train: 2 nodes with 16 GPUs: deleted" in engine.told_before, "the list comes before the engine"
+
+
+def test_a_destroy_of_a_sandbox_that_does_not_exist_reports_in_the_same_form(
+    given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(environment({"train": 1}), None)
+    monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="absent"))
+
+    assert deploy.destroy_stack("test", "auto", to_json=True) is ExitCode.GOOD
+    report = json.loads(capsys.readouterr().out)
+    assert (report["cluster"]["fate"], report["pools"], report["retained"]) == ("absent", [], [])
 
 
 class Terminal(io.StringIO):

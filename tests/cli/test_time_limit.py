@@ -12,6 +12,7 @@ import pytest
 
 from gpu_platform import interruption
 from gpu_platform.cli.interrupted import TimedOut, explained, parse_timeout, time_limit
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import Plan
 from gpu_platform.progress import Progress
@@ -35,7 +36,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def _never_done(plan: Plan, limit_seconds: int, *, signalled: bool = False) -> None:
     """Run a step that does not end by itself, as `up` does."""
     progress = Progress(quiet=True)
-    with time_limit(limit_seconds), explained("gpu-platform up local", plan, progress):
+    with time_limit(limit_seconds), explained("gpu-platform up local", plan, ClusterAccess(plan), progress):
         if signalled:
             os.kill(os.getpid(), signal.SIGTERM)
         with progress.step("waiting until all objects are ready"):

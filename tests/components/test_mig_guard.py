@@ -9,12 +9,13 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import mig_guard
+from components import GpuNodePool, mig_guard
 from components.mig_guard import DrainNeeded, refuse_relabelling
 from gpu_platform import names
 from gpu_platform.engine.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
+from tests.components.public_programs import recorded as in_own_program
 
 SEVENS, MIXED = {"1g.10gb": 7}, {"2g.20gb": 3, "1g.10gb": 1}
 EKS: dict[str, Any] = {
@@ -93,6 +94,7 @@ def test_a_changed_layout_is_refused_before_the_update_and_the_command_is_named(
     provider: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)
+    monkeypatch.setattr(pulumi, "get_project", lambda: "gpu-platform")
     old = nodes_of(provider, recorded(provider, SEVENS, tmp_path))
     new = nodes_of(provider, recorded(provider, MIXED, tmp_path))
     with pytest.raises(DrainNeeded) as refusal:
@@ -161,3 +163,48 @@ def test_nodes_that_the_cloud_replaces_for_new_labels_need_no_hook(tmp_path: Any
 
 def test_the_in_process_monitor_gets_no_hook(tmp_path: Any) -> None:
     assert nodes_of("eks", recorded("eks", SEVENS, tmp_path)).before_update == ()
+
+
+OWN_POOL: dict[str, Any] = {
+    "cluster": {"provider": "sandbox"},
+    "machine_type": "p4de.24xlarge",
+    "count": {"desired": 1},
+    "workload": "development",
+    "sharing": {"mode": "mig", "layout": SEVENS},
+}
+
+
+def nodes_of_own_program(**arguments: Any) -> list[ResourceRecord]:
+    """The nodes of a pool in a program of one's own."""
+    return in_own_program(lambda: GpuNodePool("lab", {**OWN_POOL, **arguments})).of("Node")  # type: ignore[typeddict-item]
+
+
+@pytest.mark.usefixtures("as_pulumi")
+def test_a_program_of_ones_own_has_the_hook_where_a_layout_may_change_and_only_there() -> None:
+    assert [len(one.before_update) for one in nodes_of_own_program()] == [1]
+    without_mig = {"machine_type": "g4dn.xlarge", "sharing": {"mode": "none"}}
+    assert [one.before_update for one in nodes_of_own_program(**without_mig)] == [()]
+
+
+@pytest.mark.usefixtures("as_pulumi")
+def test_components_that_the_plugin_constructs_have_no_hook() -> None:
+    with mig_guard.left_out():
+        assert [one.before_update for one in nodes_of_own_program()] == [()]
+    assert [len(one.before_update) for one in nodes_of_own_program()] == [1]
+
+
+def test_the_refusal_in_a_program_of_ones_own_says_how_to_change_the_layout_without_a_rollout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(names.ROLLED_VARIABLE, raising=False)
+    monkeypatch.setattr(pulumi, "get_project", lambda: "mine")
+    [old] = nodes_of_own_program()
+    [new] = nodes_of_own_program(sharing={"mode": "mig", "layout": MIXED})
+    with pytest.raises(DrainNeeded) as refusal:
+        refuse_relabelling("lab", update(old, new))
+    rolled = json.dumps({"lab": config_of(new)})
+    assert f"Cordon and drain all nodes of the pool, run `GPU_PLATFORM_ROLLED='{rolled}' pulumi up`" in str(
+        refusal.value
+    )
+    monkeypatch.setenv(names.ROLLED_VARIABLE, rolled)
+    refuse_relabelling("lab", update(old, new))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
+import pytest
 
 from components import GpuNodePool, GpuOperator, GpuPlatform, GpuTeam, GpuValidation
 from gpu_platform.engine.properties import UNKNOWN
@@ -49,6 +50,30 @@ def test_a_platform_with_a_new_cluster_registers_the_same_resources_as_the_stack
     stack = Recorded(record_stack(load_stack("gke-training")))
     mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")  # type: ignore[arg-type]
     assert custom(mine) == custom(stack)
+
+
+WINDOW = {"days": ["sat", "sun"], "start": "22:00", "duration": "6h", "time_zone": "Europe/Berlin"}
+
+
+def test_a_window_is_that_of_a_gke_cluster_that_the_platform_creates() -> None:
+    platform = sections("gke-training")
+    platform["cluster"]["create"].pop("maintenance", None)
+    mine = recorded(lambda: GpuPlatform("ml", {**platform, "changes": {"window": WINDOW}}))  # type: ignore[typeddict-item]
+    [cluster] = mine.of("Cluster")
+    assert "BYDAY=SA,SU" in str(cluster.inputs["maintenancePolicy"])
+
+
+@pytest.mark.parametrize("stack", ["local", "eks-training"])
+def test_a_window_that_nothing_would_keep_is_refused(stack: str) -> None:
+    message = refused(lambda: GpuPlatform("it", {**sections(stack), "changes": {"window": WINDOW}}))  # type: ignore[typeddict-item]
+    assert "changes.window: found a window on" in message
+
+
+def test_a_pool_may_not_take_more_nodes_out_of_service_than_all_pools_together() -> None:
+    train = {"name": "train", **TRAIN, "upgrade": {"max_unavailable": 3}}
+    arguments = {"cluster": SANDBOX, "pools": [train], "changes": {"max_unavailable": 2}}
+    message = refused(lambda: GpuPlatform("it", arguments))  # type: ignore[arg-type]
+    assert "pools[0].upgrade.max_unavailable: found 3" in message
 
 
 def test_everything_of_a_platform_is_below_it() -> None:

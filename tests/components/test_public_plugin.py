@@ -74,7 +74,7 @@ def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: An
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
     # What it is, what the policy pack reads, names for variables, and what `gpu-platform up` and `destroy` read.
-    left_out = {"kind", "policy", "sharing", "changes", "protect"}
+    left_out = {"kind", "policy", "sharing", "protect"}
     assert declared == {camel_case(name) for name in Environment.model_fields if name not in left_out}
 
 

@@ -316,6 +316,6 @@ def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(
         assert ran.code == 0, ran.err
         [unready] = ran.json["unready_workloads"]
         assert (unready["namespace"], unready["name"]) == ("vision", "finetune")
-        assert unready["reason"] == "0 of 1 pods are ready"
+        assert unready["reason"] == "0 of 1 pod ready"
         assert "Insufficient nvidia.com/gpu" in unready["pods"][0]
     assert ran.json["changes"]["counts"]["update"] == 0

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import Platform
 from tests.support.eventually import eventually
 
@@ -25,7 +26,12 @@ def preview(platform: Platform, stack: dict[str, Any], *options: str) -> Any:
 
 
 def test_a_deployed_stack_that_is_unchanged_has_no_impact(deployed: Platform, base: dict[str, Any]) -> None:
-    assert preview(deployed, base).json["impact"] == {"effect": "in-place", "cluster_read": True, "changes": []}
+    assert preview(deployed, base).json["impact"] == {
+        "effect": "in-place",
+        "cluster_read": True,
+        "order": [],
+        "changes": [],
+    }
 
 
 def test_a_smaller_pool_names_the_running_pods_by_owner_and_the_budget_that_blocks(
@@ -58,6 +64,45 @@ def test_a_smaller_pool_names_the_running_pods_by_owner_and_the_budget_that_bloc
         ("default", "Pod single", {SHARED: 1})
     ]
     assert row["budgets"] == ["default/guard"]
+
+
+def test_the_order_of_all_steps_is_announced_with_the_longest_time_of_each(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
+    train, serve, lab = base["pools"]
+    lab["sharing"]["layout"] = {"3g.40gb": 2}
+    base["pools"] = [train, lab, {**serve, "name": "infer", "count": {"desired": 2}}]
+    base["teams"][0]["quota"] |= {"mig": {"3g.40gb": 2}, "cpu": 50}
+    file = str(deployed.write(base))
+    ran = deployed.run("preview", file, "--engine", "embedded", "--format", "json")
+    steps = {subject: one["step"] for one in ran.json["impact"]["order"] for subject in one["subjects"]}
+    ordered = ["pool lab", "pool infer", "nodes", "team vision", "pool serve"]
+    assert [steps[subject] for subject in ordered] == [1, 2, 3, 4, 5]
+    found = rows(ran)
+    assert (found["pool lab", "rolls-nodes"]["step"], found["pool serve", "removes-capacity"]["step"]) == (1, 5)
+    assert found["pool lab", "rolls-nodes"]["seconds_most"] == 66 * 60
+    shown = deployed.run("preview", file, "--engine", "embedded").out
+    assert "  1. pool lab: MIG layout, node by node" in shown
+    assert "duration: at most 1 h 6 min (1 round of 1 node: disruption budgets 15 min" in shown
+
+
+def test_a_preview_lists_nodes_and_pods_once(
+    deployed: Platform, base: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    real = KubernetesClient.objects
+
+    def counting(client: KubernetesClient, api_version: str, kind: str, **selectors: Any) -> Any:
+        if kind in {"Node", "Pod"} and not {"namespace", "label_selector"} & selectors.keys():
+            listed.append(kind)
+        return real(client, api_version, kind, **selectors)
+
+    monkeypatch.setattr(KubernetesClient, "objects", counting)
+    base["pools"][2]["sharing"]["layout"] = {"3g.40gb": 2}
+    base["teams"][0]["quota"]["mig"] = {"3g.40gb": 2}
+    ran = preview(deployed, base)
+    assert ("pool lab", "rolls-nodes") in rows(ran), ran.err
+    assert sorted(listed) == ["Node", "Pod"]
 
 
 def test_fewer_replicas_are_announced_in_logical_gpus_and_the_table_says_so(

@@ -275,8 +275,11 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
     assert held["node"] == "lab-1"
     assert held["gpu_pods"] == [{"name": f"default/{pod['metadata']['name']}", "units": {SMALL: 1}}]
     assert (held["from"], held["to"]) == ("8 GPUs: 1g.10gb x7", "8 GPUs: 1g.10gb x1 + 2g.20gb x3")
-    assert "MIG layout of pool lab changes on 2 of 2 nodes, 2 at a time" in ran.err
-    assert f"default/{pod['metadata']['name']} (1 x {SMALL})" in ran.err
+    [row] = [one for one in ran.json["impact"]["changes"] if one["subject"] == "pool lab"]
+    assert (row["nodes"], row["node_names"]) == (2, ["lab-0", "lab-1"])
+    assert row["order"].startswith("2 at a time")
+    assert [one["name"] for one in row["pods"]] == [pod["metadata"]["name"]]
+    assert "MIG" not in ran.err, "the impact is announced once"
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS], "a preview changes nothing"
 
 
@@ -292,7 +295,8 @@ def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and
     held = (
         f"default/{guarded['metadata']['name']}: {why}; lower minAvailable, run more replicas, or delete the pod"
     )
-    assert f"stays as it is: {held}" in seen.err
+    assert "lab-0 (stays as it is: a disruption budget never allows an eviction)" in " ".join(seen.out.split())
+    assert "MIG" not in seen.err, "the impact is announced once"
     assert "never evicted: default/web-" in " ".join(seen.out.split())
     with watched(lab, "other") as watch:
         ran = lab.platform.up(lab.stack(drain_timeout="10m"))

@@ -325,7 +325,7 @@ def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(ha
     ran = hand.run("destroy", hand.file(), "--engine", "embedded")
     assert ran.code == 2
     assert "--yes" in ran.err
-    assert "pool train: 1 nodes with 8 GPUs" in ran.out
+    assert "pool train: 1 node with 8 GPUs" in ran.out
     assert "namespace perception: retained" in ran.out
     assert "PersistentVolumeClaim: dataset (2Ti, not bound)" in ran.out
     assert "namespace vision: deleted" in ran.out
@@ -336,9 +336,21 @@ def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(ha
 
 def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     before = hand.have_data()
-    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes")
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--format", "json")
     assert ran.code == 0, ran.err
-    assert "namespace perception is retained from stack shop with 1 volume claim (2 TiB)" in ran.out
+    assert "namespace perception: retained" in ran.err
+    assert {one["team"]: one["fate"] for one in ran.json["namespaces"]} == {
+        "perception": "retained",
+        "vision": "deleted",
+    }
+    [retained] = ran.json["retained"]
+    assert (retained["team"], retained["from"], retained["kinds"]["PersistentVolumeClaim"]) == (
+        "perception",
+        "shop",
+        1,
+    )
+    assert retained["remove"].endswith("team remove shop perception")
+    assert ran.json["changes"]["counts"]["delete"] > 0
     kept = hand.uids()
     assert {name: kept[name] for name in ("dataset", "token", "features")} == {
         name: before[name] for name in ("dataset", "token", "features")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_platform.cli.engines import PulumiDeployment
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_cli import find_cli
@@ -226,7 +227,10 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
         f'case "$*" in *"stack export"*|*"stack output"*) echo "{{}}" ;; *) {script} ;; esac',
     )
     loaded = load_stack("eks-training")
-    deployment = PulumiDeployment(loaded, record_stack(loaded), Progress(quiet=True), find_cli(install=False))
+    cluster = ClusterAccess(loaded.plan)
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)
+    )
     with pytest.raises(Finding, match="stop"):
         deployment.up({"train": "all-disabled"})
     assert json.loads(told.read_text()) == {"train": "all-disabled"}

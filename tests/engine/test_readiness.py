@@ -54,11 +54,11 @@ DAEMON_SET: dict[str, Any] = {
         ),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "updatedReplicas": 1}, spec={"replicas": 3}),
-            "1 of 3 pods are updated",
+            "1 of 3 pods updated",
         ),
         (
             live("apps/v1", "Deployment", {**DEPLOYMENT, "availableReplicas": 2}, spec={"replicas": 3}),
-            "2 of 3 pods are ready",
+            "2 of 3 pods ready",
         ),
         (
             live(
@@ -72,7 +72,7 @@ DAEMON_SET: dict[str, Any] = {
         (live("apps/v1", "Deployment", {"observedGeneration": 2}, spec={"replicas": 0}), ""),
         (
             live("apps/v1", "StatefulSet", {"observedGeneration": 2, "updatedReplicas": 1}, spec={}),
-            "0 of 1 pods are ready",
+            "0 of 1 pod ready",
         ),
         (
             live("apiextensions.k8s.io/v1", "CustomResourceDefinition", {}),
@@ -89,8 +89,8 @@ def test_an_object_is_ready_when_its_status_says_so(item: dict[str, Any], reason
     [
         (DAEMON_SET, ""),
         ({**DAEMON_SET, "desiredNumberScheduled": 1}, "its controller has placed it on 1 of 2 nodes (n0, n1)"),
-        ({**DAEMON_SET, "numberReady": 1}, "1 of 2 pods are ready"),
-        ({**DAEMON_SET, "updatedNumberScheduled": 0}, "0 of 2 pods are updated"),
+        ({**DAEMON_SET, "numberReady": 1}, "1 of 2 pods ready"),
+        ({**DAEMON_SET, "updatedNumberScheduled": 0}, "0 of 2 pods updated"),
         ({}, "its controller has placed it on 0 of 2 nodes (n0, n1)"),
     ],
 )

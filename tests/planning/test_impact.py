@@ -61,7 +61,7 @@ def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = 
 def impacts(before: EnvironmentPlan, after: EnvironmentPlan, *pods: RunningPod, **rest: Any) -> tuple[Impact, ...]:
     outputs = outputs_of(before)
     pools = pool_changes(json.loads(json.dumps(pool_facts(before))), after, load_catalog())
-    return classify(outputs, after, **{"live": live(*pods), "pools": pools, **rest})
+    return classify(outputs, after, load_catalog(), **{"live": live(*pods), "pools": pools, **rest})
 
 
 def test_a_stack_that_is_deployed_as_it_is_has_no_impact() -> None:
@@ -73,6 +73,7 @@ def test_a_stack_that_is_not_deployed_has_no_impact() -> None:
         classify(
             {},
             plan_of(),
+            load_catalog(),
             live=live(),
             objects=[ObjectChange(action="create", kind="Namespace", namespace="", name="vision")],
         )
@@ -82,7 +83,7 @@ def test_a_stack_that_is_not_deployed_has_no_impact() -> None:
 
 def test_a_deployment_of_an_older_release_is_compared_in_pools_alone() -> None:
     outputs = {"pools": outputs_of(plan_of())["pools"]}
-    assert classify(outputs, plan_of(teams=()), live=live()) == ()
+    assert classify(outputs, plan_of(teams=()), load_catalog(), live=live()) == ()
 
 
 def test_a_removed_pool_removes_its_gpus_and_stops_the_pods_on_its_nodes() -> None:
@@ -125,7 +126,7 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     assert (impact.old, impact.new) == (before.pools[0].driver_version, after.pools[0].driver_version)
     assert (impact.nodes, impact.gpus) == (2, 16)
     assert [one.name for one in impact.pods or ()] == ["a"]
-    assert "one node after another" in impact.order
+    assert impact.order.startswith("1 of all nodes at a time: cordon, evict")
 
 
 def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest_time() -> None:
@@ -134,14 +135,16 @@ def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest
         sharing={"mode": "mig", "layout": {"2g.20gb": 3, "1g.10gb": 1}}, workload="development", teams=()
     )
     nodes = [
-        MigNodeChange(node=f"train-{index}", pool="train", old="7", new="3", at_a_time=1, seconds_most=60)
-        for index in range(2)
+        MigNodeChange(node=f"train-{index}", pool="train", old="7", new="3", at_a_time=1) for index in range(2)
     ]
     held = pod("a", "train-1", 1, "Deployment web", "vision/guard")
     [impact] = impacts(before, after, held, mig=nodes)
     assert (impact.effect, impact.nodes, impact.gpus) == (Effect.ROLLS_NODES, 2, 16)
     assert impact.budgets == ("vision/guard",)
-    assert impact.seconds_most == 120
+    assert impact.duration is not None
+    # Per node: budgets 15 min, drain 15 min, MIG manager 5 min, partition 30 min, new resources 1 min.
+    assert impact.duration.seconds == 2 * 66 * 60
+    assert str(impact.duration).startswith("at most 2 h 12 min (2 rounds of 1 node: disruption budgets 15 min")
 
 
 def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_deployment() -> None:
@@ -154,7 +157,7 @@ def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_d
 
 def test_a_team_that_leaves_loses_access_and_its_data_is_listed() -> None:
     outputs, after = outputs_of(plan_of()), plan_of(teams=())
-    [impact] = classify(outputs, after, live=live(data={"vision": (CLAIM,)}))
+    [impact] = classify(outputs, after, load_catalog(), live=live(data={"vision": (CLAIM,)}))
     assert (impact.subject, impact.effect) == ("team vision", Effect.CUTS_ACCESS)
     assert impact.old == "Group vision, User ada"
     assert impact.data == (CLAIM,)
@@ -162,8 +165,8 @@ def test_a_team_that_leaves_loses_access_and_its_data_is_listed() -> None:
 
 def test_the_empty_namespace_of_a_team_that_leaves_deletes_no_data_unless_the_cluster_was_not_read() -> None:
     objects = [ObjectChange(action="delete", kind="Namespace", namespace="", name="vision")]
-    read = classify(outputs_of(plan_of()), plan_of(teams=()), live=live(), objects=objects)
-    unread = classify(outputs_of(plan_of()), plan_of(teams=()), live=None, objects=objects)
+    read = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=live(), objects=objects)
+    unread = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=None, objects=objects)
     assert [impact.effect for impact in read] == [Effect.CUTS_ACCESS]
     assert [impact.effect for impact in unread] == [Effect.DELETES_DATA, Effect.CUTS_ACCESS]
 
@@ -191,6 +194,7 @@ def test_the_worst_change_comes_first() -> None:
     found = classify(
         outputs_of(plan_of()),
         after,
+        load_catalog(),
         live=live(data={"vision": (CLAIM,)}),
         pools=pool_changes(pool_facts(plan_of()), after, load_catalog()),
         objects=objects,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity as clients_parse_quantity
 
-from gpu_platform.quantity import duration_text, parse_duration, parse_quantity
+from gpu_platform.quantity import counted, duration_text, parse_duration, parse_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 NUMBERS = st.one_of(
@@ -41,3 +41,11 @@ def test_durations_are_written_with_their_units(seconds: float, text: str) -> No
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(0, "node", "0 nodes"), (1, "node", "1 node"), (2, "GPU", "2 GPUs"), (3, "class", "3 classes")],
+)
+def test_a_number_has_its_noun_in_singular_or_plural(count: int, noun: str, text: str) -> None:
+    assert counted(count, noun) == text

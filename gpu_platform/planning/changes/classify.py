@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.deployed import mapping_of, teams_of
+from gpu_platform.planning.changes.durations import of_object
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
+from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, Part, Phase
 from gpu_platform.planning.changes.live import DataObject, LiveState
 from gpu_platform.planning.changes.node_impacts import impact_of_pool, impacts_of_mig, impacts_of_software
 from gpu_platform.planning.changes.objects import CAPACITY_KINDS
@@ -23,6 +26,7 @@ from gpu_platform.planning.plan import Plan
 def classify(
     outputs: Mapping[str, Any],
     plan: Plan,
+    catalog: Catalog,
     *,
     live: LiveState | None,
     pools: Sequence[PoolChange] = (),
@@ -39,11 +43,11 @@ def classify(
     found: list[Impact] = []
     if plan.kind == "environment":
         facts = mapping_of(outputs.get("pools"))
-        found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool))) for one in pools]
+        found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool)), catalog) for one in pools]
         found += impacts_of_mig(mig, plan, live)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
     found += impacts_of_teams(teams_of(outputs), plan, live)
-    found += _of_objects(objects, live, leaving=leaving_teams(outputs, plan))
+    found += _of_objects(objects, plan, live, leaving=leaving_teams(outputs, plan))
     return tuple(sorted(found, key=lambda impact: (-impact.effect.rank, impact.subject)))
 
 
@@ -55,7 +59,9 @@ def _covered(pools: Sequence[PoolChange], mig: Sequence[MigNodeChange]) -> tuple
 _RESULTS = {"update": "changed", "replace": "deleted and created again", "delete": "deleted"}
 
 
-def _of_objects(changes: Iterable[ObjectChange], live: LiveState | None, *, leaving: set[str]) -> Iterator[Impact]:
+def _of_objects(
+    changes: Iterable[ObjectChange], plan: Plan, live: LiveState | None, *, leaving: set[str]
+) -> Iterator[Impact]:
     """Yield the objects whose change is worse than in place, and that no row on a pool or team covers."""
     for change in changes:
         if change.effect is Effect.IN_PLACE or change.kind in CAPACITY_KINDS:
@@ -74,13 +80,26 @@ def _of_objects(changes: Iterable[ObjectChange], live: LiveState | None, *, leav
         if live is not None and change.kind == "Namespace":
             data = live.data.get(change.name, ())
         place = f"{change.namespace}/" if change.namespace else ""
+        subject = f"{change.kind.split('.')[0]} {place}{change.name}"
+        deleted = change.action == "delete"
         yield Impact(
-            subject=f"{change.kind.split('.')[0]} {place}{change.name}",
+            subject=subject,
             effect=change.effect,
             field=", ".join(field.path for field in change.fields[:3]),
             old="deployed",
             new=_RESULTS[change.action],
             pods=pods,
             data=data,
+            duration=of_object(change.kind, change.namespace, change.name, plan, deleted=deleted),
+            parts=(Part(_phase(change, plan), subject, _RESULTS[change.action]),),
             because="",
         )
+
+
+def _phase(change: ObjectChange, plan: Plan) -> Phase:
+    """Return when both engines change an object: teams after the validation of nodes, deletions last."""
+    if change.action == "delete":
+        return Phase.DELETION
+    if change.namespace in {tenant.namespace for tenant in plan.tenants}:
+        return Phase.TEAMS
+    return Phase.VALIDATION if change.namespace == names.VALIDATION_NAMESPACE else Phase.NODES

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from gpu_platform.planning.changes.budgets import Block, merged
+from gpu_platform.planning.changes.durations import Duration
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.live import DataObject, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
+
+
+class Phase(IntEnum):
+    """Part of an `up`, in the order of both engines. What is in one phase happens side by side."""
+
+    SANDBOX = 1  # the sandbox gets another Kubernetes version before anything else
+    LAYOUTS = 2  # MIG layouts of live nodes, before the engine
+    CLUSTER = 3  # a cloud's control plane, before its pools
+    NODES = 4  # pools and operator
+    VALIDATION = 5  # of each pool after its nodes and the operator
+    TEAMS = 6  # their objects depend on the validation
+    DELETION = 7  # what is no longer declared, only after everything else has succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What happens to a subject (`pool train`) in one phase."""
+
+    phase: Phase
+    subject: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +40,8 @@ class Impact:
 
     `subject`: `pool train`, `team vision`, `operator`, or an object. `field`: its place in the stack file, or the
     changed property. `nodes`, `gpus`: affected ones, None where it has none. `pods`: running pods that stop; None:
-    the cluster was not read. `keeps`: why running pods are not stopped. `seconds_most`: the longest that the
-    change may take, None where no limit is known.
+    the cluster was not read. `duration`: None where it touches neither nodes nor pods. `parts`: what `up` does, in
+    its order.
     """
 
     subject: str
@@ -31,8 +54,11 @@ class Impact:
     pods: tuple[RunningPod, ...] | None = ()
     data: tuple[DataObject, ...] = ()
     order: str = ""
-    seconds_most: int | None = None
+    duration: Duration | None = None
+    parts: tuple[Part, ...] = ()
     because: str = ""
+    node_names: tuple[str, ...] = ()
+    """With another MIG layout: the nodes in the order in which `up` takes them, with remarks."""
     changes_nodes: bool = False
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
 
@@ -55,13 +81,15 @@ class Impact:
             "old": self.old,
             "new": self.new,
             "nodes": self.nodes,
+            "node_names": list(self.node_names),
             "gpus": self.gpus,
             "pods": None if self.pods is None else [_pod_to_json(pod) for pod in self.pods],
             "budgets": list(self.budgets),
             "blocks": [block.to_json() for block in self.blocks],
             "data": [item.to_json() for item in self.data],
             "order": self.order,
-            "seconds_most": self.seconds_most,
+            "seconds_most": None if self.duration is None else self.duration.seconds,
+            "duration": None if self.duration is None else str(self.duration),
             "because": self.because,
             "changes_nodes": self.changes_nodes,
         }
@@ -85,14 +113,26 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigNodeChange:
-    """A live node whose GPUs are partitioned again. `seconds_most`: the limit of its drain."""
+    """A live node whose GPUs are partitioned again.
+
+    `at_a_time`: nodes of the pool that may be out of service together; `failed`: its last change failed;
+    `remark`: what is special about the node.
+    """
 
     node: str
     pool: str
     old: str
     new: str
     at_a_time: int
-    seconds_most: int
+    failed: bool = False
+    remark: str = ""
+
+    def named(self, usual: str) -> str:
+        """Return the node with its remark, and its layout where it is not the `usual` one."""
+        parts = [self.remark] if self.remark else []
+        if self.old != usual:
+            parts.append(f"from {self.old}")
+        return f"{self.node} ({'; '.join(parts)})" if parts else self.node
 
 
 def short(resource: str) -> str:

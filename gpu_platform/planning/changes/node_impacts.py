@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, software_facts, units_of
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact, MigNodeChange, short
+from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -23,11 +25,15 @@ _POOL_EFFECTS: Final = {
 # NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
 # maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
-_DRIVER_ORDER: Final = "one node after another: cordon, delete its GPU pods, restart the driver, uncordon"
+_DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
 
 
 def impact_of_pool(
-    change: PoolChange, plan: EnvironmentPlan, live: LiveState | None, deployed: Mapping[str, Any]
+    change: PoolChange,
+    plan: EnvironmentPlan,
+    live: LiveState | None,
+    deployed: Mapping[str, Any],
+    catalog: Catalog,
 ) -> Impact:
     """Return the impact of a pool that loses nodes; `deployed`: its facts in the last deployment."""
     order = {
@@ -49,6 +55,7 @@ def impact_of_pool(
             nodes = tuple(name for name in nodes if name not in kept)
         else:
             because += "; the cloud chooses the nodes that go: the pods are those of the whole pool"
+    planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
     return Impact(
@@ -61,9 +68,39 @@ def impact_of_pool(
         gpus=change.gpus,
         pods=None if live is None or nodes is None else live.pods_on(nodes),
         order=order,
+        duration=durations.of_pool(change, str(deployed.get("platform")), planned, plan, count, catalog),
+        parts=_parts_of_pool(change, plan),
         because=because,
         changes_nodes=True,
     )
+
+
+def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...]:
+    """Return what `up` does with a pool; it deletes last, unless a replaced pool must be deleted first."""
+    subject = f"pool {change.pool}"
+    deleted = Part(Phase.DELETION, subject, "deleted")
+    if change.effect == "removed":
+        return (deleted,)
+    if change.effect == "shrunk":
+        return (Part(Phase.DELETION, subject, "the nodes above the new number are deleted"),)
+    if change.successor is not None:
+        return (Part(Phase.NODES, f"pool {change.successor}", "created"), deleted)
+    if change.effect == "replaced" and change.order == "create-first":
+        return (
+            Part(Phase.NODES, subject, "the new one is created"),
+            Part(Phase.DELETION, subject, "the old one is deleted"),
+        )
+    if change.effect == "replaced":
+        text = "deleted, then created again" if change.order else "its Nodes change in place"
+        return (Part(Phase.NODES, subject, text),)
+    pool = next(pool for pool in plan.pools if pool.name == change.pool)
+    by_itself = pool.cloud is not None and pool.cloud.roll_limits.unlimited
+    text = (
+        "its description changes, then its nodes are replaced without `up`"
+        if by_itself
+        else "its nodes are rolled"
+    )
+    return (Part(Phase.NODES, subject, text),)
 
 
 def impacts_of_mig(
@@ -73,8 +110,9 @@ def impacts_of_mig(
     for change in changes:
         by_pool.setdefault(change.pool, []).append(change)
     planned = {pool.name: pool for pool in plan.pools}
+    limits = _of_layouts(by_pool, planned, plan.changes.max_unavailable)
     for name, nodes in by_pool.items():
-        rounds = -(-len(nodes) // nodes[0].at_a_time)
+        at_a_time = nodes[0].at_a_time
         yield Impact(
             subject=f"pool {name}",
             effect=Effect.ROLLS_NODES,
@@ -84,8 +122,10 @@ def impacts_of_mig(
             nodes=len(nodes),
             gpus=len(nodes) * planned[name].gpus_per_node,
             pods=None if live is None else live.pods_on(change.node for change in nodes),
-            order=f"{nodes[0].at_a_time} at a time: cordon, drain, partition, validate, uncordon",
-            seconds_most=rounds * nodes[0].seconds_most,
+            order=f"{at_a_time} at a time: cordon, drain, partition, validate, uncordon",
+            duration=limits[name],
+            node_names=tuple(node.named(nodes[0].old) for node in nodes),
+            parts=(_layout_part(name),),
             because=_PARTITIONED,
             changes_nodes=True,
         )
@@ -105,8 +145,30 @@ def impacts_of_replaced_nodes(plan: EnvironmentPlan, live: LiveState | None, bec
             nodes=count,
             gpus=count * pool.gpus_per_node,
             pods=None if live is None or members is None else live.pods_on(members),
+            duration=durations.Duration(None, "who upgrades the nodes decides"),
             because=because,
         )
+
+
+def _of_layouts(
+    by_pool: Mapping[str, Sequence[MigNodeChange]], planned: Mapping[str, PoolPlan], most: int | None
+) -> dict[str, durations.Duration]:
+    """Return the durations of the pools' layouts; `most`: nodes of all pools that may be unavailable."""
+    found: dict[str, durations.Duration] = {}
+    for name, nodes in by_pool.items():
+        rules, at_a_time = planned[name].sharing.mig_roll, nodes[0].at_a_time
+        assert rules is not None  # noqa: S101 - `up` rolls no other nodes
+        together = at_a_time if most is None else min(at_a_time, most)
+        found[name] = durations.of_mig(rules, len(nodes), together, again=any(node.failed for node in nodes))
+    if most is None or len(found) == 1:
+        return found
+    total = sum(duration.seconds or 0 for duration in found.values())
+    because = f"with the other pools, because changes.max_unavailable is {most}"
+    return {name: durations.Duration(total, f"{because}; {duration.why}") for name, duration in found.items()}
+
+
+def _layout_part(pool: str) -> Part:
+    return Part(Phase.LAYOUTS, f"pool {pool}", "MIG layout, node by node")
 
 
 def impacts_of_software(
@@ -117,14 +179,29 @@ def impacts_of_software(
     if not before:
         return
     now = software_facts(plan)
-    for key, subject, effect, because in (
-        ("kubernetes", "cluster", Effect.IN_PLACE, "the control plane is upgraded; nodes follow with their pools"),
-        ("operator", "operator", Effect.RESTARTS_PODS, "its own pods are replaced; GPU pods keep running"),
-    ):
-        if key in before and before[key] not in (now[key], NOT_DEPLOYED):
-            yield Impact(
-                subject=subject, effect=effect, field=key, old=str(before[key]), new=now[key], because=because
-            )
+    if _differs(before, now, "kubernetes"):
+        phase = Phase.SANDBOX if plan.cluster.access == "sandbox" else Phase.CLUSTER
+        yield Impact(
+            subject="cluster",
+            effect=Effect.IN_PLACE,
+            field="kubernetes",
+            old=str(before["kubernetes"]),
+            new=now["kubernetes"],
+            duration=durations.of_kubernetes(plan),
+            parts=(Part(phase, "cluster", f"Kubernetes {now['kubernetes']}"),),
+            because="the control plane is upgraded; nodes follow with their pools",
+        )
+    if _differs(before, now, "operator"):
+        yield Impact(
+            subject="operator",
+            effect=Effect.RESTARTS_PODS,
+            field="operator",
+            old=str(before["operator"]),
+            new=now["operator"],
+            duration=durations.of_operator(plan),
+            parts=(Part(Phase.NODES, "operator", "another release"),),
+            because="its own pods are replaced; GPU pods keep running",
+        )
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
     for pool in plan.pools:
@@ -132,11 +209,15 @@ def impacts_of_software(
             old = dict(mapping_of(pools[pool.name]))
             if pool.name in partitioned:
                 old |= {key: now["pools"][pool.name][key] for key in ("layout", "offers")}
-            yield from _of_nodes(pool, old, now["pools"][pool.name], live)
+            yield from _of_nodes(pool, old, now["pools"][pool.name], live, plan)
+
+
+def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> bool:
+    return key in before and before[key] not in (now[key], NOT_DEPLOYED)
 
 
 def _of_nodes(
-    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
+    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
 ) -> Iterator[Impact]:
     names_ = None if live is None else live.nodes.get(pool.name, ())
     nodes = pool.nodes.desired if names_ is None else len(names_)
@@ -151,7 +232,9 @@ def _of_nodes(
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
             pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
-            order=_DRIVER_ORDER,
+            order=f"{durations.driver_upgrades_at_a_time(plan)} of all nodes at a time: {_DRIVER_ORDER}",
+            duration=durations.of_driver(plan, _nodes_with_driver(plan, live)),
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
             because="a driver is replaced only while no process uses its GPUs",
             changes_nodes=True,
         )
@@ -165,6 +248,8 @@ def _of_nodes(
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
             pods=pods,
+            duration=_of_unread_layout(pool, nodes),
+            parts=(_layout_part(pool.name),),
             because=_PARTITIONED,
             changes_nodes=True,
         )
@@ -179,8 +264,27 @@ def _of_nodes(
             old=_offer_text(before, nodes),
             new=_offer_text(after, nodes),
             nodes=nodes,
+            duration=durations.of_sharing(),
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "other logical GPUs"),),
             because=f"{old.get('sharing')} becomes {new['sharing']}; pods that run keep their GPUs",
         )
+
+
+def _nodes_with_driver(plan: EnvironmentPlan, live: LiveState | None) -> int:
+    """Return the number of nodes whose driver the operator installs: its limits are for all of them together."""
+    return sum(
+        pool.nodes.desired if live is None else len(live.nodes.get(pool.name, ()))
+        for pool in plan.pools
+        if pool.software.driver == "operator"
+    )
+
+
+def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
+    """Return the duration of a layout change that only the last deployment tells of."""
+    rules = pool.sharing.mig_roll
+    if rules is None or pool.nodes.ownership == "selected":
+        return durations.Duration(None, "the owner of the nodes changes their layout, not `up`")
+    return durations.of_mig(rules, nodes, rules.max_unavailable)
 
 
 def _offer_text(units: Mapping[str, int], nodes: int) -> str:

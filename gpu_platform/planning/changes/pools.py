@@ -15,6 +15,7 @@ from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _WORST_FIRST = ("replace", "roll", "shrink")
@@ -67,6 +68,11 @@ class PoolChange:
             else ""
         )
         return "\n".join([head + tail, *(f"  {cause}" for cause in self.causes)])
+
+    @property
+    def successor(self) -> str | None:
+        """The pool that a renamed one becomes."""
+        return self.causes[0].new if self.effect == "renamed" else None
 
     def _how(self) -> str:
         if self.order is None:
@@ -253,4 +259,4 @@ def _loss(
 
 
 def _gpus(count: int) -> str:
-    return "1 GPU is" if count == 1 else f"{count or 'no'} GPUs are"
+    return f"{counted(count, 'GPU')} {'is' if count == 1 else 'are'}" if count else "no GPUs are"

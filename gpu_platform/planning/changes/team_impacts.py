@@ -8,7 +8,7 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, team_facts, teams_of, texts_of
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact, short
+from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import Plan
 from gpu_platform.quantity import parse_quantity
@@ -33,6 +33,13 @@ def impacts_of_teams(
                 new=NOT_DEPLOYED,
                 pods=(),
                 data=() if live is None else live.data.get(namespace, ()),
+                parts=(
+                    Part(
+                        Phase.DELETION,
+                        f"team {namespace}",
+                        "its rights and, without data, its namespace are deleted",
+                    ),
+                ),
                 because="the stack file no longer has the team; its members lose their rights in the namespace",
             )
             continue
@@ -51,6 +58,7 @@ def _of_team(
                 field=key,
                 old=", ".join(texts_of(old.get(key))),
                 new=", ".join(new[key]) or NOT_DEPLOYED,
+                parts=(Part(Phase.TEAMS, f"team {namespace}", "rights"),),
                 because=f"{', '.join(gone)}: lost {what}",
             )
     before = mapping_of(old.get("quota"))
@@ -67,6 +75,7 @@ def _of_team(
             field="quota",
             old=", ".join(f"{short(name)}: {amount}" for name, (amount, _) in lower.items()),
             new=", ".join(f"{short(name)}: {amount}" for name, (_, amount) in lower.items()),
+            parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
             because="pods that run keep running; new ones are refused above the quota" + over,
         )
 

@@ -57,6 +57,27 @@ class CreatedCluster(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Most seconds that an engine waits for the creation, update and deletion of a resource; None: its default."""
+
+    create: int | None = None
+    update: int | None = None
+    delete: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollLimits:
+    """How the nodes of a pool are rolled.
+
+    `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
+    where the engine waits for it.
+    """
+
+    at_a_time: int | None = None
+    unlimited: str = ""
+
+
 class CloudCluster(Protocol):
     """The cloud's part of a cluster's plan."""
 
@@ -100,6 +121,16 @@ class CloudCluster(Protocol):
         """Platforms that create the nodes of its pools: `CloudPool.kind` of each."""
         ...
 
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the cluster itself."""
+        ...
+
+    @property
+    def pool_timeouts(self) -> Mapping[str, Timeouts]:
+        """How long an engine waits for a pool, by platform."""
+        ...
+
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
         ...
@@ -131,6 +162,16 @@ class CloudPool(Protocol):
     @property
     def rolled_delete_first(self) -> bool:
         """Whether a rolled node is deleted before its successor is created."""
+        ...
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the pool."""
+        ...
+
+    @property
+    def roll_limits(self) -> RollLimits:
+        """How its nodes are rolled, and what limits that."""
         ...
 
     @property

@@ -14,6 +14,7 @@ from gpu_platform.planning.expectations.section import (
 )
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.sharing import layout_of_gpu
+from gpu_platform.quantity import counted
 
 
 def plan(context: CompleteContext, requirements: NodeRequirements) -> PoolExpectations:
@@ -82,6 +83,6 @@ def _node(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
             {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in requirements.taints
         ),
         sources=sources
-        | {offer.name: f"{of_sharing} on {machine.gpu_count} GPUs" for offer in requirements.resources}
+        | {offer.name: f"{of_sharing} on {counted(machine.gpu_count, 'GPU')}" for offer in requirements.resources}
         | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )

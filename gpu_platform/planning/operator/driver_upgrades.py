@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.quantity import duration_text
+from gpu_platform.quantity import counted, duration_text
 
 EVICTION_SECONDS: Final = 900
 """As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
@@ -62,7 +62,7 @@ def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool]) -> Decided[Upgra
     decision = Decision(
         subject="operator",
         what="driver upgrade",
-        chosen=f"{at_a_time} node{'s' if at_a_time > 1 else ''} at a time",
+        chosen=f"{counted(at_a_time, 'node')} at a time",
         why=f"{which}; GPU pods are evicted within {duration_text(EVICTION_SECONDS)}, as budgets allow",
     )
     return Decided(policy, (decision,))

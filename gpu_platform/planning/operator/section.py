@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpu_platform.planning.config_maps import ConfigMapPlan
+
+HELM_SECONDS: Final = 900
+"""How long Helm waits for the operator's own pods; then it rolls the release back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
+from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
 RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
@@ -101,7 +102,7 @@ def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> 
         problems.at("topology").at("policy").add(
             "'single-numa-node'",
             f"restricted: {machine.name} has its GPUs on {len(set(nodes))} NUMA nodes, "
-            f"so a pod of more than {per_numa} GPUs would never start",
+            f"so a pod of more than {counted(per_numa, 'GPU')} would never start",
             "write policy: restricted",
         )
 

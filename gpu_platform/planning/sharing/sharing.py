@@ -19,7 +19,7 @@ from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan
-from gpu_platform.quantity import parse_duration
+from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
 DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
@@ -274,7 +274,7 @@ def _check_mig(resolved: ResolvedPool, sharing: Mig, machine: MachineType, gpu: 
             if device >= machine.gpu_count:
                 where.add(
                     f"GPU {device}",
-                    f"0 to {machine.gpu_count - 1}: {machine.name} has {machine.gpu_count} GPUs",
+                    f"0 to {machine.gpu_count - 1}: {machine.name} has {counted(machine.gpu_count, 'GPU')}",
                     "take an index that the machine type has",
                 )
             elif device in taken:
@@ -296,7 +296,7 @@ def _check_single(sharing: Mig, machine: MachineType, here: Problems) -> None:
     profiles = sorted({profile for layout in layouts for profile in layout})
     if len(profiles) > 1 or any(layout != layouts[0] for layout in layouts) or covered < machine.gpu_count:
         here.at("strategy").add(
-            f"'single' with {', '.join(profiles)} on {covered} of {machine.gpu_count} GPUs",
+            f"'single' with {', '.join(profiles)} on {covered} of {counted(machine.gpu_count, 'GPU')}",
             "single: one profile, the same number on every GPU of the node; mixed: anything",
             "write strategy: mixed, or one uniform layout",
         )

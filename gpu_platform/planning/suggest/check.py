@@ -9,6 +9,7 @@ from gpu_platform.catalog.families import family_of
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
+from gpu_platform.quantity import counted
 from gpu_platform.spec.workloads import Demands
 
 Priced = tuple[MachineType, float]
@@ -73,7 +74,7 @@ def check_possible(
         elif not enough:
             most = max((machine.gpu_count for machine in linked), default=0)
             here.at("gpus").add(
-                f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else ""),
+                counted(request.gpus, "GPU") + (" with NVLink" if request.nvlink else ""),
                 f"at most {most} on one allowed machine{unpriced}",
                 "split the job over several pods, or allow more machine families",
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpu_platform.planning.suggest.choose import ChosenPool
 from gpu_platform.planning.suggest.options import Option, PodRequest
+from gpu_platform.quantity import counted
 
 _MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "shared"}
 
@@ -33,7 +34,7 @@ def _pods(request: PodRequest, slots: dict[str, int]) -> str:
             f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else "") + f" of {request.memory_mib} MiB"
         )
     each = " each" if count > 1 else ""
-    return f"holds {count} of {request.count} pods of {request.name}: {need}{each}" + (
+    return f"holds {count} of {counted(request.count, 'pod')} of {request.name}: {need}{each}" + (
         f", in {where}" if where else ""
     )
 

@@ -10,6 +10,7 @@ from gpu_platform.planning.dra.claims import check_demand, check_found, class_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.quantity import counted
 from gpu_platform.spec.claims import Claim, DeviceClass
 from gpu_platform.spec.team import Team, Workload
 
@@ -111,8 +112,8 @@ def check_claim_of_workload(
     if fixed and workload.replicas > there:
         here.at("replicas").add(
             f"{workload.replicas} with claim {claim.name} of {claim.count}",
-            f"at most {there} in all: what the {pool.nodes.desired} nodes of pool {pool.name} have, and no "
-            "autoscaler adds any",
+            f"at most {there} in all: pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
+            "no autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )
 

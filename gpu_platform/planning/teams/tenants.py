@@ -19,7 +19,7 @@ from gpu_platform.planning.teams.claims import (
     device_units,
 )
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
@@ -183,8 +183,8 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
     if fixed and needed > there:
         here.at("replicas").add(
             f"{workload.replicas} x {workload.gpus}",
-            f"at most {there} in all: what the {pool.nodes.desired} nodes of pool {pool.name} offer, and no "
-            "autoscaler adds any",
+            f"at most {there} in all: pool {pool.name} has {counted(pool.nodes.desired, 'node')}, and "
+            "no autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )
 

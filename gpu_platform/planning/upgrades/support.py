@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from gpu_platform.catalog import Catalog, KubernetesPlatform
+from gpu_platform.quantity import counted
 
 NEAR_DAYS: Final = 90
 """A support that ends within so many days is reported as ending."""
@@ -70,7 +71,7 @@ def kubernetes_support(
         left = (standard - today).days
         if left > NEAR_DAYS:
             return Support(status=Status.SUPPORTED, until=standard, source=source)
-        text = f"standard support ends in {_days(left)}: then {platform.after_standard}"
+        text = f"standard support ends in {counted(left, 'day')}: then {platform.after_standard}"
         return Support(status=Status.ENDING, until=standard, text=text + _price(platform), source=source)
     ended = f"standard support ended on {standard}: {platform.after_standard}"
     if extended is None:
@@ -114,7 +115,7 @@ def driver_support(version: str | None, today: datetime.date, catalog: Catalog) 
         return Support(status=Status.ENDED, until=fact.until, text=text, source=source)
     left = (fact.until - today).days
     if left <= NEAR_DAYS:
-        text = f"{name}: support ends in {_days(left)}"
+        text = f"{name}: support ends in {counted(left, 'day')}"
         return Support(status=Status.ENDING, until=fact.until, text=text, source=source)
     return Support(status=Status.SUPPORTED, until=fact.until, text=name, source=source)
 
@@ -141,7 +142,3 @@ def operator_support(version: str, catalog: Catalog) -> Support:
 def newest_operator(catalog: Catalog) -> str:
     """Return the newest operator release of the catalogue."""
     return max(catalog.operator_releases.values(), key=lambda release: release.date).version
-
-
-def _days(count: int) -> str:
-    return "1 day" if count == 1 else f"{count} days"

@@ -246,7 +246,7 @@ def test_pools_of_a_production_cluster_are_protected(production: bool) -> None:
 
 def test_nodes_get_an_hour_to_drain_before_a_deletion_fails() -> None:
     for record in (node_class(DEVELOP), node_pool(DEVELOP)):
-        assert record.timeouts["delete"] == "1h"
+        assert record.timeouts["delete"] == "60m"
 
 
 # -- controller ---------------------------------------------------------------------------------------------

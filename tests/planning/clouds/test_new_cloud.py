@@ -13,7 +13,13 @@ from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, CreatedCluster
+from gpu_platform.planning.clouds.section import (
+    CloudCluster,
+    CloudPrerequisites,
+    CreatedCluster,
+    RollLimits,
+    Timeouts,
+)
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
@@ -28,6 +34,8 @@ from gpu_platform.spec.stack import Environment
 from tests.planning.conftest import environment, pool, team
 
 SPOT_TAINT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
+_LIMITS = Timeouts(update=3600)
+_ROLL = RollLimits(at_a_time=1)
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ class AzurePool:
     rolled_delete_first: bool = False
     created_on_demand: str | None = None
     relabels_in_place: bool = True
+    timeouts: Timeouts = _LIMITS
+    roll_limits: RollLimits = _ROLL
     efa_interfaces: int = 0
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
@@ -58,7 +68,12 @@ class AzureCluster:
     protect: bool = True
     retained: tuple[str, ...] = ()
     create: CreatedCluster | None = None
+    timeouts: Timeouts = _LIMITS
     platforms: tuple[str, ...] = ("azure",)
+
+    @property
+    def pool_timeouts(self) -> Mapping[str, Timeouts]:
+        return {"azure": _LIMITS}
 
     def prerequisites(self, resource_types: object) -> CloudPrerequisites:
         return CloudPrerequisites(

@@ -27,6 +27,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
 from gpu_platform.spec.pool import Pool
 
@@ -270,8 +271,8 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
     if not created.retain_data:
         return (volumes,)
     return (
-        f"log group {created.log_group}, whose entries go after {created.logs_retention_days} days; delete or "
-        "import it before a cluster of that name is created again",
+        f"log group {created.log_group}, whose entries go after {counted(created.logs_retention_days, 'day')}; "
+        "delete or import it before a cluster of that name is created again",
         f"KMS key of the secrets of {cluster.name}",
         volumes,
     )

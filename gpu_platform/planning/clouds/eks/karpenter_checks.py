@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
@@ -169,7 +169,7 @@ def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[t
     if other.gpu != machine.gpu:
         differences.append((f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"))
     if other.gpu_count != machine.gpu_count:
-        differences.append((f"{other.gpu_count} GPUs", f"{machine.gpu_count}, as many as {machine.name}"))
+        differences.append((counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"))
     if other.arch != machine.arch:
         differences.append((other.arch, f"{machine.arch}, as {machine.name}"))
     if uses_efa(pool, machine) and other.rdma_interfaces != machine.rdma_interfaces:

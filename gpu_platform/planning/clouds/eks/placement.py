@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.eks.capacity import check_region
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
 
@@ -137,7 +138,11 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
         here.add(
             found,
             "exactly one zone: a cluster placement group lies in one"
-            + ("" if pool.placement else f" (a training pool of {pool.count.maximum} nodes with EFA gets one)"),
+            + (
+                ""
+                if pool.placement
+                else f" (a training pool of {counted(pool.count.maximum, 'node')} with EFA gets one)"
+            ),
             f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
         )
     elif uses_efa(pool, machine) and pool.count.maximum > 1:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, RollLimits, Timeouts
+from gpu_platform.quantity import duration_text, parse_duration
+
+_CLUSTER_TIMEOUTS: Final = Timeouts(create=60 * 60, update=120 * 60, delete=60 * 60)
+# EKS drains node by node, 15 minutes each; the default of the provider is one hour for a whole pool.
+_NODE_GROUP_TIMEOUTS: Final = Timeouts(create=60 * 60, update=6 * 60 * 60, delete=2 * 60 * 60)
+# Deletion waits until the nodes are drained and terminated.
+_KARPENTER_TIMEOUTS: Final = Timeouts(delete=60 * 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,16 @@ class EksPoolPlan:
         return self.update_strategy == "MINIMAL"
 
     @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the pool."""
+        return _NODE_GROUP_TIMEOUTS
+
+    @property
+    def roll_limits(self) -> RollLimits:
+        """How EKS rolls the nodes."""
+        return RollLimits(at_a_time=self.max_unavailable)
+
+    @property
     def created_on_demand(self) -> None:
         """None: the node group starts with `desired` nodes."""
         return None
@@ -179,6 +196,30 @@ class KarpenterPoolPlan:
     def rolled_delete_first(self) -> bool:
         """False: Karpenter starts a node's successor before it drains the node."""
         return False
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the pool."""
+        return _KARPENTER_TIMEOUTS
+
+    @property
+    def roll_limits(self) -> RollLimits:
+        """How Karpenter replaces nodes that have drifted, which it does after the deployment."""
+        grace = parse_duration(self.node_pool["template"]["spec"]["terminationGracePeriod"])
+        budgets = [
+            f"{budget['nodes']} of the nodes at a time"
+            for budget in self.node_pool["disruption"]["budgets"]
+            if "Drifted" in budget.get("reasons", ("Drifted",))
+        ]
+        if "0 of the nodes at a time" in budgets:
+            allowed = "its disruption budget allows none now: a node goes when it is empty"
+        else:
+            allowed = ", ".join(budgets) or "as its disruption budgets allow"
+        unlimited = (
+            f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
+            f"{duration_text(grace)} (terminationGracePeriod)"
+        )
+        return RollLimits(unlimited=unlimited)
 
     @property
     def created_on_demand(self) -> str:
@@ -350,6 +391,16 @@ class EksClusterPlan:
     def platforms(self) -> tuple[str, ...]:
         """Platforms that create the nodes of its pools."""
         return ("eks", "karpenter")
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the cluster itself."""
+        return _CLUSTER_TIMEOUTS
+
+    @property
+    def pool_timeouts(self) -> Mapping[str, Timeouts]:
+        """How long an engine waits for a pool, by platform."""
+        return {"eks": _NODE_GROUP_TIMEOUTS, "karpenter": _KARPENTER_TIMEOUTS}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""

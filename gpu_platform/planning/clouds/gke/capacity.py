@@ -12,7 +12,7 @@ from typing import Literal
 
 from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_duration
+from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
@@ -179,13 +179,13 @@ def _check_count(pool: Pool, cluster: GkeCluster, here: Problems) -> None:
         return
     if not zones:
         here.at("desired").add(
-            f"{desired} nodes without zones",
+            f"{counted(desired, 'node')} without zones",
             "a number only with zones: GKE creates that many nodes in each, and not every zone has every GPU",
             f"write zones: [{cluster.location}-a], or another zone that has {pool.machine_type}",
         )
     elif desired % len(set(zones)) != 0:
         here.at("desired").add(
-            f"{desired} nodes over {len(zones)} zones",
+            f"{counted(desired, 'node')} over {len(zones)} zones",
             f"a multiple of {len(zones)}: GKE creates the same number of nodes in each zone",
             f"write desired: {desired + len(zones) - desired % len(zones)}, or other zones",
         )

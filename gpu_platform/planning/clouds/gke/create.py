@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, MaintenanceExclusion
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateGke, Exclusion, GkeCluster, Maintenance
 
 SYSTEM_POOL = "system"
@@ -84,8 +85,8 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
     ):
         if possible < nodes:
             problems.at(field).add(
-                f"{getattr(create, field)}, enough for {max(possible, 0)} nodes",
-                f"enough for {nodes} nodes, the most that all pools may have, with {each} for each node",
+                f"{getattr(create, field)}, enough for {counted(max(possible, 0), 'node')}",
+                f"enough for {counted(nodes, 'node')}, the most that all pools may have, {each} for each",
                 "take a larger range: it cannot be changed later",
             )
 
@@ -99,8 +100,8 @@ def _check_window(maintenance: Maintenance, problems: Problems) -> None:
     hours = _open_hours(maintenance)
     if hours is not None and hours < MAINTENANCE_HOURS:
         problems.at("recurrence").add(
-            f"{maintenance.recurrence!r} with windows of {maintenance.hours} hours: {hours} hours in any "
-            f"{MAINTENANCE_PERIOD_DAYS} days",
+            f"{maintenance.recurrence!r} with windows of {counted(maintenance.hours, 'hour')}: "
+            f"{counted(hours, 'hour')} in any {MAINTENANCE_PERIOD_DAYS} days",
             f"{MAINTENANCE_HOURS} hours or more in any {MAINTENANCE_PERIOD_DAYS} days: GKE refuses fewer",
             "add days, or raise hours",
         )
@@ -135,7 +136,7 @@ def _check_exclusions(exclusions: Sequence[Exclusion], problems: Problems) -> No
             )
         elif exclusion.scope == "no-upgrades" and length > LONGEST_WITHOUT_ANY_UPGRADE:
             here.at("end").add(
-                f"{length.days} days without any upgrade",
+                f"{counted(length.days, 'day')} without any upgrade",
                 f"at most {LONGEST_WITHOUT_ANY_UPGRADE.days} days for scope no-upgrades",
                 "write scope: no-minor-or-node-upgrades, which upgrades no nodes and patches the control plane",
             )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, RollLimits, Timeouts
+
+# The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
+_CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
+# GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
+_NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,18 @@ class GkePoolPlan:
         return self.upgrade.strategy != "BLUE_GREEN" and not self.upgrade.max_surge
 
     @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the pool."""
+        return _NODE_POOL_TIMEOUTS
+
+    @property
+    def roll_limits(self) -> RollLimits:
+        """How GKE rolls the nodes; blue-green replaces all of them together."""
+        if self.upgrade.strategy == "BLUE_GREEN":
+            return RollLimits()
+        return RollLimits(at_a_time=(self.upgrade.max_surge or 0) + (self.upgrade.max_unavailable or 0))
+
+    @property
     def created_on_demand(self) -> str | None:
         """Why the pool may have no nodes."""
         return "created by GKE when it has the capacity" if self.flex_start else None
@@ -248,6 +265,16 @@ class GkeClusterPlan:
     def platforms(self) -> tuple[str, ...]:
         """Platforms that create the nodes of its pools."""
         return ("gke",)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long an engine waits for the cluster itself."""
+        return _CLUSTER_TIMEOUTS
+
+    @property
+    def pool_timeouts(self) -> Mapping[str, Timeouts]:
+        """How long an engine waits for a pool, by platform."""
+        return {"gke": _NODE_POOL_TIMEOUTS}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""

@@ -38,6 +38,7 @@ from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
@@ -167,9 +168,17 @@ def _reasons(
     else:
         yield "upgrade", "blue-green", "the stack file sets it"
     if nodes.autoscaled:
-        yield "autoscaler", f"{nodes.min} to {nodes.max} nodes, {plan.location_policy}", "limits of count"
+        yield (
+            "autoscaler",
+            f"{nodes.min} to {counted(nodes.max, 'node')}, {plan.location_policy}",
+            "limits of count",
+        )
     if plan.local_ssd_count:
-        yield "ephemeral storage", f"{plan.local_ssd_count} local SSDs", "they are part of the machine type"
+        yield (
+            "ephemeral storage",
+            f"{counted(plan.local_ssd_count, 'local SSD')}",
+            "they are part of the machine type",
+        )
     yield (
         "secure boot",
         "on" if plan.secure_boot else "off",

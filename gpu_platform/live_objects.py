@@ -1,0 +1,50 @@
+"""Reads the nodes, pods and disruption budgets of a cluster once for all parts of an announcement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.disruption import read_budgets
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.planning.changes.budgets import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObjects:
+    """Nodes, scheduled pods and disruption budgets of a cluster at one time."""
+
+    nodes: Sequence[Mapping[str, Any]]
+    pods: Sequence[Mapping[str, Any]]
+    budgets: Sequence[Budget]
+
+
+def read_objects(client: KubernetesClient) -> LiveObjects:
+    """Return the objects of a cluster; raises UnknownOutcome and Refused."""
+    return LiveObjects(
+        nodes=list(client.objects("v1", "Node")),
+        pods=list(client.objects("v1", "Pod", field_selector="spec.nodeName!=")),
+        budgets=read_budgets(client),
+    )
+
+
+class ObjectsOnce:
+    """The objects of a cluster, read at the first use; a cluster that does not answer is not asked again."""
+
+    def __init__(self, cluster: ClusterAccess) -> None:
+        self.cluster = cluster
+        self._found: LiveObjects | UnknownOutcome | Refused | None = None
+
+    def read(self) -> LiveObjects:
+        """Return the objects; raises UnknownOutcome and Refused, the same at each call."""
+        if self._found is None:
+            try:
+                self._found = read_objects(self.cluster.client())
+            except (UnknownOutcome, Refused) as error:
+                self._found = error
+        if isinstance(self._found, LiveObjects):
+            return self._found
+        raise self._found

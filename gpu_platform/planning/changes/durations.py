@@ -1,0 +1,236 @@
+"""Decide the longest time that a change may take, from the limits that the program and the platform set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.planning.clouds.section import Timeouts
+from gpu_platform.planning.operator.driver_upgrades import EVICTION_SECONDS
+from gpu_platform.planning.operator.section import HELM_SECONDS
+from gpu_platform.planning.plan import EnvironmentPlan, Plan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.sharing.section import MigRollPlan
+from gpu_platform.quantity import counted, duration_text
+
+ENGINE_SECONDS: Final = 600
+"""How long both engines wait until a Kubernetes object is ready or deleted, where it sets no other time."""
+MIG_MANAGER_SECONDS: Final = 300
+"""Until the MIG manager of a node that was restarted is ready."""
+MIG_CHANGE_SECONDS: Final = 1800
+"""Until the MIG manager has changed the GPUs; a change of MIG mode may reboot a machine with eight GPUs."""
+MIG_OFFER_SECONDS: Final = 60
+"""From the MIG manager's success until the node must have the resources."""
+SETTLE_SECONDS: Final = 60
+"""How long `up` waits for the operands to reconcile a change after all objects are ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """The longest time that a change may take. `seconds` None: nothing limits it.
+
+    `why`: the limits that it consists of; without a limit, what is waited for.
+    """
+
+    seconds: int | None
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"no limit: {self.why}"
+            if self.seconds is None
+            else f"at most {duration_text(self.seconds)} ({self.why})"
+        )
+
+
+# -- pools ------------------------------------------------------------------------------------------------------
+
+
+def of_pool(
+    change: PoolChange, platform: str, pool: PoolPlan | None, plan: EnvironmentPlan, nodes: int, catalog: Catalog
+) -> Duration:
+    """Return the duration of a pool's loss, roll or replacement.
+
+    `platform`: of the deployed pool; `pool`: the planned pool of that name, or its successor; `nodes`: how many
+    are affected.
+    """
+    if plan.cluster.cloud is None:
+        return _of_simulated_nodes(change)
+    if change.effect == "rolled" and pool is not None and pool.cloud is not None:
+        return _of_roll(platform, pool, nodes, catalog)
+    old = plan.cluster.cloud.pool_timeouts.get(platform, Timeouts())
+    deletion = old.delete or ENGINE_SECONDS
+    drain = _drain_text(platform, "delete", catalog)
+    if change.effect in ("removed", "shrunk"):
+        return Duration(deletion, f"the engine's limit for the deletion of the pool{drain}")
+    new = pool.cloud.timeouts if pool is not None and pool.cloud is not None else old
+    creation = new.create or ENGINE_SECONDS
+    beside = "; the cluster is replaced, too, which comes on top" if _replaces_cluster(change) else ""
+    why = f"the engine's limits: {duration_text(creation)} for the new pool, {duration_text(deletion)} for the "
+    return Duration(creation + deletion, f"{why}deletion of the old one{drain}{beside}")
+
+
+def _of_simulated_nodes(change: PoolChange) -> Duration:
+    limit = duration_text(ENGINE_SECONDS)
+    if change.effect in ("removed", "shrunk"):
+        return Duration(ENGINE_SECONDS, "the engine's limit for the deletion of the Nodes, which are not drained")
+    if change.effect == "renamed":
+        return Duration(
+            2 * ENGINE_SECONDS,
+            f"the engine's limits: {limit} for the new Nodes, {limit} for the deletion of the old ones, which are "
+            "not drained",
+        )
+    return Duration(ENGINE_SECONDS, "the engine's limit until the Nodes are ready; they are not drained")
+
+
+def _of_roll(platform: str, pool: PoolPlan, nodes: int, catalog: Catalog) -> Duration:
+    assert pool.cloud is not None  # noqa: S101 - the caller's condition
+    limits, update = pool.cloud.roll_limits, pool.cloud.timeouts.update
+    if limits.unlimited or update is None:
+        return Duration(None, limits.unlimited or "the engine does not wait for the cloud")
+    how = "all nodes together" if limits.at_a_time is None else rounds_text(nodes, limits.at_a_time)
+    return Duration(
+        update, f"the engine's limit for the update of the pool: {how}{_drain_text(platform, 'update', catalog)}"
+    )
+
+
+def _drain_text(platform: str, action: str, catalog: Catalog) -> str:
+    limit = catalog.drain_limits.get((platform, action))
+    if limit is None:
+        return ""
+    return f", drain {duration_text(limit.seconds)} for each node, then {limit.then}"
+
+
+def _replaces_cluster(change: PoolChange) -> bool:
+    return change.effect == "replaced" and any(
+        cause.field.startswith("cluster.") and cause.field != "cluster.provider" for cause in change.causes
+    )
+
+
+def rounds_of(nodes: int, at_a_time: int) -> int:
+    """Return how many rounds a number of nodes takes; at least one."""
+    return max(1, -(-nodes // max(1, at_a_time)))
+
+
+def rounds_text(nodes: int, at_a_time: int) -> str:
+    """Return the rounds as text: `2 rounds of 3 nodes`."""
+    count, size = rounds_of(nodes, at_a_time), max(1, min(at_a_time, nodes))
+    return f"{counted(count, 'round')} of {counted(size, 'node')}"
+
+
+# -- MIG layouts ------------------------------------------------------------------------------------------------
+
+
+def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
+    """Return the most seconds that one node takes, from the first question to its disruption budgets on.
+
+    `again`: its last change failed, so the MIG manager needs two changes of the label.
+    """
+    drain = rules.drain_timeout_seconds if rules.drains else 0
+    change = MIG_CHANGE_SECONDS + MIG_OFFER_SECONDS
+    return 2 * drain + MIG_MANAGER_SECONDS + change * (2 if again else 1)
+
+
+def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = False) -> Duration:
+    """Return the duration of another MIG layout on live nodes; `again`: as in `mig_node_seconds`."""
+    drain = duration_text(rules.drain_timeout_seconds)
+    parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
+    parts.append(f"restart of the MIG manager {duration_text(MIG_MANAGER_SECONDS)}")
+    parts.append(f"partition {duration_text(MIG_CHANGE_SECONDS)}{' twice' if again else ''}")
+    parts.append(f"new resources {duration_text(MIG_OFFER_SECONDS)}{' twice' if again else ''}")
+    seconds = rounds_of(nodes, at_a_time) * mig_node_seconds(rules, again=again)
+    return Duration(seconds, f"{rounds_text(nodes, at_a_time)}: {', '.join(parts)}")
+
+
+# -- software ---------------------------------------------------------------------------------------------------
+
+
+def of_driver(plan: EnvironmentPlan, nodes: int) -> Duration:
+    """Return the duration of another driver on `nodes` of all pools: the operator waits for each without a limit.
+
+    Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a
+    node whose driver does not become ready fails only when a container has restarted more than ten times. Read
+    2026-11-22.
+    """
+    at_a_time = driver_upgrades_at_a_time(plan)
+    gate = plan.validation
+    waits = (
+        f"`up` waits for at most {duration_text(gate.timeout_seconds)} (validation.timeout)"
+        if gate.gate
+        else "`up` does not wait for it"
+    )
+    return Duration(
+        None,
+        f"the operator waits until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools; "
+        f"GPU pods have {duration_text(EVICTION_SECONDS)} to leave, else the node's upgrade fails; {waits}",
+    )
+
+
+def driver_upgrades_at_a_time(plan: EnvironmentPlan) -> int:
+    """Return how many nodes the operator's upgrade controller may change together."""
+    policy = _mapping(_mapping(plan.operator.helm_values, "driver"), "upgradePolicy")
+    found = policy or _mapping(_mapping(plan.operator.cluster_policy, "driver"), "upgradePolicy")
+    return int(found.get("maxParallelUpgrades") or 1)
+
+
+def of_operator(plan: EnvironmentPlan) -> Duration:
+    """Return the duration of another operator release."""
+    if plan.operator.install == "helm":
+        return Duration(
+            HELM_SECONDS,
+            "Helm's limit for the operator's own pods, then it rolls back; the operator replaces the pods on the "
+            "nodes after that, without a limit",
+        )
+    return Duration(None, "the operator replaces its pods on each node; `up` does not wait for it")
+
+
+def of_kubernetes(plan: EnvironmentPlan) -> Duration:
+    """Return the duration of another Kubernetes version of the control plane."""
+    cloud = plan.cluster.cloud
+    if cloud is not None and cloud.create is not None and cloud.timeouts.update is not None:
+        return Duration(cloud.timeouts.update, "the engine's limit for the update of the cluster")
+    if plan.cluster.access == "sandbox":
+        return Duration(
+            None, "the sandbox stops and starts its control plane; a version that is new here is built first"
+        )
+    return Duration(None, "the owner of the cluster upgrades it, not `up`")
+
+
+def of_sharing() -> Duration:
+    """Return the duration of another number of logical GPUs."""
+    return Duration(
+        None,
+        "the device plugin of each node reads its configuration by itself; "
+        f"`up` waits for it for at most {duration_text(SETTLE_SECONDS)}",
+    )
+
+
+# -- objects ----------------------------------------------------------------------------------------------------
+
+
+def of_object(kind: str, namespace: str, name: str, plan: Plan, *, deleted: bool) -> Duration | None:
+    """Return the duration of a change of one Kubernetes object; None for a resource of a cloud.
+
+    `kind`: `Kind.group`, or Pulumi's type, which has colons.
+    """
+    if ":" in kind:
+        return None
+    if deleted:
+        return Duration(ENGINE_SECONDS, "the engine's limit for the deletion")
+    if namespace in {tenant.namespace for tenant in plan.tenants}:
+        return Duration(
+            None, f"`up` does not wait until the pods of {name} are ready; it reports those that are not"
+        )
+    if plan.kind == "environment" and namespace == names.VALIDATION_NAMESPACE and kind == "DaemonSet.apps":
+        if not plan.validation.gate:
+            return Duration(None, "without validation.gate `up` does not wait for it")
+        return Duration(plan.validation.timeout_seconds, "validation.timeout")
+    return Duration(ENGINE_SECONDS, "the engine's limit until the object is ready")
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    return values.get(key) or {}
