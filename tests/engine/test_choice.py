@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_platform.cli.engines import PulumiDeployment
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
@@ -201,7 +202,9 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
     script = f'printf "%s" "$GPU_PLATFORM_ROLLED" > {told}; echo "error: stop" >&2; exit 255'
     put_pulumi(tmp_path / "path", SDK, script)
     loaded = load_stack("eks-training")
-    deployment = PulumiDeployment(loaded, Progress(quiet=True), find_cli(install=False))
+    deployment = PulumiDeployment(
+        loaded, Progress(quiet=True), ClusterAccess(loaded.plan), find_cli(install=False)
+    )
     with pytest.raises(Finding, match="stop"):
         deployment.up({"train": "all-disabled"})
     assert json.loads(told.read_text()) == {"train": "all-disabled"}
