@@ -14,6 +14,7 @@ from gpu_platform import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan, PriorityQuotaPlan
 
 CHART = "gpu-operator"
+_DRIVER = "default"  # the chart's name of the NVIDIADriver of all nodes
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 # Helm waits for the operator alone, but its images are large and the first node may still be starting.
 # Drivers and device plugins need the host.
@@ -46,9 +47,13 @@ class GpuOperator(pulumi.ComponentResource):
             case "helm":
                 self._install_chart(args, ready)
             case "cluster-policy":
-                self._create_object("nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, args, ready)
+                spec = args.cluster_policy
+                self._create_object("nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, spec, args, ready)
             case "gpu-cluster":
-                self._create_object("nvidia.com/v1alpha1", "GPUCluster", names.GPU_CLUSTER, args, ready)
+                api, spec = "nvidia.com/v1alpha1", args.gpu_cluster
+                self._create_object(api, "GPUCluster", names.GPU_CLUSTER, spec, args, ready)
+                if args.nvidia_driver:
+                    self._create_object(api, "NVIDIADriver", _DRIVER, args.nvidia_driver, args, ready)
         self.release = pulumi.Output.from_input(args.release)
         self.namespace = namespace.metadata.name
         self.register_outputs({"release": self.release, "namespace": self.namespace})
@@ -117,9 +122,14 @@ class GpuOperator(pulumi.ComponentResource):
         )
 
     def _create_object(
-        self, api_version: str, kind: str, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        spec: Mapping[str, Any],
+        args: OperatorPlan,
+        opts: pulumi.ResourceOptions,
     ) -> None:
-        spec: Mapping[str, Any] = args.gpu_cluster or args.cluster_policy
         k8s.apiextensions.CustomResource(
             name,
             api_version=api_version,

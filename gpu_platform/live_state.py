@@ -50,6 +50,7 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Budget]) -
             owner=_owner(pod),
             node=str(mapping_at(pod, "spec").get("nodeName")),
             units=gpu_units(pod),
+            has_claims=bool(mapping_at(pod, "spec").get("resourceClaims")),
             block=block_of(guarded_pod(pod), budgets),
         )
 

@@ -11,6 +11,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import read_cluster_policy
+from sandbox.simulator.driver_upgrade import read_nvidia_driver
 from sandbox.simulator.driver_upgrades import DriverUpgrades
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
@@ -50,6 +51,8 @@ class Controller:
         self._pod_objects = watch("/api/v1/pods", fieldSelector="spec.nodeName!=")
         self._policies = watch("/apis/nvidia.com/v1/clusterpolicies")
         self._gpu_clusters = watch("/apis/nvidia.com/v1alpha1/gpuclusters")
+        self._nvidia_drivers = watch("/apis/nvidia.com/v1alpha1/nvidiadrivers")
+        self._claims = watch("/apis/resource.k8s.io/v1/resourceclaims")
         self._of_dra = slices, classes = watch(SLICES), watch(CLASSES)
         self._resource_slices = ResourceSlices(api, slices, classes, catalog)
         self._config_maps = watch(f"/api/v1/namespaces/{names.OPERATOR_NAMESPACE}/configmaps")
@@ -72,6 +75,8 @@ class Controller:
             self._pod_objects,
             self._policies,
             self._gpu_clusters,
+            self._nvidia_drivers,
+            self._claims,
             *self._of_dra,
             self._config_maps,
             self._faults,
@@ -116,7 +121,8 @@ class Controller:
                 publish = partial(self._resource_slices.reconcile, node, operator, faults.get(name, ""))
                 waits.append(_reconcile(f"resource slices of {name}", publish))
         of_operator = [node for node in self._node_objects.all() if is_simulated(node)]
-        upgrade = partial(self._driver_upgrades.reconcile, of_operator, by_node, operator.policy)
+        claims = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self._claims.all()}
+        upgrade = partial(self._driver_upgrades.reconcile, of_operator, by_node, claims, operator.driver)
         waits.append(_reconcile("driver upgrades", upgrade))
         restart = partial(self._operands.reconcile, of_operator, operator.release)
         waits.append(_reconcile("operands", restart))
@@ -133,14 +139,22 @@ class Controller:
         # There is at most one; beside a ClusterPolicy it is not reconciled ("PrerequisiteNotMet").
         clusters = self._gpu_clusters.all()
         cluster = clusters[0] if clusters and owner is None else None
+        # Without a ClusterPolicy drivers belong to NVIDIADrivers; the program writes the default one alone.
+        drivers = self._nvidia_drivers.all() if owner is None else []
+        driver = next((one for one in drivers if one.get("spec", {}).get("default") is True), None)
         return OperatorObjects(
             policy=read_cluster_policy(owner.get("spec", {})) if owner else None,
             owner=owner,
             gpu_cluster=read_gpu_cluster(cluster.get("spec", {})) if cluster else None,
             gpu_cluster_owner=cluster,
             config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
+            nvidia_driver=read_nvidia_driver(driver["spec"]) if driver else None,
             release=_release(owner or cluster),
-            version=(version_of(owner) if owner else 0, *sorted(version_of(each) for each in maps)),
+            version=(
+                version_of(owner) if owner else 0,
+                version_of(driver) if driver else 0,
+                *sorted(version_of(each) for each in maps),
+            ),
         )
 
     def _runtime_class(self, operator: OperatorObjects) -> float:

@@ -3,13 +3,13 @@
 States, limits and filters follow NVIDIA/k8s-operator-libs (pkg/upgrade: upgrade_state.go, upgrade_inplace.go,
 common_manager.go, pod_manager.go; api/upgrade/v1alpha1) and NVIDIA/gpu-operator (cmd/gpu-operator/main.go,
 gpuPodSpecFilter), read 2026-11-22; each function names its source. Not simulated: driver pods, safe driver load,
-requestor mode, claims of DRA.
+requestor mode, several NVIDIADrivers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -58,6 +58,28 @@ class UpgradePolicy:
     wait_seconds: float = 0.0
     pod_deletion: Eviction = Eviction()
     drain: Eviction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedDriver:
+    """The driver that the operator installs, by its ClusterPolicy or, with DRA, by its NVIDIADriver.
+
+    `version` empty: it installs none, or its default, which is not simulated. `upgrades` None: drivers of running
+    nodes are not upgraded. `device_plugin`: whether its resources show that a node works again.
+    """
+
+    version: str = ""
+    upgrades: UpgradePolicy | None = None
+    device_plugin: bool = True
+
+
+def read_nvidia_driver(spec: Mapping[str, Any]) -> ManagedDriver:
+    """Return the driver of an NVIDIADriver (controllers/upgrade_controller.go, reconcileNVIDIADriverUpgrades)."""
+    return ManagedDriver(
+        version=str(spec.get("version") or ""),
+        upgrades=read_upgrade_policy(_section(spec, "upgradePolicy")),
+        device_plugin=False,
+    )
 
 
 def read_upgrade_policy(section: Mapping[str, Any]) -> UpgradePolicy | None:
@@ -167,7 +189,11 @@ class PodsToEvict:
     refused: str = ""
 
 
-def uses_gpu(pod: Object) -> bool:
+Claims = Mapping[tuple[str, str], Object]
+"""ResourceClaims by namespace and name."""
+
+
+def uses_gpu(pod: Object, claims: Claims) -> bool:
     """Return whether the operator deletes a pod before the driver restarts (main.go, gpuPodSpecFilter)."""
     if pod["status"].get("phase") not in ("Running", "Pending"):
         return False
@@ -176,12 +202,32 @@ def uses_gpu(pod: Object) -> bool:
             amounts: Mapping[str, str] = container.get("resources", {}).get(part) or {}
             if any(name.startswith(_GPU_RESOURCES) for name in amounts):
                 return True
-    return False
+    return any(_holds_gpu(claims.get(name)) for name in _claim_names(pod))
 
 
-def pods_to_delete(pods: Iterable[Object], eviction: Eviction) -> PodsToEvict:
+def _claim_names(pod: Object) -> Iterator[tuple[str, str]]:
+    """Yield the claims of a pod that exist; one of a template has its name in the pod's status."""
+    statuses: Sequence[Mapping[str, str]] = pod["status"].get("resourceClaimStatuses") or ()
+    generated = {status["name"]: status.get("resourceClaimName") for status in statuses}
+    for entry in pod["spec"].get("resourceClaims") or ():
+        if name := entry.get("resourceClaimName") or generated.get(entry["name"]):
+            yield pod["metadata"]["namespace"], name
+
+
+def _holds_gpu(claim: Object | None) -> bool:
+    """Return whether a claim has a GPU; one that cannot be read counts (nodelabeling_controller.go)."""
+    if claim is None:
+        return True
+    status: Mapping[str, Any] = claim.get("status") or {}
+    allocation: Mapping[str, Any] = status.get("allocation") or {}
+    devices: Mapping[str, Any] = allocation.get("devices") or {}
+    results: Sequence[Mapping[str, Any]] = devices.get("results") or ()
+    return any(one.get("driver") == names.DRA_DRIVER and not one.get("adminAccess") for one in results)
+
+
+def pods_to_delete(pods: Iterable[Object], eviction: Eviction, claims: Claims) -> PodsToEvict:
     """Return the GPU pods of a node; all of them must be deletable (pod_manager.go, SchedulePodEviction)."""
-    wanted = [pod for pod in pods if uses_gpu(pod)]
+    wanted = [pod for pod in pods if uses_gpu(pod, claims)]
     for pod in wanted:
         if reason := _undeletable(pod, eviction, daemon_sets=False):
             return PodsToEvict(refused=f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}: {reason}")

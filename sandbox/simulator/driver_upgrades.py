@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
-from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.driver_upgrade import (
     INITIALLY_CORDONED_ANNOTATION,
+    Claims,
     Eviction,
+    ManagedDriver,
     NodeState,
     PodsToEvict,
     State,
@@ -39,29 +40,35 @@ class DriverUpgrades:
         self._since: dict[tuple[str, State], float] = {}
         """Since when a node is in its state (monotonic seconds)."""
         self._reported: dict[str, str] = {}
+        self._claims: Claims = {}
 
     def reconcile(
-        self, nodes: Sequence[Object], pods: Mapping[str, Sequence[Object]], policy: ClusterPolicy | None
+        self,
+        nodes: Sequence[Object],
+        pods: Mapping[str, Sequence[Object]],
+        claims: Claims,
+        driver: ManagedDriver | None,
     ) -> float:
         """Move each node at most one state on; return after how many seconds to do so again.
 
         `pods`: by node, all that are bound to it.
         """
-        if policy is None or not policy.driver_version:
+        if driver is None or not driver.version:
             return _IDLE_SECONDS
-        if policy.upgrades is None:
+        if driver.upgrades is None:
             for node in nodes:
                 if state_of(_labels(node)) is not State.UNKNOWN:
                     self._patch(node, state=State.UNKNOWN)
             return _IDLE_SECONDS
-        target = policy.driver_version
+        self._claims = claims
+        target = driver.version
         states = [_node_state(node, target) for node in nodes]
         self._since = {
             (one.name, one.state): self._since.get((one.name, one.state), time.monotonic()) for one in states
         }
-        starting = starting_nodes(states, policy.upgrades)
+        starting = starting_nodes(states, driver.upgrades)
         waits = [
-            self._advance(node, state, policy, policy.upgrades, pods.get(state.name, ()), starting)
+            self._advance(node, state, driver, driver.upgrades, pods.get(state.name, ()), starting)
             for node, state in zip(nodes, states, strict=True)
         ]
         return min(waits, default=_IDLE_SECONDS)
@@ -70,7 +77,7 @@ class DriverUpgrades:
         self,
         node: Object,
         now: NodeState,
-        operands: ClusterPolicy,
+        driver: ManagedDriver,
         policy: UpgradePolicy,
         pods: Sequence[Object],
         starting: Sequence[str],
@@ -92,7 +99,7 @@ class DriverUpgrades:
                 self._patch(node, state=State.POD_DELETION_REQUIRED)
             case State.POD_DELETION_REQUIRED:
                 otherwise = State.DRAIN_REQUIRED if policy.drain is not None else State.FAILED
-                found = pods_to_delete(pods, policy.pod_deletion)
+                found = pods_to_delete(pods, policy.pod_deletion, self._claims)
                 return self._evict(node, now, policy.pod_deletion, found, otherwise)
             case State.DRAIN_REQUIRED:
                 if policy.drain is None:
@@ -103,11 +110,11 @@ class DriverUpgrades:
             case State.POD_RESTART_REQUIRED:
                 if (left := self._driver_seconds - self._spent(now)) > 0:
                     return left
-                log(f"node {now.name}: driver {operands.driver_version} is loaded")
-                running = {names.SANDBOX_RUNNING_DRIVER_ANNOTATION: operands.driver_version}
+                log(f"node {now.name}: driver {driver.version} is loaded")
+                running = {names.SANDBOX_RUNNING_DRIVER_ANNOTATION: driver.version}
                 self._patch(node, state=State.VALIDATION_REQUIRED, annotations=running)
             case State.VALIDATION_REQUIRED:
-                if not operands.device_plugin or _offers_gpus(node):
+                if not driver.device_plugin or _offers_gpus(node):
                     self._patch(node, **_uncordoned(node))
             case State.UNCORDON_REQUIRED:
                 self._patch(node, state=State.DONE, unschedulable=False)

@@ -13,7 +13,7 @@ from gpu_platform.errors import BadInput
 from sandbox.nvml import NodeProfile, build_node, parse_faults
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.device_plugin import Advertised
-from sandbox.simulator.driver_upgrade import State, running_driver, state_of
+from sandbox.simulator.driver_upgrade import ManagedDriver, State, running_driver, state_of
 from sandbox.simulator.feature_discovery import stale_labels
 from sandbox.simulator.gpu_cluster import GpuCluster
 from sandbox.simulator.hardware import Hardware, observe
@@ -39,8 +39,18 @@ class OperatorObjects:
     gpu_cluster_owner: Object | None
     config_maps: ConfigMaps
     version: tuple[int, ...]
+    nvidia_driver: ManagedDriver | None = None
+    """With DRA: the driver of the operator's NVIDIADriver."""
     release: str = ""
     """The operator's release, by the label that the chart sets on its custom resource."""
+
+    @property
+    def driver(self) -> ManagedDriver | None:
+        """The driver that the operator installs."""
+        if self.policy is None:
+            return self.nvidia_driver
+        policy = self.policy
+        return ManagedDriver(policy.driver_version, policy.upgrades, device_plugin=policy.device_plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +177,7 @@ class Nodes:
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
         if record.settled_at == (version_of(node), operator.version, faults):
             return _IDLE_SECONDS
-        installed = operator.policy.driver_version if operator.policy is not None else ""
+        installed = operator.driver.version if operator.driver is not None else ""
         simulated = simulated_machine(node, faults, self._catalog, installed)
         if isinstance(simulated, str):
             _note(name, record, (simulated,))

@@ -36,7 +36,7 @@ class ResourceSlices:
         """Publish a node's devices where they differ; return after how many seconds to do so again."""
         name = node["metadata"]["name"]
         present = [one for one in self._slices.all() if one["spec"].get("nodeName") == name and _is_ours(one)]
-        inputs = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, faults)
+        inputs = (node["metadata"]["uid"], version_of(node), operator.gpu_cluster, operator.driver, faults)
         if self._published.get(name, (None,))[0] != inputs:
             wanted = self._wanted(node, operator, faults)
             digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]
@@ -59,7 +59,8 @@ class ResourceSlices:
         labels: Mapping[str, str] = node["metadata"].get("labels") or {}
         if operator.gpu_cluster is None or not runs_on_node(labels, "dra-driver"):
             return []
-        simulated = simulated_machine(node, faults, self._catalog)
+        installed = operator.driver.version if operator.driver is not None else ""
+        simulated = simulated_machine(node, faults, self._catalog, installed)
         if isinstance(simulated, str):
             return []
         return slice_specs(

@@ -51,6 +51,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return _recorded(tmp_path_factory.mktemp("stack"))
 
 
+def test_the_sandbox_has_the_driver_with_its_upgrade_policy_that_the_chart_would_create(
+    recorded: Recorded,
+) -> None:
+    spec = recorded.one("NVIDIADriver", "default").inputs["spec"]
+    assert (spec["default"], spec["driverType"], spec["version"]) == (True, "gpu", "595.91.07")
+    policy = spec["upgradePolicy"]
+    assert (policy["autoUpgrade"], policy["podDeletion"]["timeoutSeconds"]) == (True, 900)
+
+
 def test_there_is_a_gpu_cluster_no_cluster_policy_and_no_config_of_a_device_plugin(recorded: Recorded) -> None:
     assert recorded.one("GPUCluster", "gpu-cluster").inputs["apiVersion"] == "nvidia.com/v1alpha1"
     assert not recorded.has("ClusterPolicy")

@@ -101,6 +101,13 @@ def test_what_the_operator_is_handed_with_dra_is_a_valid_gpu_cluster(client: Kub
         "spec": dict(plan.operator.gpu_cluster),
     }
     client.apply(cluster, dry_run=True)
+    driver = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "NVIDIADriver",
+        "metadata": {"name": "default"},
+        "spec": dict(plan.operator.nvidia_driver),
+    }
+    client.apply(driver, dry_run=True)
 
 
 # What only AWS knows, as it would be.

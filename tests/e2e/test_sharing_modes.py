@@ -14,6 +14,7 @@ from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
 
+NEW_DRIVER = "580.173.02"
 SHARED = "nvidia.com/gpu.shared"
 SEVENTH = "nvidia.com/mig-1g.10gb"
 ATTRIBUTES = "device.attributes['gpu.nvidia.com']"
@@ -452,6 +453,34 @@ def test_a_claim_that_demands_something_else_replaces_its_template(claimed: Plat
     claim(claimed, "t4", "any")
     runs(claimed, "t4", "lab")
     assert devices_of(claimed, "t4")[0]["attributes"]["productName"]["string"] == "Tesla T4"
+
+
+def test_a_changed_driver_rolls_the_nodes_and_evicts_the_pods_with_claims(claimed: Platform) -> None:
+    def nodes() -> list[dict[str, Any]]:
+        found = (claimed.client.get("v1", "Node", name) for name in ("big-0", "small-0"))
+        return [one for one in found if one is not None]
+
+    def pods() -> set[str]:
+        return {one["metadata"]["uid"] for one in claimed.client.objects("v1", "Pod", namespace="vision")}
+
+    before = pods()
+    changed = {**CLAIMED, "operator": {"driver": {"version": NEW_DRIVER}}}
+    file = str(claimed.write(changed))
+    report = claimed.run("preview", file, "--engine", "embedded", "--format", "json")
+    [big] = [one for one in report.json["impact"]["changes"] if one["subject"] == "pool big"]
+    assert big["effect"] == "rolls-nodes"
+    assert [one["owner"] for one in big["pods"] if one["namespace"] == "vision"] == ["Deployment work"] * 2
+    ran = claimed.up(changed)
+    assert ran.code == 0, ran.err
+    labels = [node["metadata"]["labels"].get(names.DRIVER_UPGRADE_STATE_LABEL) for node in nodes()]
+    assert labels == ["upgrade-done", "upgrade-done"]
+    assert not any(node["spec"].get("unschedulable") for node in nodes())
+    assert before.isdisjoint(pods()), "the operator evicts pods that hold claims on GPUs"
+    slices = [one["spec"] for one in claimed.client.objects("resource.k8s.io/v1", "ResourceSlice")]
+    drivers = {
+        device["attributes"]["driverVersion"]["version"] for one in slices for device in one.get("devices", ())
+    }
+    assert drivers == {"580.173.2"}
 
 
 def test_destroy_takes_the_gpu_cluster_and_all_that_came_with_it(claimed: Platform) -> None:

@@ -15,6 +15,7 @@ from sandbox.control_plane import Status
 from sandbox.simulator.driver_upgrade import (
     DRAIN_SKIP_LABEL,
     Eviction,
+    ManagedDriver,
     NodeState,
     State,
     UpgradePolicy,
@@ -22,6 +23,7 @@ from sandbox.simulator.driver_upgrade import (
     is_waited_for,
     pods_to_delete,
     pods_to_drain,
+    read_nvidia_driver,
     read_upgrade_policy,
     starting_nodes,
 )
@@ -92,7 +94,42 @@ def pod(gpus: int = 1, *, owner: str | None = "ReplicaSet", phase: str = "Runnin
 def test_only_gpu_pods_that_have_not_ended_are_deleted() -> None:
     gpu, mig = pod(), pod(0, containers=[{"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}])
     others = [pod(0), pod(phase="Succeeded", owner="Job")]
-    assert pods_to_delete([gpu, mig, *others], Eviction()).pods == (gpu, mig)
+    assert pods_to_delete([gpu, mig, *others], Eviction(), {}).pods == (gpu, mig)
+
+
+def claim(driver: str = "gpu.nvidia.com", **result: Any) -> dict[str, Any]:
+    return {"status": {"allocation": {"devices": {"results": [{"driver": driver, **result}]}}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "deleted"),
+    [
+        (claim(), True),
+        (claim(adminAccess=True), False),
+        (claim("dranet"), False),
+        ({"status": {}}, False),
+        (None, True),
+    ],
+    ids=["gpu", "admin", "nic", "pending", "gone"],
+)
+def test_a_pod_with_a_claim_on_a_gpu_is_deleted_and_one_whose_claim_is_gone_too(found: Any, deleted: bool) -> None:
+    by_name = pod(0, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    generated = pod(0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    generated["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "mine"}]
+    claims = {("n", "mine"): found} if found is not None else {}
+    expected = (by_name, generated) if deleted else ()
+    assert pods_to_delete([by_name, generated], Eviction(), claims).pods == expected
+
+
+def test_a_pod_whose_claim_was_not_generated_yet_holds_no_gpu() -> None:
+    waiting = pod(0, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    assert pods_to_delete([waiting], Eviction(), {}).pods == ()
+
+
+def test_an_nvidia_driver_has_version_and_policy_and_no_device_plugin() -> None:
+    spec = {"version": "580.1", "upgradePolicy": {"autoUpgrade": True, "maxParallelUpgrades": 2}}
+    assert read_nvidia_driver(spec) == ManagedDriver("580.1", UpgradePolicy(parallel=2), device_plugin=False)
+    assert read_nvidia_driver({}) == ManagedDriver(upgrades=None, device_plugin=False)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +143,7 @@ def test_only_gpu_pods_that_have_not_ended_are_deleted() -> None:
 def test_a_gpu_pod_that_kubectl_would_not_delete_stops_the_upgrade(
     refused: dict[str, Any], eviction: Eviction, word: str
 ) -> None:
-    found = pods_to_delete([pod(), refused], eviction)
+    found = pods_to_delete([pod(), refused], eviction, {})
     assert found.pods == ()
     assert found.refused.startswith("pod n/p: ")
     assert word in found.refused
@@ -114,7 +151,7 @@ def test_a_gpu_pod_that_kubectl_would_not_delete_stops_the_upgrade(
 
 def test_force_and_delete_empty_dir_allow_them() -> None:
     bare, scratch = pod(owner=None), pod(volumes=[{"name": "shm", "emptyDir": {}}])
-    assert pods_to_delete([bare, scratch], Eviction(force=True, delete_empty_dir=True)).pods == (bare, scratch)
+    assert pods_to_delete([bare, scratch], Eviction(force=True, delete_empty_dir=True), {}).pods == (bare, scratch)
 
 
 def test_a_drain_takes_pods_without_gpus_too_and_leaves_daemon_sets_and_marked_pods() -> None:

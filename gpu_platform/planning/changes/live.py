@@ -11,14 +11,18 @@ from gpu_platform.planning.changes.budgets import Block
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningPod:
-    """A pod that runs on a node and that a drain would evict. `owner`: its controller, `Deployment web`, or the
-    pod itself. `units`: units by extended resource. `block`: the disruption budgets that prevent its eviction."""
+    """A pod that runs on a node and that a drain would evict.
+
+    `owner`: its controller, `Deployment web`, or the pod itself. `units`: units by extended resource.
+    `has_claims`: it has devices by ResourceClaims. `block`: the disruption budgets that prevent its eviction.
+    """
 
     namespace: str
     name: str
     owner: str
     node: str
     units: Mapping[str, int] = field(default_factory=dict[str, int])
+    has_claims: bool = False
     block: Block | None = None
 
     @property
@@ -28,8 +32,8 @@ class RunningPod:
 
     @property
     def gpu(self) -> bool:
-        """Whether it uses GPUs."""
-        return bool(self.units)
+        """Whether it uses GPUs; with claims it may."""
+        return bool(self.units) or self.has_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

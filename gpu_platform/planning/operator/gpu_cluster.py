@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.catalog import OperatorRelease
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan
 from gpu_platform.planning.operator.allocation import FEATURE_GATE, compute_domains
+from gpu_platform.planning.operator.driver_upgrades import as_cluster_policy
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, DriverValues, Toggle, camel_case
 from gpu_platform.planning.pools.section import PoolPlan
+
+_REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver, with the image
+_IMAGE: Final = "driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,7 @@ def plan_gpu_cluster(
         install="gpu-cluster" if settings.writes_object else "helm",
         cluster_policy={},
         gpu_cluster=shared,
+        nvidia_driver=_nvidia_driver(common.driver) if settings.writes_object and common.driver.enabled else {},
         helm_values={
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
@@ -84,3 +89,16 @@ def plan_gpu_cluster(
         metrics_config=metrics,
         quota=None,
     )
+
+
+def _nvidia_driver(driver: DriverValues) -> Mapping[str, Any]:
+    """Return the spec of the default NVIDIADriver, as the chart writes it (templates/nvidiadriver.yaml)."""
+    values = as_cluster_policy(camel_case(driver))
+    return {
+        "default": True,
+        "driverType": "gpu",
+        "repository": _REPOSITORY,
+        "image": _IMAGE,
+        "version": values["version"],
+        "upgradePolicy": values["upgradePolicy"],
+    }

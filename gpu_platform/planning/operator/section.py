@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.planning.config_maps import ConfigMapPlan
@@ -32,6 +32,8 @@ class OperatorPlan:
     cluster_policy: Mapping[str, Any]
     """Empty with DRA, where there is a GPUCluster instead."""
     gpu_cluster: Mapping[str, Any]
+    nvidia_driver: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """With `gpu-cluster`: the NVIDIADriver of all nodes, which the chart would create; empty without a driver."""
     helm_values: Mapping[str, Any]
     device_plugin_config: ConfigMapPlan | None
     mig_config: ConfigMapPlan | None
