@@ -200,7 +200,8 @@ def impacts_of_software(
             new=now["operator"],
             duration=durations.of_operator(plan),
             parts=(Part(Phase.NODES, "operator", "another release"),),
-            because="its own pods are replaced; GPU pods keep running",
+            because="its own pods and those on the nodes are replaced; a release with another driver DaemonSet "
+            "rolls the drivers of nodes, too, as another driver version does",
         )
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
