@@ -27,6 +27,7 @@ class _State:
     received: int = signal.SIGINT
     deferring: int = 0
     deferred: bool = False
+    raised: bool = False
     explanation: str = ""
 
 
@@ -56,7 +57,7 @@ def handled(*, restore: bool = False) -> Generator[None]:
             for number, handler in before.items():
                 signal.signal(number, handler)
             sys.unraisablehook = hook
-            _state.begun = False
+            _state.begun = _state.raised = False
             _state.explanation = ""
 
 
@@ -103,6 +104,11 @@ def is_timeout() -> bool:
     return _state.received == signal.SIGALRM
 
 
+def was_raised() -> bool:
+    """Return whether a signal, or the end of `limited`, has raised KeyboardInterrupt in this command."""
+    return _state.raised
+
+
 def ignore() -> None:
     """Ignore further signals, while the process ends."""
     if threading.current_thread() is threading.main_thread():
@@ -121,6 +127,7 @@ def deferred() -> Generator[None]:
         _state.deferring -= 1
         if _state.deferred and not _state.deferring:
             _state.deferred = False
+            _state.raised = True
             raise KeyboardInterrupt
 
 
@@ -132,6 +139,7 @@ def _handle(number: int, _frame: FrameType | None) -> None:
     if _state.deferring:
         _state.deferred = True
         return
+    _state.raised = True
     raise KeyboardInterrupt
 
 

@@ -476,6 +476,11 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         # The reader closed the pipe; without this Python reports the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception:
+        # Compiled code, such as that of pydantic, replaces a KeyboardInterrupt by an exception of its own.
+        if interruption.was_raised():
+            _leave_interrupted()
+        raise
 
 
 def _leave_interrupted() -> NoReturn:

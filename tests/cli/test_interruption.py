@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpu_platform import interruption
+from gpu_platform.cli import app
 from sandbox import control_plane
 from tests.support.eventually import eventually
 
@@ -98,6 +99,35 @@ def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.M
         lost = [Dropped()]
         with pytest.raises(KeyboardInterrupt):
             eventually(lambda: lost.clear())
+
+
+def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_still_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted_import(_arguments: list[str]) -> None:
+        interruption.begin()
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except KeyboardInterrupt as signalled:
+            raise ValueError("Error building validator") from signalled
+
+    monkeypatch.setattr(interruption, "_state", interruption._State())
+    monkeypatch.setattr(app, "app", interrupted_import)
+    with interruption.handled(restore=True), pytest.raises(SystemExit) as left:
+        app.main(["check", "local"])
+
+    assert left.value.code == 143
+    assert capsys.readouterr().err.startswith("interrupted: ")
+
+
+def test_a_defect_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(_arguments: list[str]) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(interruption, "_state", interruption._State())
+    monkeypatch.setattr(app, "app", defect)
+    with interruption.handled(restore=True), pytest.raises(ValueError, match="a defect"):
+        app.main(["check", "local"])
 
 
 def test_handlers_are_as_before_after_a_run_in_process() -> None:
