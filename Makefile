@@ -59,6 +59,7 @@ test: $(STAMP) ## lint, types and the whole suite, side by side
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: $(STAMP)
+	$(BIN)/python -m sandbox.build --all
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 clean: ## remove the virtual environment

@@ -1,8 +1,8 @@
 """Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
 
-`python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`; another version
-is built when a sandbox asks for it. It needs the standard library only, so that it runs while pip still installs
-the rest.
+`python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
+those of every version, which tests need; otherwise another version is built when a sandbox asks for it. It needs
+the standard library only, so that it runs while pip still installs the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KUBERNETES, GoModule, module_of
+from sandbox._modules import DEFAULT, KUBERNETES, GoModule, kubernetes_versions, module_of
 
 GO_MODULE: Final = DEFAULT.folder
 
@@ -253,13 +253,14 @@ def _interrupt(_signal: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def main() -> int:
-    """Build the programs where they are missing; returns the exit code."""
+def main(arguments: Sequence[str]) -> int:
+    """Build the programs where they are missing, with `--all` those of every version; returns the exit code."""
     # A shell's background job ignores SIGINT; a build that make started there has to end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        binaries(Progress(plain=True))  # no Rich: pip may be replacing it
+        for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
+            binaries(Progress(plain=True), version)  # no Rich: pip may be replacing it
     except GpuPlatformError as error:
         print(f"error: {error}", file=sys.stderr)
         return int(error.exit_code)
@@ -270,4 +271,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

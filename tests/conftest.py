@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 import tests.support.protobuf  # noqa: F401 - before either SDK
 from gpu_platform.progress import Progress
 from sandbox import build, control_plane
+from sandbox._modules import DEFAULT, kubernetes_versions
 from sandbox.control_plane import Status
 
 # In CI property tests draw the same examples each time: a run that is repeated gives the same answer.
@@ -111,8 +112,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the control plane before the first test: on a new machine that takes longer than a test may."""
-    if any(item.get_closest_marker("sandbox") for item in session.items) and not session.config.option.collectonly:
-        build.binaries(Progress(quiet=True))
+    if session.config.option.collectonly or not any(item.get_closest_marker("sandbox") for item in session.items):
+        return
+    upgrades = any(str(_group(item)).endswith("upgrade") for item in session.items)
+    for version in kubernetes_versions() if upgrades else (DEFAULT.kubernetes,):
+        build.binaries(Progress(quiet=True), version)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
-from sandbox import build, control_plane
+from sandbox import control_plane
 from sandbox._modules import kubernetes_versions
 from tests.e2e.conftest import BASE, Platform
 
@@ -23,10 +23,6 @@ NAME = "e2e-older"
 
 @pytest.fixture
 def older(tmp_path: Path) -> Iterator[Platform]:
-    if not build.is_built(OLDER):
-        pytest.skip(
-            f"Kubernetes {OLDER} is not built here: `gpu-platform sandbox up --kubernetes {OLDER}` builds it"
-        )
     status = control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
     yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path, {})
     control_plane.down(NAME)

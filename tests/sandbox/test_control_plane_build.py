@@ -291,6 +291,12 @@ def test_without_another_version_only_the_default_is_built(go: Go) -> None:
     assert not build.is_built(kubernetes_versions()[0])
 
 
+def test_with_all_every_version_is_built_before_the_tests_that_need_it(go: Go) -> None:
+    go.install()
+    subprocess.run([sys.executable, "-m", "sandbox.build", "--all"], cwd=ROOT, check=True)
+    assert all(build.is_built(version) for version in kubernetes_versions())
+
+
 def test_a_module_that_is_not_pinned_has_no_version() -> None:
     with pytest.raises(LookupError, match="example"):
         build.pinned_version("example.com/none")

@@ -14,7 +14,7 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import plan_platform
-from sandbox import build, control_plane
+from sandbox import control_plane
 from sandbox._layout import Layout, Settings
 from sandbox._modules import kubernetes_versions
 from sandbox.versions import check_kubernetes
@@ -97,11 +97,7 @@ NAME = "upgraded"
 
 @pytest.fixture
 def older() -> Iterator[control_plane.Status]:
-    """A sandbox of the older version; only where its programs are built: that takes minutes."""
-    if not build.is_built(OLDER):
-        pytest.skip(
-            f"Kubernetes {OLDER} is not built here: `gpu-platform sandbox up --kubernetes {OLDER}` builds it"
-        )
+    """A sandbox of the older version, whose programs `make suite` has built."""
     yield control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
     control_plane.down(NAME)
 
