@@ -12,6 +12,8 @@ from gpu_platform.planning.teams.section import PriorityClassPlan
 
 # Pods of a higher class evict pods of lower ones when no GPU is free.
 _PREEMPTION = "PreemptLowerPriority"
+# A default would raise or lower every pod of the cluster that names no class.
+_GLOBAL_DEFAULT = False
 
 
 class PriorityClasses(pulumi.ComponentResource):
@@ -27,11 +29,11 @@ class PriorityClasses(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpu-platform:index:PriorityClasses", name, None, opts)
         for priority in args:
-            # Without globalDefault, which would raise or lower every pod of the cluster that names no class.
             k8s.scheduling.v1.PriorityClass(
                 priority.name,
                 metadata=k8s.meta.v1.ObjectMetaArgs(name=priority.name),
                 value=priority.value,
+                global_default=_GLOBAL_DEFAULT,
                 preemption_policy=_PREEMPTION,
                 description=priority.description,
                 opts=child_options(self, opts),

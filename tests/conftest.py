@@ -117,8 +117,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the control plane before the first test: on a new machine that takes longer than a test may."""
     if session.config.option.collectonly or not any(item.get_closest_marker("sandbox") for item in session.items):
         return
-    upgrades = any(str(_group(item)).endswith("upgrade") for item in session.items)
-    for version in kubernetes_versions() if upgrades else (DEFAULT.kubernetes,):
+    older = any("older" in getattr(item, "fixturenames", ()) for item in session.items)
+    for version in kubernetes_versions() if older else (DEFAULT.kubernetes,):
         build.binaries(Progress(quiet=True), version)
 
 

@@ -146,10 +146,6 @@ def _clean_errors(operation: str, stack: str) -> Generator[None]:
         raise Finding(f"pulumi {operation} of stack {stack} failed:\n{_diagnostics(str(error))}") from error
 
 
-# When a resource fails, the CLI interrupts the program and prints its traceback.
-_STOPPED_PROGRAM: Final = re.compile(
-    r"^ *Traceback \(most recent call last\):\n(?:.*\n)*? *KeyboardInterrupt *$\n?", re.M
-)
 _HEADINGS: Final = ("Diagnostics:", "Policies:", "Outputs:", "Resources:", "Duration:")
 
 
@@ -163,8 +159,11 @@ def _diagnostics(error: str) -> str:
             heading = line.strip()
         elif line.strip() and not line.strip().startswith("✅"):  # a policy pack without violations
             sections.setdefault(heading, []).append(line)
-    found = "\n".join([*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())])
-    return _STOPPED_PROGRAM.sub("", found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    found: list[str] = []
+    write = WithoutInterruptions(found.append)
+    for line in (*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())):
+        write(line)
+    return "\n".join(found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
 
 
 class Steps:

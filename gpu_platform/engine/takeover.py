@@ -15,6 +15,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import KubernetesObject, ObjectKey, items_at, mapping_at
 from gpu_platform.errors import Finding
 from gpu_platform.names import STACK_LABEL
+from gpu_platform.quantity import counted
 
 _PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits
 
@@ -35,10 +36,8 @@ def refuse_foreign_objects(
         if live is not None and (reason := _foreign(live, stack)):
             found.append(f"  - {one.key} {reason}")
     if found:
-        count = "1 object exists" if len(found) == 1 else f"{len(found)} objects exist"
-        head = (
-            f"stack {stack!r}: {count} and {'is' if len(found) == 1 else 'are'} not its own; nothing was changed:"
-        )
+        are = "exists and is" if len(found) == 1 else "exist and are"
+        head = f"stack {stack!r}: {counted(len(found), 'object')} {are} not its own; nothing was changed:"
         raise Finding("\n".join([head, *found]))
 
 

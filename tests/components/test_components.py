@@ -274,7 +274,7 @@ def test_no_priority_class_is_the_global_default(stack: Stack) -> None:
         "training": 100,
         "inference": 1000,
     }
-    assert not any(c.inputs.get("globalDefault") for c in classes)
+    assert all(c.inputs["globalDefault"] is False for c in classes)
 
 
 def test_the_alerts_are_written_as_a_prometheus_rule_with_the_labels_of_the_stack(stack: Stack) -> None:

@@ -169,6 +169,18 @@ def test_a_failed_preview_tells_the_diagnostics_and_no_more(tmp_path: Path, back
     assert str(caught.value) == "pulumi preview of stack local failed:\n  pool: error: no nodes"
 
 
+def test_a_failed_preview_does_not_tell_where_the_cli_stopped_the_program(tmp_path: Path, backend: str) -> None:
+    told = (
+        "Previewing update\\nDiagnostics:\\n  pool: error: no nodes\\n  Traceback (most recent call last):\\n"
+        "    File program.py, line 3\\n  KeyboardInterrupt\\n"
+    )
+    failing = engine(tmp_path, f'case "$*" in *"stack select"*) exit 0 ;; *) printf "{told}"; exit 255 ;; esac')
+
+    with pytest.raises(Finding) as caught:
+        failing.preview()
+    assert str(caught.value) == "pulumi preview of stack local failed:\n  pool: error: no nodes"
+
+
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:
     with pytest.raises(Finding, match="passphrase must be set"):
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()
