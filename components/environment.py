@@ -17,6 +17,7 @@ from components.monitoring import Monitoring
 from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
+from components.storage import StorageClasses, StorageClassesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.operator import allocation
@@ -51,6 +52,7 @@ class Environment(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:Environment", name, None, opts)
         cluster, create_pools = self._create_cluster(args)
         on_cluster = self._child(cluster)
+        self._create_storage(args, cluster, on_cluster)
         priorities = PriorityClasses("priority-classes", args.priority_classes, on_cluster)
         pools = create_pools(on_cluster)
         operator = GpuOperator("gpu-operator", args.operator, on_cluster)
@@ -87,6 +89,21 @@ class Environment(pulumi.ComponentResource):
             return importlib.import_module(f"components.{cloud.kind}").build(cloud, args.pools, opts)
         cluster = Cluster(args.cluster.name, ClusterArgs(plan=args.cluster), opts)
         return cluster, lambda opts: {pool.name: [NodePool(pool.name, pool, opts)] for pool in args.pools}
+
+    def _create_storage(
+        self, args: EnvironmentPlan, cluster: ReachedCluster, on_cluster: pulumi.ResourceOptions
+    ) -> None:
+        """Create the storage classes, after what the cloud puts behind them."""
+        storage, cloud = args.storage, args.cluster.cloud
+        if not storage.classes:
+            return
+        parameters: dict[str, Mapping[str, pulumi.Input[str]]] = {}
+        if storage.cloud is not None:
+            module = importlib.import_module(f"components.{storage.cloud.kind}")
+            parameters = module.create_storage(cluster, cloud, storage.cloud, pulumi.ResourceOptions(parent=self))
+        StorageClasses(
+            "storage-classes", StorageClassesArgs(classes=storage.classes, parameters=parameters), on_cluster
+        )
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""

@@ -5,7 +5,7 @@ Only this package and `components/public/_cluster.py` import the SDK of AWS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pulumi
@@ -16,7 +16,9 @@ from components.eks.efa_plugin import EfaDevicePlugin
 from components.eks.karpenter import KarpenterController, KarpenterControllerArgs
 from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
 from components.eks.node_pool import EksNodePool, EksNodePoolArgs
+from components.eks.storage import EksFileSystems, EksFileSystemsArgs
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.pools.section import PoolPlan
 
 
@@ -37,6 +39,15 @@ def build(
     on_aws = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[provider]))
     created = EksCluster(cluster.name, cluster, on_aws)
     return created, partial(_create_pools, created, cluster, pools)
+
+
+def create_storage(
+    created: EksCluster, cluster: EksClusterPlan, storage: EksStorage, opts: pulumi.ResourceOptions
+) -> Mapping[str, Mapping[str, pulumi.Input[str]]]:
+    """Create drivers and file systems; return by storage class the parameters that are outputs of them."""
+    args = EksFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
+    on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
+    return EksFileSystems(f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_aws)).parameters
 
 
 def _create_pools(

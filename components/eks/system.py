@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import pulumi
@@ -10,12 +9,10 @@ import pulumi_aws as aws
 
 from components._cloud import EksOutputs
 from components._options import child_options
-from components.eks.iam import pod_role
+from components.eks.addon import create_addon
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
-from gpu_platform.planning.clouds.eks.plan import Addon, CreateEksPlan, EksClusterPlan, SystemPool
+from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, SystemPool
 
-# The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
-_ON_CONFLICT = "OVERWRITE"
 # Controllers of the whole cluster must not lose their nodes to an interruption of spot capacity.
 _CAPACITY_TYPE = "ON_DEMAND"
 # One by one: the controllers have few replicas.
@@ -56,38 +53,17 @@ class EksSystem(pulumi.ComponentResource):
             if addon.before_nodes:
                 # One after the other: the VPC CNI gets its credentials from the Pod Identity agent.
                 after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes[-1:])
-                self.before_nodes.append(self._create_addon(plan, addon, after if self.before_nodes else first))
+                opts_of_addon = after if self.before_nodes else first
+                self.before_nodes.append(create_addon(name, plan, cluster.name, addon, opts_of_addon))
         nodes = self._create_node_group(create.system_pool, plan)
         after_nodes = pulumi.ResourceOptions(parent=self, depends_on=[nodes])
-        late = [self._create_addon(plan, addon, after_nodes) for addon in create.addons if not addon.before_nodes]
+        late = [
+            create_addon(name, plan, cluster.name, addon, after_nodes)
+            for addon in create.addons
+            if not addon.before_nodes
+        ]
         self.works = [nodes, *late]
         self.register_outputs({"node_group_name": nodes.node_group_name})
-
-    def _create_addon(self, plan: EksClusterPlan, addon: Addon, opts: pulumi.ResourceOptions) -> aws.eks.Addon:
-        identities = None
-        if addon.service_account is not None:
-            role, attached = pod_role(
-                f"{plan.role_prefix}-{addon.name}",
-                plan.name,
-                addon.service_account,
-                addon.managed_policies,
-                pulumi.ResourceOptions(parent=self),
-            )
-            identities = [
-                aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
-            ]
-            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=attached))
-        return aws.eks.Addon(
-            f"{self._name}-{addon.name}",
-            cluster_name=self._cluster.name,
-            addon_name=addon.name,
-            addon_version=addon.version,
-            configuration_values=json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None,
-            pod_identity_associations=identities,
-            resolve_conflicts_on_create=_ON_CONFLICT,
-            resolve_conflicts_on_update=_ON_CONFLICT,
-            opts=opts,
-        )
 
     def _create_node_group(self, pool: SystemPool, plan: EksClusterPlan) -> aws.eks.NodeGroup:
         name = f"{self._name}-system"

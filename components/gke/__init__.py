@@ -5,14 +5,16 @@ Only this package and `components/public/_cluster.py` import the SDK of Google C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pulumi
 import pulumi_gcp as gcp
 
 from components.gke.cluster import GkeCluster
 from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
+from components.gke.storage import GkeFileSystems, GkeFileSystemsArgs
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.pools.section import PoolPlan
 
 
@@ -35,3 +37,14 @@ def build(
         }
 
     return created, create_pools
+
+
+def create_storage(
+    created: GkeCluster, cluster: GkeClusterPlan, storage: GkeStorage, opts: pulumi.ResourceOptions
+) -> Mapping[str, Mapping[str, pulumi.Input[str]]]:
+    """Connect the network to file systems; return by storage class the parameters that are outputs."""
+    args = GkeFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
+    on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
+    return GkeFileSystems(
+        f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_google)
+    ).parameters

@@ -101,9 +101,9 @@ class GkeCluster(pulumi.ComponentResource):
         account = self._create_node_account()
         networks = self._create_networks(name)
         if args.create is None:
-            cluster, kubeconfig = self._look_up()
+            cluster, network, kubeconfig = self._look_up()
         else:
-            cluster, kubeconfig = self._create(args.create, account)
+            cluster, network, kubeconfig = self._create(args.create, account)
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
         # Objects in Kubernetes wait for nodes that their pods can run on.
@@ -118,6 +118,7 @@ class GkeCluster(pulumi.ComponentResource):
         self._create_objects(name, networks)
         self.outputs = GkeOutputs(
             cluster=cluster,
+            network=network,
             node_service_account=account.email,
             gpu_networks=networks,
             provider=google,
@@ -157,7 +158,7 @@ class GkeCluster(pulumi.ComponentResource):
 
     # -- existing cluster ----------------------------------------------------------------------------------
 
-    def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
+    def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
         checked = gcp.container.get_cluster_output(
             name=args.name,
@@ -165,22 +166,26 @@ class GkeCluster(pulumi.ComponentResource):
             project=args.project,
             opts=pulumi.InvokeOutputOptions(parent=self),
         ).apply(self._checked)
-        return checked["cluster"], checked["kubeconfig"]
+        return checked["cluster"], checked["network"], checked["kubeconfig"]
 
     def _checked(self, found: gcp.container.GetClusterResult) -> dict[str, str]:
-        """Return id and kubeconfig of a cluster that fits the plan; raises RunError for any other."""
+        """Return id, network and kubeconfig of a cluster that fits the plan; raises RunError for any other."""
         facts = _facts(found)
         try:
             require_fit(self._args, facts)
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        return {"cluster": found.id, "kubeconfig": found_kubeconfig(self._args.name, facts)}
+        return {
+            "cluster": found.id,
+            "network": found.network,
+            "kubeconfig": found_kubeconfig(self._args.name, facts),
+        }
 
     # -- new cluster ---------------------------------------------------------------------------------------
 
     def _create(
         self, create: CreateGkePlan, account: gcp.serviceaccount.Account
-    ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
+    ) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
         vpc = GkeVpc(
             create.network, GkeVpcArgs(create=create, project=args.project, region=args.region), self._child
@@ -191,7 +196,7 @@ class GkeCluster(pulumi.ComponentResource):
             endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
             version=cluster.master_version,
         )
-        return cluster.id, facts.apply(self._kubeconfig_by_dns)
+        return cluster.id, vpc.network, facts.apply(self._kubeconfig_by_dns)
 
     def _kubeconfig_by_dns(self, facts: dict[str, str]) -> str:
         """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
@@ -263,6 +268,14 @@ class GkeCluster(pulumi.ComponentResource):
                 ),
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
+                ),
+                gcp_filestore_csi_driver_config=container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(
+                    enabled=create.nfs_driver
+                ),
+                lustre_csi_driver_config=(
+                    container.ClusterAddonsConfigLustreCsiDriverConfigArgs(enabled=True)
+                    if create.lustre_driver
+                    else None
                 ),
             ),
             cluster_autoscaling=container.ClusterClusterAutoscalingArgs(

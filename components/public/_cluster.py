@@ -202,6 +202,7 @@ def _create_gke_pool(
     full_name = f"projects/{plan.project}/locations/{plan.location}/clusters/{plan.name}"
     outputs = GkeOutputs(
         cluster=pulumi.Output.from_input(cluster.get("id") or full_name),
+        network=pulumi.Output.from_input(""),
         node_service_account=pulumi.Output.from_input(cluster["node_service_account"]),
         gpu_networks=_joined_networks(cluster),
         provider=provider,

@@ -14,6 +14,7 @@ from components.public.types import (
     Operator,
     PlatformCluster,
     Pool,
+    StorageClass,
     Team,
     ValidationSettings,
 )
@@ -34,6 +35,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Values of the priority classes by name. Unset: training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses beside those of the driver."""
+    storage: Mapping[str, StorageClass]
+    """EKS and GKE: storage classes by name, for the claims of teams."""
     overcommit: float
     """How many times the quotas of all teams may exceed what the pools offer. Unset: 1."""
     monitoring: Monitoring

@@ -351,6 +351,31 @@ class DeviceClass(TypedDict, total=False):
     selector: str
 
 
+class StorageClass(TypedDict, total=False):
+    """A class for claims of volumes. The keys beside `type` and `retain` belong to some types alone."""
+
+    type: Required[str]
+    """disk, nfs or lustre."""
+    disk: str
+    """disk: gp3, io2, pd-balanced, pd-ssd or hyperdisk-balanced."""
+    iops: float
+    """disk: IOPS of each volume."""
+    default: bool
+    """disk: the class of claims that name none."""
+    file_system: str
+    """nfs on EKS: id of an existing EFS file system."""
+    tier: str
+    """nfs on GKE: basic-hdd, basic-ssd, zonal or enterprise."""
+    throughput: float
+    """lustre: MB/s for each TiB: 125, 250, 500 or 1000."""
+    zone: str
+    """lustre: zone of the file system."""
+    retain: bool
+    """Keep what was written when the claim is deleted."""
+    kms_key: str
+    """Customer-managed key."""
+
+
 class Workload(TypedDict, total=False):
     """A Deployment of a team."""
 

@@ -218,7 +218,10 @@ def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
 
 
 def _kept_resources(plan: Plan) -> Sequence[str]:
-    return plan.cluster.cloud.retained if plan.kind == "environment" and plan.cluster.cloud is not None else ()
+    if plan.kind != "environment":
+        return ()
+    of_cluster = plan.cluster.cloud.retained if plan.cluster.cloud is not None else ()
+    return (*of_cluster, *plan.storage.retained)
 
 
 _Retained = Sequence[tuple[retention.TeamNamespace, Contents]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.clouds.section import ClusterPlan
+from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
@@ -37,6 +38,7 @@ class EnvironmentPlan:
     cost: CostPlan
     decisions: tuple[Decision, ...]
     changes: ChangesPlan = field(default_factory=ChangesPlan)
+    storage: StoragePlan = field(default_factory=StoragePlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

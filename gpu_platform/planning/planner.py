@@ -21,6 +21,7 @@ from gpu_platform.planning import (
     policy,
     pools,
     sharing,
+    storage,
     teams,
     validation,
 )
@@ -84,6 +85,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
     found += _check_changes(spec)
+    found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog).found
     if found:
         # Quotas cannot be checked with invalid pools; names and priorities can.
         problems = Problems(found=found)
@@ -92,7 +94,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     changes = maintenance.plan(spec.changes)
     context = CompleteContext(
         catalog=catalog,
-        cloud=cloud_of(spec.cluster, changes.window),
+        cloud=cloud_of(spec.cluster, changes.window, spec.storage),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
         sharing=spec.sharing,
@@ -106,6 +108,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     connected = cluster.plan(context, planned.value)
+    stored = storage.plan(context, planned.value, connected.value.kubernetes)
     classes = dra.plan(context)
     metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
@@ -119,6 +122,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         pools=planned.value,
         priority_classes=teams.plan_priority_classes(spec.priorities),
         device_classes=classes.value,
+        storage=stored.value,
         tenants=tenants.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
@@ -133,6 +137,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
             *connected.decisions,
+            *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
             *monitored.decisions,

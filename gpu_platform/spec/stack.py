@@ -13,6 +13,7 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Sharing
+from gpu_platform.spec.storage import StorageClass
 from gpu_platform.spec.team import Team
 
 PriorityValue = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
@@ -30,6 +31,9 @@ class Environment(SpecModel):
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
     """With DRA: DeviceClasses in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
+    storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
+    """Storage classes by name, for the claims of teams. A cluster that the program creates on EKS has the default
+    class gp3 besides, unless another is declared as default."""
     priorities: Annotated[dict[DnsLabel, PriorityValue], Field(max_length=200)] = {}
     """Priority classes by name and value, added to the defaults training: 100 and inference: 1000, or overriding
     them."""

@@ -23,10 +23,11 @@ PLANNED = (
     "pools",
     "requirements",
     "sharing",
+    "storage",
     "teams",
     "validation",
 )
-CHECKED = ("cluster", "dra", "maintenance", "operator", "pools", "teams")
+CHECKED = ("cluster", "dra", "maintenance", "operator", "pools", "storage", "teams")
 OF_CONTEXT = (
     "cluster",
     "dra",

@@ -268,6 +268,19 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "teams[0].quota": {"mig": {"1g.10gb": 4, "2g.20gb": 4}},
         "teams[0].workloads": [{"name": "pretrain", "pool": "train", "profile": "1g.10gb"}],
     },
+    "storage{}(disk)": {"storage.work": {"type": "disk"}},
+    "storage{}(disk).disk": {
+        "storage.work": by({"type": "disk"}, eks={"type": "disk", "disk": "io2", "iops": 5000})
+    },
+    "storage{}(disk).iops": {
+        "storage.work": by({"type": "disk"}, gke={"type": "disk", "disk": "hyperdisk-balanced"})
+    },
+    "storage{}(nfs)": {"storage.work": by({"type": "nfs"}, eks={"type": "nfs", "file_system": "fs-0a1b2c3d"})},
+    "storage{}(nfs).kms_key": by(
+        {"storage.work": {"type": "nfs"}},
+        eks={"cluster.create": _EKS_CREATE, "storage.work": {"type": "nfs"}},
+    ),
+    "storage{}(lustre)": {"storage.work": {"type": "lustre"}},
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
     "overcommit": {"teams[0].quota.gpus": by(20, eks=40, gke=40)},
     "teams[].workloads[].claim": {
@@ -389,6 +402,17 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].workloads[].image": ["registry.example.com/train:1.0"],
     "teams[].workloads[].command": [["python", "train.py"]],
     "overcommit": [1.5],
+    "storage": [{"work": {"type": "disk"}}],
+    "storage{}(disk)": by([{"type": "nfs"}], eks=[{"type": "lustre"}]),
+    "storage{}(disk).disk": by(["hyperdisk-balanced"], eks=["gp3"]),
+    "storage{}(nfs)": [{"type": "disk"}],
+    "storage{}(lustre)": [{"type": "disk"}],
+    "storage{}(disk).iops": [5000],
+    "storage{}(disk).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
+    "storage{}(nfs).file_system": ["fs-0a1b2c3e"],
+    "storage{}(nfs).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
+    "storage{}(lustre).zone": by(["us-east-2b"], gke=["us-central1-b"]),
+    "storage{}(lustre).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
     "changes.window.days": [["mon"]],
     "changes.window.start": ["21:00"],
     "changes.window.duration": ["8h"],

@@ -37,7 +37,8 @@ def table_key(path: str) -> str:
 
 def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
     """Return what a field is changed to; or what the tables lack."""
-    if field.variant is not None:
+    values = resolved(ALTERNATIVES.get(table_key(field.path)), provider)
+    if field.variant is not None and values is None:
         kind = "mode" if "sharing" in field.path else "type"
         default = {"mode": "none", "type": "on-demand"}[kind]
         if field.variant == default:
@@ -45,7 +46,6 @@ def values_for(field: Field, found: Any, provider: str) -> list[Any] | str:
         if not isinstance(found, Mapping) or field.variant != found[kind]:
             return f"{field.path}: give a context that has it (tests/spec/field_cases.py)"
         return [{kind: default}]
-    values = resolved(ALTERNATIVES.get(table_key(field.path)), provider)
     if values is not None:
         return values
     current = field.default if found is None else found

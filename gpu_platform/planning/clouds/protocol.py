@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool
+from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import StorageClass
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -140,6 +142,11 @@ class Cloud(Protocol):
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
 
+    def check_storage(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
+
     # -- plans --
 
     def plan_pool(
@@ -153,6 +160,17 @@ class Cloud(Protocol):
     ) -> Decided[CloudCluster | None]:
         """Return the cloud's part of the cluster, for pools that are planned."""
         return Decided(None)
+
+    def plan_storage(
+        self,
+        storage: Mapping[str, StorageClass],
+        stack: str,
+        pools: Sequence[PoolPlan],
+        kubernetes: str | None,
+        catalog: Catalog,
+    ) -> Decided[StoragePlan]:
+        """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
+        return Decided(StoragePlan())
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

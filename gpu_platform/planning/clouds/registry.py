@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_platform.planning.clouds.eks.cloud import Eks
 from gpu_platform.planning.clouds.existing.cloud import Existing
 from gpu_platform.planning.clouds.gke.cloud import Gke
@@ -9,10 +11,13 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.sandbox.cloud import Sandbox
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
+from gpu_platform.spec.storage import StorageClass
 
 
-def cloud_of(cluster: Cluster, window: WindowPlan | None = None) -> Cloud:
-    """Return the provider of a stack file's cluster; `window`: that of `changes`."""
+def cloud_of(
+    cluster: Cluster, window: WindowPlan | None = None, storage: Mapping[str, StorageClass] | None = None
+) -> Cloud:
+    """Return the provider of a stack file's cluster; `window`: that of `changes`; `storage`: declared classes."""
     match cluster:
         case SandboxCluster():
             return Sandbox(cluster)
@@ -21,4 +26,4 @@ def cloud_of(cluster: Cluster, window: WindowPlan | None = None) -> Cloud:
         case EksCluster():
             return Eks(cluster)
         case GkeCluster():
-            return Gke(cluster, window)
+            return Gke(cluster, window, storage)

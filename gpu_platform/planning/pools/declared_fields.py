@@ -1,4 +1,4 @@
-"""Refuse fields of a pool that the provider does not support, as declared beside them in spec/."""
+"""Refuse fields of the stack file that the provider does not support, as declared beside them in spec/."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from pydantic.fields import FieldInfo
 
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.declared import On, Provider, declarations, joined, refuses
-from gpu_platform.spec.pool import Pool
 
 
-def check_declared_fields(pool: Pool, provider: Provider, problems: Problems) -> None:
-    """Record each field and value that the provider does not support; `problems` is at the pool.
+def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:
+    """Record each field and value that the provider does not support; `part`: of the file, at `problems`.
 
     Only fields in the stack file are checked, with any value; fields below a refused one are not.
     """
-    _check_model(pool, provider, problems)
+    _check_model(part, provider, problems)
 
 
 def _check_model(

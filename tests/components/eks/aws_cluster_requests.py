@@ -146,7 +146,14 @@ def _event_target(_: str, inputs: Inputs) -> list[Call]:
     return [call("events", "PutTargets", {"rule": inputs["rule"], "targets": [target]})]
 
 
+def _file_system(name: str, inputs: Inputs) -> list[Call]:
+    token = {"creationToken": inputs.get("creationToken", name + SUFFIX)}
+    return [call("efs", "CreateFileSystem", {**token, **without(inputs, "creationToken")})]
+
+
 CLUSTER_MAKERS: Mapping[str, Maker] = {
+    "aws:efs/fileSystem:FileSystem": _file_system,
+    "aws:efs/mountTarget:MountTarget": lambda _, inputs: [call("efs", "CreateMountTarget", inputs)],
     "aws:ec2/vpc:Vpc": _vpc,
     "aws:ec2/subnet:Subnet": _subnet,
     "aws:ec2/internetGateway:InternetGateway": _internet_gateway,

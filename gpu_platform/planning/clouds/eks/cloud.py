@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
+from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
@@ -20,6 +22,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import StorageClass
 
 
 class Eks(Cloud):
@@ -95,6 +98,12 @@ class Eks(Cloud):
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
 
+    def check_storage(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record storage classes that EKS or the cluster's network cannot have."""
+        check_eks_storage(self._cluster, storage, pools, problems)
+
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
@@ -106,6 +115,19 @@ class Eks(Cloud):
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
         return plan_eks_cluster(self._cluster, stack, pools, release, catalog)
+
+    def plan_storage(
+        self,
+        storage: Mapping[str, StorageClass],
+        stack: str,
+        pools: Sequence[PoolPlan],
+        kubernetes: str | None,
+        catalog: Catalog,
+    ) -> Decided[StoragePlan]:
+        """Return classes of EBS, EFS and FSx, with their drivers and file systems."""
+        clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
+        zones = sorted({zone for cloud in clouds for zone in cloud.zones})
+        return plan_eks_storage(self._cluster, storage, stack, zones, kubernetes, catalog)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

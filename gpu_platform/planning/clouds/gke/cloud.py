@@ -17,10 +17,12 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
+from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.section import Taint
@@ -31,6 +33,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.spec.cluster import GkeCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import StorageClass
 
 
 class Gke(Cloud):
@@ -41,9 +44,15 @@ class Gke(Cloud):
     creates_nodes = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
-    def __init__(self, cluster: GkeCluster, window: WindowPlan | None = None) -> None:
+    def __init__(
+        self,
+        cluster: GkeCluster,
+        window: WindowPlan | None = None,
+        storage: Mapping[str, StorageClass] | None = None,
+    ) -> None:
         self._cluster = cluster
         self._window = window
+        self._storage = storage or {}
 
     @property
     def cluster(self) -> GkeCluster:
@@ -126,6 +135,12 @@ class Gke(Cloud):
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
 
+    def check_storage(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record storage classes that GKE or the pools' machines cannot have."""
+        check_gke_storage(self._cluster, storage, pools, catalog, problems)
+
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[GkePoolPlan]:
@@ -136,7 +151,18 @@ class Gke(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window)
+        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window, self._storage)
+
+    def plan_storage(
+        self,
+        storage: Mapping[str, StorageClass],
+        stack: str,
+        pools: Sequence[PoolPlan],
+        kubernetes: str | None,
+        catalog: Catalog,
+    ) -> Decided[StoragePlan]:
+        """Return classes of Google Cloud's disks, Filestore and Managed Lustre."""
+        return plan_gke_storage(self._cluster, storage, pools, catalog)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""

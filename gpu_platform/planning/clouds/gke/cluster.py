@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import region_of
@@ -26,6 +26,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -103,8 +104,9 @@ def plan_gke_cluster(
     pools: Sequence[PoolPlan],
     catalog: Catalog,
     window: WindowPlan | None = None,
+    storage: Mapping[str, StorageClass] | None = None,
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for pools that are planned."""
+    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes."""
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -115,13 +117,14 @@ def plan_gke_cluster(
         created = plan_create(
             cluster,
             cluster.create,
-            network=_network(cluster),
+            network=network_name(cluster),
             newest_gpus=newest,
             gke_owned=gke_owned,
             window=recurring_window(window) if window is not None else None,
+            storage={one.type for one in (storage or {}).values()},
         )
         create, decisions = created.value, created.decisions
-    networks = plan_gpu_networks(_network(cluster), clouds, catalog)
+    networks = plan_gpu_networks(network_name(cluster), clouds, catalog)
     if networks:
         decisions += (
             Decision(
@@ -174,7 +177,7 @@ def label_value(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", text.casefold())[:63]
 
 
-def _network(cluster: GkeCluster) -> str:
+def network_name(cluster: GkeCluster) -> str:
     """Return the prefix of the names of the cluster's VPCs.
 
     VPCs and service accounts belong to a project, which may have a cluster of the same name in each location.

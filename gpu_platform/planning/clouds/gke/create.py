@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, MaintenanceExclusion
@@ -157,11 +157,13 @@ def plan_create(
     newest_gpus: Sequence[str],
     gke_owned: bool,
     window: tuple[datetime, datetime, str] | None = None,
+    storage: Collection[str] = (),
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
     `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
-    a pool; `window`: start, end and recurrence of the window of `changes`, instead of `create.maintenance`.
+    a pool; `window`: start, end and recurrence of the window of `changes`, instead of `create.maintenance`;
+    `storage`: types of the declared storage classes.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -206,6 +208,8 @@ def plan_create(
             "CONTROLLER_MANAGER",
             *(("DCGM",) if gke_owned else ()),
         ),
+        nfs_driver="nfs" in storage,
+        lustre_driver="lustre" in storage,
         system_machine_type=SYSTEM_MACHINE_TYPE,
         system_nodes=SYSTEM_NODES,
     )

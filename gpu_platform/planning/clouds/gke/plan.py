@@ -227,6 +227,10 @@ class CreateGkePlan:
     logs: tuple[str, ...]
     metrics: tuple[str, ...]
     """Components by GKE API names: SYSTEM_COMPONENTS, DCGM."""
+    nfs_driver: bool
+    """Whether GKE runs the driver of Filestore."""
+    lustre_driver: bool
+    """Whether GKE runs the driver of Managed Lustre."""
     system_machine_type: str
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""

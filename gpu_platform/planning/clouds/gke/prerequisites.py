@@ -20,6 +20,7 @@ _ROLES: Final = {
     "kms": "roles/cloudkms.admin",
     "projects": "roles/resourcemanager.projectIamAdmin",
     "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
+    "servicenetworking": "roles/servicenetworking.networksAdmin",
 }
 _APIS: Final = {
     "compute": "compute.googleapis.com",
@@ -28,6 +29,9 @@ _APIS: Final = {
     "projects": "cloudresourcemanager.googleapis.com",
     "serviceaccount": "iam.googleapis.com",
 }
+# APIs that the drivers of storage classes call.
+_FILESTORE_API: Final = "file.googleapis.com"
+_LUSTRE_API: Final = "lustre.googleapis.com"
 # APIs that nodes call.
 _NODE_APIS: Final = (
     "artifactregistry.googleapis.com",
@@ -40,6 +44,9 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     """Return the prerequisites; `resource_types`: Pulumi's types of what the stack creates."""
     services = sorted({_service(each) for each in resource_types if each.startswith("gcp:")})
     apis = {*(_APIS.get(service, f"{service}.googleapis.com") for service in services), *_NODE_APIS}
+    if cluster.create is not None:
+        apis |= {_FILESTORE_API} if cluster.create.nfs_driver else set()
+        apis |= {_LUSTRE_API} if cluster.create.lustre_driver else set()
     return CloudPrerequisites(
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",

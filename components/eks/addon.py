@@ -1,0 +1,54 @@
+"""An EKS add-on with the IAM role of its service account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from components.eks.iam import pod_role
+from gpu_platform.planning.clouds.eks.plan import Addon, EksClusterPlan
+
+# The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
+_ON_CONFLICT = "OVERWRITE"
+
+
+def create_addon(
+    name: str,
+    plan: EksClusterPlan,
+    cluster_name: pulumi.Input[str],
+    addon: Addon,
+    opts: pulumi.ResourceOptions,
+    *,
+    statements: Sequence[Mapping[str, Any]] = (),
+) -> aws.eks.Addon:
+    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent.
+
+    `statements`: IAM statements of the role beside its managed policies.
+    """
+    identities = None
+    if addon.service_account is not None:
+        child = pulumi.ResourceOptions(parent=opts.parent)
+        role_name = f"{plan.role_prefix}-{addon.name}"
+        role, attached = pod_role(role_name, plan.name, addon.service_account, addon.managed_policies, child)
+        if statements:
+            document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
+            attached.append(aws.iam.RolePolicy(role_name, role=role.name, policy=document, opts=child))
+        identities = [
+            aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
+        ]
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=attached))
+    return aws.eks.Addon(
+        f"{name}-{addon.name}",
+        cluster_name=cluster_name,
+        addon_name=addon.name,
+        addon_version=addon.version,
+        configuration_values=json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None,
+        pod_identity_associations=identities,
+        resolve_conflicts_on_create=_ON_CONFLICT,
+        resolve_conflicts_on_update=_ON_CONFLICT,
+        opts=opts,
+    )

@@ -1,0 +1,65 @@
+"""`StorageClasses`: the classes from which teams claim volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform.planning.clouds.storage import StorageClassPlan
+
+_DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+# Nothing of it can be changed, and its name is what claims say: the old one has to go first. Volumes stay.
+_IMMUTABLE = pulumi.ResourceOptions(
+    replace_on_changes=["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "allowedTopologies"],
+    delete_before_replace=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageClassesArgs:
+    """The planned classes. `parameters`: by class, those that are known only of what the cloud created."""
+
+    classes: tuple[StorageClassPlan, ...]
+    parameters: Mapping[str, Mapping[str, pulumi.Input[str]]] = field(
+        default_factory=dict[str, Mapping[str, pulumi.Input[str]]]
+    )
+
+
+class StorageClasses(pulumi.ComponentResource):
+    """The StorageClasses of an environment.
+
+    Outputs: `names`.
+    """
+
+    names: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: StorageClassesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:StorageClasses", name, None, opts)
+        child = pulumi.ResourceOptions.merge(child_options(self, opts), _IMMUTABLE)
+        for plan in args.classes:
+            k8s.storage.v1.StorageClass(
+                plan.name,
+                metadata=k8s.meta.v1.ObjectMetaArgs(
+                    name=plan.name, annotations={_DEFAULT_ANNOTATION: "true"} if plan.default else None
+                ),
+                provisioner=plan.provisioner,
+                parameters={**plan.parameters, **args.parameters.get(plan.name, {})},
+                reclaim_policy=plan.reclaim_policy,
+                volume_binding_mode=plan.binding,
+                allow_volume_expansion=plan.expandable,
+                allowed_topologies=_topologies(plan),
+                opts=child,
+            )
+        self.names = pulumi.Output.from_input([plan.name for plan in args.classes])
+        self.register_outputs({"names": self.names})
+
+
+def _topologies(plan: StorageClassPlan) -> list[k8s.core.v1.TopologySelectorTermArgs] | None:
+    if not plan.zones:
+        return None
+    zones = k8s.core.v1.TopologySelectorLabelRequirementArgs(key=plan.topology_key, values=list(plan.zones))
+    return [k8s.core.v1.TopologySelectorTermArgs(match_label_expressions=[zones])]

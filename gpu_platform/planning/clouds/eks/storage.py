@@ -1,0 +1,297 @@
+"""Check and plan storage classes on EKS: EBS, EFS and FSx for Lustre, with their drivers as EKS add-ons.
+
+Sources: EKS user guide (Amazon EBS, EFS and FSx CSI drivers); kubernetes-sigs/aws-ebs-csi-driver, parameters;
+aws-efs-csi-driver v3, docs/parameters.md; aws-fsx-csi-driver v1.9, docs/install.md and dynamic provisioning; FSx
+for Lustre guide, security groups (TCP 988 and 1018-1023); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.addons import managed_policy
+from gpu_platform.planning.clouds.eks.cluster import partition_of
+from gpu_platform.planning.clouds.eks.placement import zones_of
+from gpu_platform.planning.clouds.eks.plan import Addon
+from gpu_platform.planning.clouds.eks.vpc import vpc_zones
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+
+EBS_DRIVER = "ebs.csi.aws.com"
+EFS_DRIVER = "efs.csi.aws.com"
+FSX_DRIVER = "fsx.csi.aws.com"
+EBS_TOPOLOGY = "topology.ebs.csi.aws.com/zone"
+DEFAULT_CLASS = "gp3"
+"""The class that a created cluster has by default: EKS marks none as default since 1.30."""
+LUSTRE_PORTS = ((988, 988), (1018, 1023))
+NFS_PORT = 2049
+# The newest that FSx offers; clients of AL2023 and Bottlerocket speak it.
+_LUSTRE_VERSION = "2.15"
+# Members' pods run as any user; a directory belongs to the claim's own group id alone.
+_DIRECTORY_MODE = "700"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemPlan:
+    """An EFS file system that the program creates for a class. `kms_key`: None: the default key of EFS."""
+
+    storage_class: str
+    kms_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksStorage:
+    """What stands behind the classes of an EKS cluster.
+
+    `drivers`: add-ons of a created cluster; `statements`: IAM statements of a driver's role, by add-on, beside its
+    managed policies; `file_systems`: EFS file systems that are created; `existing`: EFS file systems by class;
+    `lustre`: zone of the file systems of each Lustre class.
+    """
+
+    kind: Literal["eks"] = "eks"
+    drivers: tuple[Addon, ...]
+    statements: Mapping[str, tuple[Mapping[str, Any], ...]]
+    file_systems: tuple[FileSystemPlan, ...]
+    lustre: Mapping[str, str]
+    retain: bool
+    """Whether `destroy` keeps the created file systems, which hold data."""
+
+
+def check_eks_storage(
+    cluster: EksCluster, storage: Mapping[str, StorageClass], pools: Sequence[Pool], problems: Problems
+) -> None:
+    """Record what EKS or the cluster cannot have; `problems` is at `storage`."""
+    for name, one in storage.items():
+        here = problems.at(name)
+        if isinstance(one, DiskStorage):
+            _check_disk(one, here)
+        elif isinstance(one, NfsStorage):
+            _check_nfs(one, cluster, here)
+        else:
+            _check_lustre(one, cluster, pools, here)
+
+
+def _check_disk(one: DiskStorage, here: Problems) -> None:
+    if one.disk == "io2" and one.iops is None:
+        here.at("iops").add(
+            "nothing with disk io2", "IOPS: io2 volumes have none by themselves", "write iops: 10000"
+        )
+    if one.disk != "io2" and one.iops is not None and one.iops < 3000:
+        here.at("iops").add(str(one.iops), "3000 or more: each gp3 volume has 3000", "remove iops, or raise it")
+
+
+def _check_nfs(one: NfsStorage, cluster: EksCluster, here: Problems) -> None:
+    if one.file_system is None and cluster.create is None:
+        here.at("file_system").add(
+            "nothing on an existing cluster",
+            "an EFS file system with a mount target in every zone of the cluster: the network is its owner's",
+            "write file_system: fs-...",
+        )
+    if one.file_system is not None and one.kms_key is not None:
+        here.at("kms_key").add(
+            "a key for a file system that exists",
+            "kms_key only without file_system: a key cannot be changed later",
+            "remove kms_key",
+        )
+
+
+def _check_lustre(one: LustreStorage, cluster: EksCluster, pools: Sequence[Pool], here: Problems) -> None:
+    possible = _zones(cluster, pools)
+    if one.zone is None and len(_named(pools)) != 1:
+        named = ", ".join(_named(pools)) or "none"
+        here.at("zone").add(
+            f"nothing, and the pools name {named}",
+            "one zone: an FSx file system is in one subnet",
+            f"write zone: {next(iter(possible), cluster.region + 'a')}",
+        )
+    elif one.zone is not None and one.zone not in possible:
+        here.at("zone").add(
+            f"{one.zone!r}",
+            f"a zone of the cluster's network: {', '.join(possible) or 'name zones in the pools'}",
+            "take one of them" if cluster.create is None else "take one of them, or add it to create.zones",
+        )
+
+
+def _named(pools: Sequence[Pool]) -> tuple[str, ...]:
+    return tuple(sorted({zone for pool in pools for zone in zones_of(pool)}))
+
+
+def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
+    """Return the zones whose subnet is known: of a created network all, of an existing one those of pools."""
+    return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
+
+
+def plan_eks_storage(
+    cluster: EksCluster,
+    storage: Mapping[str, StorageClass],
+    stack: str,
+    pool_zones: Sequence[str],
+    kubernetes: str | None,
+    catalog: Catalog,
+) -> Decided[StoragePlan]:
+    """Return the classes of a cluster, and the drivers and file systems behind them.
+
+    `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
+    """
+    partition = partition_of(cluster.region)
+    classes = [_class(name, one, stack, pool_zones) for name, one in storage.items()]
+    decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
+    if cluster.create is not None and not any(one.default for one in classes):
+        classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, pool_zones))
+        decisions.append(
+            Decision(
+                subject="storage",
+                what="default class",
+                chosen=f"{DEFAULT_CLASS}, encrypted EBS volumes",
+                why="EKS has no default class: claims that name none would wait for ever",
+            )
+        )
+    types = {one.type for one in storage.values()}
+    lustre = {
+        name: one.zone or next(iter(pool_zones)) for name, one in storage.items() if isinstance(one, LustreStorage)
+    }
+    cloud = EksStorage(
+        drivers=()
+        if cluster.create is None or kubernetes is None
+        else tuple(_drivers(types, kubernetes, partition, catalog)),
+        statements={"aws-fsx-csi-driver": _lustre_statements(partition, stack)} if lustre else {},
+        file_systems=tuple(
+            FileSystemPlan(storage_class=name, kms_key=one.kms_key)
+            for name, one in storage.items()
+            if isinstance(one, NfsStorage) and one.file_system is None
+        ),
+        lustre=lustre,
+        retain=True,
+    )
+    needed = bool(cloud.drivers or cloud.file_systems or cloud.lustre)
+    plan = StoragePlan(
+        classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage, cloud))
+    )
+    return Decided(plan, tuple(decisions))
+
+
+def _class(name: str, one: StorageClass, stack: str, zones: Sequence[str]) -> StorageClassPlan:
+    reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
+    match one:
+        case DiskStorage():
+            parameters = {"type": one.disk or "gp3", "encrypted": "true"}
+            parameters |= {"iops": str(one.iops)} if one.iops is not None else {}
+            parameters |= {"kmsKeyId": one.kms_key} if one.kms_key is not None else {}
+            return StorageClassPlan(
+                name=name,
+                provisioner=EBS_DRIVER,
+                parameters=parameters,
+                reclaim_policy=reclaim,
+                binding="WaitForFirstConsumer",
+                expandable=True,
+                default=one.default,
+            )
+        case NfsStorage():
+            parameters = {"provisioningMode": "efs-ap", "directoryPerms": _DIRECTORY_MODE}
+            parameters |= {"fileSystemId": one.file_system} if one.file_system is not None else {}
+            return StorageClassPlan(
+                name=name,
+                provisioner=EFS_DRIVER,
+                parameters=parameters,
+                reclaim_policy=reclaim,
+                binding="Immediate",  # reachable from every zone
+                expandable=False,  # EFS has no size
+            )
+        case LustreStorage():
+            parameters = {
+                "deploymentType": "PERSISTENT_2",
+                "storageType": "SSD",
+                "perUnitStorageThroughput": str(one.throughput),
+                "dataCompressionType": "LZ4",
+                "fileSystemTypeVersion": _LUSTRE_VERSION,
+                "extraTags": f"{names.STACK_LABEL}={stack}",
+            }
+            parameters |= {"kmsKeyId": one.kms_key} if one.kms_key is not None else {}
+            return StorageClassPlan(
+                name=name,
+                provisioner=FSX_DRIVER,
+                parameters=parameters,
+                reclaim_policy=reclaim,
+                binding="Immediate",  # it takes minutes to make, and its zone is fixed
+                expandable=True,
+            )
+
+
+def _drivers(types: set[str], kubernetes: str, partition: str, catalog: Catalog) -> Iterator[Addon]:
+    """Yield the add-ons of file systems; that of EBS every created cluster has."""
+
+    def addon(name: str, service_account: str, policies: tuple[str, ...]) -> Addon:
+        return Addon(
+            name=name,
+            version=catalog.eks_addons[name].versions[kubernetes],
+            configuration={},
+            before_nodes=False,
+            service_account=service_account,
+            managed_policies=policies,
+        )
+
+    if "nfs" in types:
+        policy = managed_policy(partition, "service-role/AmazonEFSCSIDriverPolicy")
+        yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", (policy,))
+    if "lustre" in types:
+        # Not AmazonFSxFullAccess: it may delete every file system of the account.
+        yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", ())
+
+
+def _lustre_statements(partition: str, stack: str) -> tuple[Mapping[str, Any], ...]:
+    """Return what the FSx driver may do: make file systems with the stack's tag, change and delete only those."""
+    file_systems = f"arn:{partition}:fsx:*:*:file-system/*"
+    return (
+        {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
+        {
+            "Effect": "Allow",
+            "Action": ["fsx:CreateFileSystem", "fsx:TagResource"],
+            "Resource": file_systems,
+            "Condition": {"StringEquals": {f"aws:RequestTag/{names.STACK_LABEL}": stack}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["fsx:UpdateFileSystem", "fsx:DeleteFileSystem"],
+            "Resource": file_systems,
+            "Condition": {"StringEquals": {f"aws:ResourceTag/{names.STACK_LABEL}": stack}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["iam:CreateServiceLinkedRole"],
+            "Resource": f"arn:{partition}:iam::*:role/aws-service-role/fsx.amazonaws.com/*",
+            "Condition": {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}},
+        },
+    )
+
+
+def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
+    kept = "kept" if one.retain else "deleted"
+    driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
+    match one:
+        case DiskStorage():
+            chosen, why = f"EBS {one.disk or 'gp3'}, encrypted", "for the pods of one node"
+        case NfsStorage():
+            chosen = f"EFS {one.file_system or 'file system of its own'}"
+            why = "shared by the pods of all nodes, each claim a directory"
+        case LustreStorage():
+            chosen = f"FSx for Lustre, {one.throughput} MB/s for each TiB"
+            why = "a file system for each claim, 1,200 GiB at least"
+    return Decision(
+        subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{driver}"
+    )
+
+
+def _retained(storage: Mapping[str, StorageClass], cloud: EksStorage) -> Iterator[str]:
+    for one in cloud.file_systems:
+        yield f"EFS file system of storage class {one.storage_class}, with its files: delete it by hand"
+    for name, one in storage.items():
+        if isinstance(one, LustreStorage):
+            yield f"FSx file systems of remaining claims of storage class {name}: delete the claims first"

@@ -1,0 +1,278 @@
+"""Check and plan storage classes on GKE: Google Cloud's disks, Filestore and Managed Lustre.
+
+Sources: GKE docs (Hyperdisk, Filestore CSI driver, Managed Lustre CSI driver) and the Managed Lustre CSI driver
+reference; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.cluster import network_name
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+
+DISK_DRIVER: Final = "pd.csi.storage.gke.io"
+NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
+LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
+TOPOLOGY: Final = "topology.gke.io/zone"
+HYPERDISK: Final = "hyperdisk-balanced"
+LUSTRE_FEATURE: Final = "managed-lustre"
+# Filestore's API and driver have older names for the basic tiers.
+_TIERS: Final[Mapping[str, str]] = {
+    "basic-hdd": "standard",
+    "basic-ssd": "premium",
+    "zonal": "zonal",
+    "enterprise": "enterprise",
+}
+_WITH_KEYS: Final = ("zonal", "enterprise")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeStorage:
+    """What stands behind the classes of a GKE cluster.
+
+    `in_network`: classes whose parameter `network` is that of an existing cluster, which is looked up;
+    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached.
+    """
+
+    kind: Literal["gke"] = "gke"
+    in_network: tuple[str, ...]
+    private_access: str | None
+
+
+def check_gke_storage(
+    cluster: GkeCluster,
+    storage: Mapping[str, StorageClass],
+    pools: Sequence[Pool],
+    catalog: Catalog,
+    problems: Problems,
+) -> None:
+    """Record what GKE or the machines of the pools cannot have; `problems` is at `storage`."""
+    machines = {
+        pool.name: machine
+        for pool in pools
+        if (machine := catalog.machine_types.get(pool.machine_type)) is not None and machine.vendor == "gcp"
+    }
+    for name, one in storage.items():
+        here = problems.at(name)
+        if isinstance(one, DiskStorage):
+            _check_disk(one, machines, catalog, here)
+        elif isinstance(one, NfsStorage):
+            if one.kms_key is not None and (one.tier or "zonal") not in _WITH_KEYS:
+                here.at("kms_key").add(
+                    f"a key with tier {one.tier}", "a key only with zonal and enterprise", "write tier: zonal"
+                )
+        else:
+            _check_lustre(one, cluster, pools, machines, catalog, here)
+
+
+def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems) -> None:
+    """Record a disk type that no pool can attach, and IOPS of one that takes none."""
+    if one.iops is not None and one.disk != HYPERDISK:
+        here.at("iops").add(
+            f"{one.iops} with disk {one.disk or 'unset'}",
+            f"iops only with {HYPERDISK}: others have IOPS by their size",
+            f"write disk: {HYPERDISK}, or remove iops",
+        )
+    if one.disk is None or not machines:
+        return
+    if all(not _attaches(one.disk, machine, catalog) for machine in machines.values()):
+        possible = sorted({disk for machine in machines.values() for disk in _disks(machine, catalog)})
+        here.at("disk").add(
+            f"{one.disk!r}, which no pool attaches", " or ".join(possible), f"write disk: {possible[0]}"
+        )
+
+
+def _check_lustre(
+    one: LustreStorage,
+    cluster: GkeCluster,
+    pools: Sequence[Pool],
+    machines: Mapping[str, MachineType],
+    catalog: Catalog,
+    here: Problems,
+) -> None:
+    feature = catalog.gke_features[LUSTRE_FEATURE]
+    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+        here.at("type").add(
+            f"'lustre' on Kubernetes {cluster.kubernetes}",
+            f"GKE {feature.minimum} or newer ({feature.source})",
+            "upgrade the cluster, or take type: nfs",
+        )
+    if one.zone is not None and not one.zone.startswith(f"{_region(cluster)}-"):
+        here.at("zone").add(f"{one.zone!r}", f"a zone of {_region(cluster)}", "change the zone")
+    unable = [
+        pool.name
+        for pool in pools
+        if pool.image.family == "ubuntu" or (pool.name in machines and machines[pool.name].arch == "arm64")
+    ]
+    if len(unable) == len(pools):
+        here.at("type").add(
+            f"'lustre' with {', '.join(unable)}",
+            "a pool with Container-Optimized OS on x86: the driver runs on no other nodes",
+            "take type: nfs",
+        )
+
+
+def _region(cluster: GkeCluster) -> str:
+    return cluster.location.rpartition("-")[0] if cluster.location.count("-") > 1 else cluster.location
+
+
+def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
+    """Return the disk types that a machine type attaches, as far as known: those that it boots from."""
+    return catalog.gcp_family(machine).boot_disk_types
+
+
+def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
+    return disk in _disks(machine, catalog)
+
+
+def plan_gke_storage(
+    cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+) -> Decided[StoragePlan]:
+    """Return the classes of a cluster, and what of Google Cloud stands behind them."""
+    machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
+    only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
+    wanted = dict(storage)
+    decisions: list[Decision] = []
+    if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, only_hyperdisk):
+        wanted[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
+        decisions.append(
+            Decision(
+                subject="storage",
+                what=HYPERDISK,
+                chosen="a class besides GKE's default",
+                why=f"nodes of {', '.join(only_hyperdisk)} cannot attach the disks of standard-rwo",
+            )
+        )
+    zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
+    network = network_name(cluster) if cluster.create is not None else None
+    classes = [_class(name, one, network, zones, only_hyperdisk) for name, one in wanted.items()]
+    for name, one in storage.items():
+        decisions.append(_by_class(name, one, cluster, only_hyperdisk))
+        decisions.extend(_warning(name, one, machines, only_hyperdisk, catalog))
+    in_network = [name for name, one in storage.items() if not isinstance(one, DiskStorage)]
+    lustre = any(isinstance(one, LustreStorage) for one in storage.values())
+    cloud = GkeStorage(
+        in_network=tuple(in_network) if cluster.create is None else (),
+        private_access=f"{network}-services" if lustre and network is not None else None,
+    )
+    needed = bool(cloud.in_network or cloud.private_access)
+    plan = StoragePlan(classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage)))
+    return Decided(plan, tuple(decisions))
+
+
+def _pool_zones(pool: PoolPlan) -> Sequence[str]:
+    return pool.cloud.node_locations if isinstance(pool.cloud, GkePoolPlan) else ()
+
+
+def _has_hyperdisk(storage: Mapping[str, StorageClass], only_hyperdisk: Sequence[str]) -> bool:
+    return any(
+        isinstance(one, DiskStorage) and _disk(one, only_hyperdisk) == HYPERDISK for one in storage.values()
+    )
+
+
+def _disk(one: DiskStorage, only_hyperdisk: Sequence[str]) -> str:
+    return one.disk or (HYPERDISK if only_hyperdisk else "pd-balanced")
+
+
+def _class(
+    name: str, one: StorageClass, network: str | None, zones: Sequence[str], only_hyperdisk: Sequence[str]
+) -> StorageClassPlan:
+    reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
+    in_network = {"network": network} if network is not None else {}
+    match one:
+        case DiskStorage():
+            key = {"disk-encryption-kms-key": one.kms_key} if one.kms_key is not None else {}
+            iops = {"provisioned-iops-on-create": str(one.iops)} if one.iops is not None else {}
+            return StorageClassPlan(
+                name=name,
+                provisioner=DISK_DRIVER,
+                parameters={"type": _disk(one, only_hyperdisk), **iops, **key},
+                reclaim_policy=reclaim,
+                binding="WaitForFirstConsumer",
+                expandable=True,
+                default=one.default,
+            )
+        case NfsStorage():
+            key = {"instance-encryption-kms-key": one.kms_key} if one.kms_key is not None else {}
+            return StorageClassPlan(
+                name=name,
+                provisioner=NFS_DRIVER,
+                parameters={"tier": _TIERS[one.tier or "zonal"], **in_network, **key},
+                reclaim_policy=reclaim,
+                binding="WaitForFirstConsumer",
+                expandable=True,
+            )
+        case LustreStorage():
+            declared = (one.zone,) if one.zone is not None else tuple(zones) if len(zones) == 1 else ()
+            return StorageClassPlan(
+                name=name,
+                provisioner=LUSTRE_DRIVER,
+                parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
+                reclaim_policy=reclaim,
+                binding="WaitForFirstConsumer",
+                expandable=True,
+                zones=declared,
+                topology_key=TOPOLOGY if declared else "",
+            )
+
+
+def _by_class(name: str, one: StorageClass, cluster: GkeCluster, only_hyperdisk: Sequence[str]) -> Decision:
+    kept = "kept" if one.retain else "deleted"
+    driver = ""
+    match one:
+        case DiskStorage():
+            chosen, why = _disk(one, only_hyperdisk), "for the pods of one node"
+        case NfsStorage():
+            chosen, why = (
+                f"Filestore, {one.tier or 'zonal'}",
+                "shared by the pods of all nodes, an instance a claim",
+            )
+            driver = "Filestore"
+        case LustreStorage():
+            chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
+            why = "a file system for each claim, for nodes with Container-Optimized OS on x86"
+            driver = "Managed Lustre, and private services access of the network"
+    owner = f"; the cluster's owner enables the driver of {driver}" if driver and cluster.create is None else ""
+    return Decision(
+        subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{owner}"
+    )
+
+
+def _warning(
+    name: str,
+    one: StorageClass,
+    machines: Mapping[str, MachineType],
+    only_hyperdisk: Sequence[str],
+    catalog: Catalog,
+) -> Iterator[Decision]:
+    """Yield a warning about pools whose nodes cannot attach the disks of a class."""
+    if not isinstance(one, DiskStorage):
+        return
+    disk = _disk(one, only_hyperdisk)
+    unable = [pool for pool, machine in machines.items() if not _attaches(disk, machine, catalog)]
+    if unable:
+        yield Decision(
+            subject="storage",
+            what=f"warning: {name}",
+            chosen=f"{disk} on {', '.join(unable)}",
+            why="their nodes are not known to attach it: declare a class with another disk for them",
+        )
+
+
+def _retained(storage: Mapping[str, StorageClass]) -> Iterator[str]:
+    for name, one in storage.items():
+        if not isinstance(one, DiskStorage):
+            what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
+            yield f"{what} of remaining claims of storage class {name}: delete the claims first"

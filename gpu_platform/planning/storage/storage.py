@@ -1,0 +1,54 @@
+"""Check declared storage classes, and plan them with what the cloud adds.
+
+Source: Kubernetes docs, Storage Classes: claims without a class get the newest of the classes that are marked as
+default; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.pools.declared_fields import check_declared_fields
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.storage import DiskStorage, StorageClass
+
+
+def check(storage: Mapping[str, StorageClass], cloud: Cloud, pools: Sequence[Pool], catalog: Catalog) -> Problems:
+    """Return what is wrong with the declared classes on their cloud; all at `storage`."""
+    problems = Problems("storage")
+    if not storage:
+        return problems
+    if not cloud.creates_nodes:
+        for name in storage:
+            problems.at(name).add(
+                f"a class on provider {cloud.cluster.provider}",
+                "storage only on EKS and GKE: elsewhere the cluster's owner installs drivers and classes",
+                "remove it",
+            )
+        return problems
+    defaults = [name for name, one in storage.items() if isinstance(one, DiskStorage) and one.default]
+    for name in defaults[1:]:
+        problems.at(name).at("default").add(
+            "true", f"one default class ({defaults[0]} is one)", "remove default from all classes but one"
+        )
+    for name, one in storage.items():
+        check_declared_fields(one, cloud.cluster.provider, problems.at(name))
+    cloud.check_storage(storage, pools, catalog, problems)
+    return problems
+
+
+def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | None) -> Decided[StoragePlan]:
+    """Return the classes, declared ones and those that the cloud's nodes need, and what stands behind them.
+
+    `kubernetes`: minor version of the planned cluster, where known.
+    """
+    return context.cloud.plan_storage(
+        context.environment.storage, context.stack, pools, kubernetes, context.catalog
+    )

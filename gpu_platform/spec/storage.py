@@ -1,0 +1,77 @@
+"""Stack file field `storage`: storage classes by name, from which members make claims for volumes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpu_platform.spec._types import SpecModel, Zone
+from gpu_platform.spec.declared import On
+
+_KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
+
+
+class DiskStorage(SpecModel):
+    """Volumes on network disks, each for the pods of one node: home directories, caches, databases."""
+
+    type: Literal["disk"]
+    disk: Annotated[
+        Literal["gp3", "io2", "pd-balanced", "pd-ssd", "hyperdisk-balanced"] | None,
+        On(("eks",), "it is a type of EBS volumes", values=("gp3", "io2")),
+        On(
+            ("gke",),
+            "it is a type of Google Cloud's disks",
+            values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
+        ),
+    ] = None
+    """Unset: gp3 on EKS; on GKE hyperdisk-balanced if the machines of a pool attach no other, else
+    pd-balanced."""
+    iops: int | None = Field(default=None, ge=100, le=256000)
+    """IOPS of each volume, for gp3, io2 and hyperdisk-balanced; io2 needs it. Unset: what the type has."""
+    default: bool = False
+    """The class of claims that name none; of one class at most."""
+    retain: bool = False
+    """Keep the disk, and pay for it, when its claim is deleted."""
+    kms_key: str | None = None
+    """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
+
+
+class NfsStorage(SpecModel):
+    """Directories that the pods of many nodes share over NFS: code, environments, small datasets. EFS, or
+    Filestore."""
+
+    type: Literal["nfs"]
+    file_system: Annotated[str | None, On(("eks",), "Filestore makes an instance for each claim")] = Field(
+        default=None, pattern=r"^fs-[0-9a-f]{8,40}$", examples=["fs-0a1b2c3d4e5f60718"]
+    )
+    """EKS: an existing EFS file system; each claim is a directory of it. Unset: the program creates one, which
+    `destroy` keeps."""
+    tier: Annotated[
+        Literal["basic-hdd", "basic-ssd", "zonal", "enterprise"] | None,
+        On(("gke",), "EFS has no tiers: its throughput is elastic"),
+    ] = None
+    """GKE: service tier of Filestore; unset: zonal."""
+    retain: bool = True
+    """Keep what was written, and pay for it, when its claim is deleted."""
+    kms_key: str | None = None
+    """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
+
+
+class LustreStorage(SpecModel):
+    """A parallel file system for each claim, that all nodes read and write fast: checkpoints, training data. FSx
+    for Lustre, or Managed Lustre."""
+
+    type: Literal["lustre"]
+    throughput: Literal[125, 250, 500, 1000] = 250
+    """Throughput in MB/s for each TiB of the claim."""
+    zone: Zone | None = None
+    """Zone of the file system; reads from other zones are slower and cost money. Unset: the zone of the pools, if
+    they name one alone."""
+    retain: bool = True
+    """Keep the file system, and pay for it, when its claim is deleted."""
+    kms_key: Annotated[str | None, _KMS_ON_EKS] = None
+    """EKS: customer-managed key; unset: the default key of FSx."""
+
+
+StorageClass = Annotated[DiskStorage | NfsStorage | LustreStorage, Field(discriminator="type")]

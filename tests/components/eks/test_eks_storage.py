@@ -1,0 +1,114 @@
+"""What is rendered for storage on EKS: classes, drivers, file systems and the network access to them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpu_platform.engine.properties import UNKNOWN
+from tests.components.eks.aws_model import problems
+from tests.components.eks.aws_requests import requests_of
+from tests.support.eks_stacks import CREATED, EXISTING, record_eks
+from tests.support.recorded import Recorded
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+IN_A = {"zones": ["us-east-2a"]}
+ALL = {
+    "work": {"type": "disk", "disk": "io2", "iops": 20000},
+    "home": {"type": "nfs", "kms_key": KEY},
+    "checkpoints": {"type": "lustre", "throughput": 500},
+}
+
+
+def made(cluster: dict[str, Any] = CREATED, **storage: Any) -> Recorded:
+    return record_eks(IN_A, cluster=cluster, storage=storage)
+
+
+def ports(recorded: Recorded, kind: str, group: str) -> set[tuple[int, int]]:
+    """Ports of the rules of a security group, by the urn of the group."""
+    urn = recorded.one("SecurityGroup", group).urn
+    return {
+        (rule.inputs["fromPort"], rule.inputs["toPort"])
+        for rule in recorded.of(kind)
+        if urn in rule.property_dependencies.get("securityGroupId", ())
+    }
+
+
+def test_every_request_of_storage_passes_the_models_of_the_aws_api() -> None:
+    records = [r for r in made(**ALL).resources if "EksFileSystems" in r.parent and r.type.startswith("aws:")]
+    assert {r.type.rsplit(":", 1)[-1] for r in records} >= {"FileSystem", "MountTarget", "Addon", "RolePolicy"}
+    for record in records:
+        for request in requests_of(record):
+            found = [one for one in problems(request) if "'unknown' does not match" not in one]
+            assert found == [], record.urn
+
+
+def test_a_created_file_system_is_encrypted_kept_and_reachable_in_every_zone() -> None:
+    recorded = made(**ALL)
+    [file_system] = recorded.of("FileSystem")
+    assert file_system.inputs["encrypted"] is True
+    assert file_system.inputs["kmsKeyId"] == KEY
+    assert file_system.retain_on_delete
+    targets = recorded.of("MountTarget")
+    subnets = {one for target in targets for one in target.property_dependencies["subnetId"]}
+    assert len(subnets) == len(targets) == 2
+    assert all(not target.retain_on_delete for target in targets)
+    assert ports(recorded, "SecurityGroupIngressRule", "ml-storage-nfs") == {(2049, 2049)}
+
+
+def test_lustre_passes_between_servers_and_nodes_in_both_directions_and_nothing_else_does() -> None:
+    recorded = made(**ALL)
+    lustre = {(988, 988), (1018, 1023)}
+    assert ports(recorded, "SecurityGroupIngressRule", "ml-storage-lustre") == lustre
+    assert ports(recorded, "SecurityGroupEgressRule", "ml-storage-lustre") == lustre
+    group = recorded.one("SecurityGroup", "ml-storage-lustre").urn
+    at_nodes = [
+        rule
+        for rule in recorded.of("SecurityGroupIngressRule")
+        if group in rule.property_dependencies.get("referencedSecurityGroupId", ())
+        and group not in rule.property_dependencies.get("securityGroupId", ())
+    ]
+    assert {(rule.inputs["fromPort"], rule.inputs["toPort"]) for rule in at_nodes} == lustre
+
+
+def test_ids_of_what_is_created_are_parameters_of_the_classes_and_unknown_in_a_preview() -> None:
+    recorded = made(**ALL)
+    home = recorded.one("StorageClass", "home")
+    assert home.inputs["parameters"]["fileSystemId"] == UNKNOWN
+    assert recorded.of("FileSystem")[0].urn in home.property_dependencies["parameters"]
+    checkpoints = recorded.one("StorageClass", "checkpoints").inputs["parameters"]
+    assert (checkpoints["subnetId"], checkpoints["securityGroupIds"]) == (UNKNOWN, UNKNOWN)
+    assert checkpoints["perUnitStorageThroughput"] == "500"
+
+
+def test_only_the_service_account_of_a_driver_can_assume_its_role() -> None:
+    recorded = made(**ALL)
+    role = recorded.one("Role", "ml-aws-fsx-csi-driver")
+    [statement] = json.loads(role.inputs["assumeRolePolicy"])["Statement"]
+    assert statement["Condition"]["StringEquals"] == {
+        "aws:RequestTag/eks-cluster-name": "ml",
+        "aws:RequestTag/kubernetes-namespace": "kube-system",
+        "aws:RequestTag/kubernetes-service-account": "fsx-csi-controller-sa",
+    }
+    policy = recorded.one("RolePolicy", "ml-aws-fsx-csi-driver")
+    allowed = [one for one in json.loads(policy.inputs["policy"])["Statement"] if one["Resource"] == "*"]
+    assert [one["Action"] for one in allowed] == [["fsx:DescribeFileSystems"]]
+
+
+def test_the_default_class_is_marked_and_a_changed_class_is_replaced_by_name() -> None:
+    recorded = made()
+    default = recorded.one("StorageClass", "gp3")
+    assert default.inputs["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert default.delete_before_replace
+    assert "annotations" not in recorded_class(made(**ALL), "work")["metadata"]
+
+
+def recorded_class(recorded: Recorded, name: str) -> dict[str, Any]:
+    return dict(recorded.one("StorageClass", name).inputs)
+
+
+def test_an_existing_cluster_gets_classes_and_no_drivers() -> None:
+    recorded = made(EXISTING, home={"type": "nfs", "file_system": "fs-0a1b2c3d"}, work={"type": "disk"})
+    assert {one.name for one in recorded.of("StorageClass")} == {"home", "work"}
+    assert not recorded.has("Addon")
+    assert not recorded.has("FileSystem")

@@ -1,0 +1,127 @@
+"""Storage classes on EKS: what is planned, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.eks.storage import EksStorage
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks
+
+IN_A = {"zones": ["us-east-2a"]}
+IN_BOTH = {"name": "serve", "machine_type": "g6e.12xlarge", "workload": "inference", "zones": ["us-east-2b"]}
+
+
+def planned(cluster: dict[str, Any] = CREATED, *pools: dict[str, Any], **storage: Any) -> StoragePlan:
+    return plan_eks(*(pools or (IN_A,)), cluster=cluster, storage=storage).storage
+
+
+def the(name: str, plan: StoragePlan) -> StorageClassPlan:
+    [found] = [one for one in plan.classes if one.name == name]
+    return found
+
+
+def behind(plan: StoragePlan) -> EksStorage:
+    assert isinstance(plan.cloud, EksStorage)
+    return plan.cloud
+
+
+def refused(cluster: dict[str, Any] = CREATED, *pools: dict[str, Any], **storage: Any) -> dict[str, str]:
+    with pytest.raises(BadInput) as caught:
+        planned(cluster, *pools, **storage)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def test_a_created_cluster_has_a_default_class_since_eks_marks_none() -> None:
+    [found] = planned().classes
+    assert (found.name, found.provisioner, found.default) == ("gp3", "ebs.csi.aws.com", True)
+    assert found.parameters == {"type": "gp3", "encrypted": "true"}
+    assert found.binding == "WaitForFirstConsumer"
+
+
+def test_a_declared_default_replaces_that_of_the_program_and_an_existing_cluster_gets_none() -> None:
+    declared = {"fast": {"type": "disk", "disk": "io2", "iops": 16000, "default": True}}
+    assert [one.name for one in planned(**declared).classes] == ["fast"]
+    assert the("fast", planned(**declared)).parameters["iops"] == "16000"
+    assert planned(EXISTING).classes == ()
+
+
+def test_what_members_wrote_outlives_their_claim_on_file_systems_and_not_on_disks() -> None:
+    plan = planned(work={"type": "disk"}, home={"type": "nfs"}, checkpoints={"type": "lustre"})
+    policies = {one.name: one.reclaim_policy for one in plan.classes}
+    assert policies == {"work": "Delete", "home": "Retain", "checkpoints": "Retain", "gp3": "Delete"}
+    assert the("work", planned(work={"type": "disk", "retain": True})).reclaim_policy == "Retain"
+
+
+def test_a_lustre_class_is_in_the_zone_of_the_pools_or_the_declared_one() -> None:
+    assert behind(planned(fast={"type": "lustre"})).lustre == {"fast": "us-east-2a"}
+    declared = planned(CREATED, IN_A, IN_BOTH, fast={"type": "lustre", "zone": "us-east-2b"})
+    assert behind(declared).lustre == {"fast": "us-east-2b"}
+
+
+def test_a_lustre_class_without_one_zone_is_refused() -> None:
+    found = refused(CREATED, IN_A, IN_BOTH, fast={"type": "lustre"})
+    assert found == {
+        "storage.fast.zone": "storage.fast.zone: found nothing, and the pools name us-east-2a, us-east-2b; "
+        "allowed: one zone: an FSx file system is in one subnet. Fix: write zone: us-east-2a"
+    }
+    elsewhere = refused(EXISTING, IN_A, fast={"type": "lustre", "zone": "us-east-2c"})
+    assert "a zone of the cluster's network: us-east-2a" in elsewhere["storage.fast.zone"]
+
+
+def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack() -> None:
+    plan = planned(fast={"type": "lustre"})
+    statements = {
+        action: one["Condition"]["StringEquals"]
+        for one in behind(plan).statements["aws-fsx-csi-driver"]
+        if "Condition" in one
+        for action in one["Action"]
+    }
+    tag = {"gpu-platform.dev/stack": "test"}
+    assert statements["fsx:DeleteFileSystem"] == {f"aws:ResourceTag/{key}": value for key, value in tag.items()}
+    assert statements["fsx:CreateFileSystem"] == {f"aws:RequestTag/{key}": value for key, value in tag.items()}
+    # The class sets the tag, or the driver could make none.
+    assert the("fast", plan).parameters["extraTags"] == "gpu-platform.dev/stack=test"
+    [driver] = behind(plan).drivers
+    assert (driver.name, driver.managed_policies) == ("aws-fsx-csi-driver", ())
+
+
+def test_drivers_are_installed_for_declared_types_and_only_on_a_created_cluster() -> None:
+    both = {"home": {"type": "nfs", "file_system": "fs-0a1b2c3d"}, "fast": {"type": "lustre"}}
+    assert [one.name for one in behind(planned(**both)).drivers] == ["aws-efs-csi-driver", "aws-fsx-csi-driver"]
+    assert behind(planned(EXISTING, **both)).drivers == ()
+
+
+def test_an_existing_file_system_is_a_parameter_of_the_class_and_none_is_created() -> None:
+    plan = planned(EXISTING, home={"type": "nfs", "file_system": "fs-0a1b2c3d"})
+    assert the("home", plan).parameters["fileSystemId"] == "fs-0a1b2c3d"
+    assert plan.cloud is None
+    assert plan.retained == ()
+
+
+def test_a_created_file_system_is_named_among_what_destroy_keeps() -> None:
+    plan = planned(home={"type": "nfs"})
+    assert [one.storage_class for one in behind(plan).file_systems] == ["home"]
+    assert plan.retained == ("EFS file system of storage class home, with its files: delete it by hand",)
+
+
+def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
+    found = refused(
+        EXISTING,
+        home={"type": "nfs"},
+        a={"type": "disk", "disk": "io2", "default": True},
+        b={"type": "disk", "iops": 500, "default": True},
+        c={"type": "disk", "disk": "pd-ssd"},
+        d={"type": "nfs", "file_system": "fs-0a1b2c3d", "tier": "zonal"},
+    )
+    assert set(found) == {
+        "storage.home.file_system",
+        "storage.a.iops",
+        "storage.b.iops",
+        "storage.b.default",
+        "storage.c.disk",
+        "storage.d.tier",
+    }

@@ -1,0 +1,127 @@
+"""Storage classes on GKE: what is planned, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.clouds.storage import StorageClassPlan
+from gpu_platform.stacks import plan_platform
+
+CLUSTER: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+CREATED: dict[str, Any] = {**CLUSTER, "create": {}}
+MEGA: dict[str, Any] = {
+    "name": "train",
+    "machine_type": "a3-megagpu-8g",
+    "count": {"desired": 1},
+    "workload": "training",
+    "zones": ["us-central1-a"],
+}
+A4: dict[str, Any] = {**MEGA, "name": "big", "machine_type": "a4-highgpu-8g"}
+G2: dict[str, Any] = {**MEGA, "name": "serve", "machine_type": "g2-standard-48", "workload": "inference"}
+
+
+def planned(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **storage: Any) -> EnvironmentPlan:
+    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools or (MEGA,)), "storage": storage}
+    plan = plan_platform(platform, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def classes(plan: EnvironmentPlan) -> dict[str, StorageClassPlan]:
+    return {one.name: one for one in plan.storage.classes}
+
+
+def refused(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **storage: Any) -> dict[str, str]:
+    with pytest.raises(BadInput) as caught:
+        planned(*pools, cluster=cluster, **storage)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def test_nodes_that_attach_only_hyperdisk_get_a_class_of_it_beside_the_default_of_gke() -> None:
+    plan = planned(MEGA, A4)
+    [found] = plan.storage.classes
+    assert (found.name, found.parameters, found.default) == (
+        "hyperdisk-balanced",
+        {"type": "hyperdisk-balanced"},
+        False,
+    )
+    [why] = [one.why for one in plan.decisions if one.what == "hyperdisk-balanced"]
+    assert why == "nodes of big cannot attach the disks of standard-rwo"
+
+
+def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own() -> None:
+    assert planned(MEGA).storage.classes == ()
+
+
+def test_a_disk_class_without_a_type_has_one_that_the_machines_attach() -> None:
+    assert classes(planned(G2, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
+    assert classes(planned(A4, work={"type": "disk"}))["work"].parameters == {"type": "hyperdisk-balanced"}
+
+
+def test_a_class_that_some_pools_cannot_attach_is_warned_of_by_name() -> None:
+    plan = planned(G2, A4, work={"type": "disk", "disk": "pd-ssd"})
+    [warning] = [one for one in plan.decisions if one.what == "warning: work"]
+    assert warning.chosen == "pd-ssd on big"
+
+
+def test_a_class_that_no_pool_attaches_is_refused() -> None:
+    found = refused(A4, work={"type": "disk", "disk": "pd-balanced"})
+    assert "which no pool attaches" in found["storage.work.disk"]
+
+
+def test_filestore_and_lustre_are_in_the_network_of_the_cluster() -> None:
+    plan = planned(home={"type": "nfs"}, fast={"type": "lustre", "throughput": 1000})
+    assert classes(plan)["home"].parameters == {"tier": "zonal", "network": "ml-us-central1"}
+    fast = classes(plan)["fast"]
+    assert fast.parameters == {"perUnitStorageThroughput": "1000", "network": "ml-us-central1"}
+    assert (fast.zones, fast.topology_key) == (("us-central1-a",), "topology.gke.io/zone")
+    cloud = plan.cluster.cloud
+    assert isinstance(cloud, GkeClusterPlan)
+    assert cloud.create is not None
+    assert (cloud.create.nfs_driver, cloud.create.lustre_driver) == (True, True)
+    assert plan.storage.cloud == GkeStorage(in_network=(), private_access="ml-us-central1-services")
+
+
+def test_drivers_are_off_where_no_class_needs_them() -> None:
+    cloud = planned(work={"type": "disk"}).cluster.cloud
+    assert isinstance(cloud, GkeClusterPlan)
+    assert cloud.create is not None
+    assert (cloud.create.nfs_driver, cloud.create.lustre_driver) == (False, False)
+
+
+def test_on_an_existing_cluster_the_network_is_looked_up_and_the_owner_enables_drivers() -> None:
+    plan = planned(cluster=CLUSTER, home={"type": "nfs"}, fast={"type": "lustre"})
+    assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), private_access=None)
+    assert "network" not in classes(plan)["home"].parameters
+    [why] = [one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "fast")]
+    assert "the cluster's owner enables the driver of Managed Lustre" in why
+
+
+def test_lustre_is_refused_on_nodes_and_versions_without_its_driver() -> None:
+    old = refused(cluster={**CREATED, "kubernetes": "1.32"}, fast={"type": "lustre"})
+    assert "GKE 1.33.2-gke.1111000 or newer" in old["storage.fast.type"]
+    ubuntu = {**G2, "image": {"family": "ubuntu"}}
+    assert "Container-Optimized OS on x86" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
+
+
+def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
+    found = refused(
+        a={"type": "disk", "disk": "gp3"},
+        b={"type": "disk", "disk": "pd-ssd", "iops": 5000},
+        c={"type": "nfs", "tier": "basic-hdd", "kms_key": "projects/p/locations/l/keyRings/r/cryptoKeys/k"},
+        d={"type": "lustre", "zone": "europe-west4-a"},
+        e={"type": "nfs", "file_system": "fs-0a1b2c3d"},
+    )
+    assert set(found) >= {
+        "storage.a.disk",
+        "storage.b.iops",
+        "storage.c.kms_key",
+        "storage.d.zone",
+        "storage.e.file_system",
+    }
