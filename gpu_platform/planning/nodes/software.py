@@ -58,13 +58,16 @@ class NodeSoftware:
 
     @property
     def gpu_access(self) -> GpuAccess:
-        """How the node agent reads NVML on these nodes."""
+        """How the node agent reads NVML on these nodes.
+
+        Runtimes take NVIDIA_VISIBLE_DEVICES from privileged containers alone: Bottlerocket's, that of EKS' AL2023
+        images since v20260423 (awslabs/amazon-eks-ami#2706), and the toolkit as the operator installs it.
+        """
         if self.device_plugin == "dra":
             return GpuAccess(runtime_class=None, privileged=False, driver_dir=None, claim=True)
         if self.driver_dir is not None:
             return GpuAccess(runtime_class=None, privileged=True, driver_dir=self.driver_dir)
-        # Bottlerocket's runtime takes NVIDIA_VISIBLE_DEVICES from privileged containers alone.
-        return GpuAccess(runtime_class="nvidia", privileged=self.device_plugin == "image", driver_dir=None)
+        return GpuAccess(runtime_class="nvidia", privileged=True, driver_dir=None)
 
     def node_labels(self) -> Mapping[str, str]:
         """Return the labels that exclude the nodes from DaemonSets of the operator."""

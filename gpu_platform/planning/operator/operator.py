@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
 from gpu_platform.planning.context import CompleteContext
@@ -43,6 +44,9 @@ SYSTEM_PRIORITY_CLASSES = (
     "system-node-critical",
     "system-cluster-critical",
 )  # the operands' and the operator's own
+# Otherwise any pod gets all GPUs of its node by NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The device plugin
+# gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0, object_controls.go).
+_UNPRIVILEGED_DEVICES = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 OPERANDS_PER_NODE = 12  # the operator's DaemonSets and feature discovery's, with the pods that validate
 PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
 
@@ -73,6 +77,16 @@ def plan(
             driver=driver, daemonsets=daemonsets, exporter=exporter, discovery=_feature_discovery(pools)
         )
         return Decided(plan_gpu_cluster(settings, pools, release, shared_values, metrics), decisions)
+    gdrcopy = any(_copies_by_gdr(pool, catalog) for pool in pools)
+    if gdrcopy:
+        decisions += (
+            Decision(
+                subject="operator",
+                what="GDRCopy",
+                chosen="on: with the driver, or of the node image",
+                why="UCX and NVSHMEM exchange small messages with GPUs by it in training over RDMA",
+            ),
+        )
     plugin_data = device_plugin_data(spec.sharing, pools, catalog)
     device_plugin = hashed_config_map("device-plugin-config", names.OPERATOR_NAMESPACE, plugin_data)
     mig_data = mig_parted_data(spec.sharing, pools, resolved_pools, catalog)
@@ -81,6 +95,7 @@ def plan(
         daemonsets=daemonsets,
         host_paths=HostPaths(driver_install_dir=settings.driver_dir) if settings.driver_dir is not None else None,
         driver=driver,
+        gdrcopy=Toggle(enabled=True) if gdrcopy else None,
         toolkit=_toolkit(settings, pools),
         device_plugin=ConfiguredComponent(
             enabled=any(pool.software.device_plugin == "operator" for pool in pools),
@@ -143,8 +158,27 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
     enabled = any(pool.software.toolkit == "operator" for pool in pools)
     if not enabled:
         return Toolkit(enabled=False)
-    variables = tuple(EnvVar(name=name, value=value) for name, value in (settings.toolkit_env or {}).items())
-    return Toolkit(enabled=True, install_dir=settings.toolkit_dir, env=variables or None)
+    variables = {_UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
+    return Toolkit(
+        enabled=True,
+        install_dir=settings.toolkit_dir,
+        env=tuple(EnvVar(name=name, value=value) for name, value in variables.items()),
+    )
+
+
+def _copies_by_gdr(pool: PoolPlan, catalog: Catalog) -> bool:
+    """Return whether pods of a pool train over RDMA and get GDRCopy's device from the operator's device plugin.
+
+    Its kernel module comes with the operator's driver, and is part of EKS' AL2023 images; COS has none.
+    """
+    rdma = catalog.machine_types[pool.machine_type].rdma_interfaces > 0
+    software = pool.software
+    return (
+        rdma
+        and pool.workload == "training"
+        and software.device_plugin == "operator"
+        and software.driver in ("operator", "image")
+    )
 
 
 def _quota(pools: Sequence[PoolPlan]) -> PriorityQuotaPlan:

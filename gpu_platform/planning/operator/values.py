@@ -122,6 +122,7 @@ class OperatorValues:
     daemonsets: Daemonsets
     host_paths: HostPaths | None
     driver: DriverValues
+    gdrcopy: Toggle | None
     toolkit: Toolkit
     device_plugin: ConfiguredComponent
     mig: MigValues
