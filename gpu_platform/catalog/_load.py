@@ -35,6 +35,7 @@ from gpu_platform.catalog.models import (
     NodeImage,
     OperatorRelease,
     PoolProperty,
+    RecipeComponent,
 )
 from gpu_platform.errors import BadInput, Problem
 
@@ -59,6 +60,7 @@ class Catalog:
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
     kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
     driver_branches: Mapping[int, DriverBranch]
+    recipe_components: Mapping[str, RecipeComponent]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type."""

@@ -325,6 +325,14 @@ class GkeFeature(Fact):
     source: Source
 
 
+class RecipeComponent(Fact):
+    """A component of NVIDIA's AICR recipes, and what the program does about it."""
+
+    name: str
+    handled: str = Field(description="installed, when; or not installed, and why")
+    source: Source
+
+
 class CatalogFile(Fact):
     """One YAML file of the catalogue."""
 
@@ -344,3 +352,4 @@ class CatalogFile(Fact):
     kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()
     kubernetes_versions: tuple[KubernetesVersion, ...] = ()
     driver_branches: tuple[DriverBranch, ...] = ()
+    recipe_components: tuple[RecipeComponent, ...] = ()

@@ -136,6 +136,20 @@ def check(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
     _leave(check_stack(stack, to_json=output is Format.JSON))
 
 
+@app.command()
+def recipe(
+    stack: StackArgument,
+    file: Annotated[
+        Path, typer.Argument(help="Recipe of NVIDIA AICR: the output of `aicr recipe`, or an overlay.")
+    ],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Say which constraints of NVIDIA's AICR recipe a stack meets, and what becomes of each component."""
+    from gpu_platform.cli.recipe import show_recipe
+
+    _leave(show_recipe(stack, file, to_json=output is Format.JSON))
+
+
 @capacity_app.command("show")
 def capacity_show(
     stack: StackArgument,

@@ -61,7 +61,9 @@ def test_where_no_runtime_brings_the_driver_the_agent_takes_its_library_from_the
     assert container["securityContext"]["privileged"] is True
 
 
-def test_beside_it_the_agent_keeps_its_runtime_class_and_needs_no_directory_of_the_host(rendered: Recorded) -> None:
+def test_beside_it_the_agent_keeps_its_runtime_class_and_needs_no_directory_of_the_host(
+    rendered: Recorded,
+) -> None:
     spec = pod(rendered, "ours")
     assert spec["runtimeClassName"] == "nvidia"
     assert not [volume for volume in spec["volumes"] if "hostPath" in volume]

@@ -1,0 +1,68 @@
+"""`gpu-platform recipe`: a recipe of NVIDIA AICR beside the plan of a stack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.console import console
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.recipe.compare import Answer, ComponentAnswer, Verdict, compare, components
+from gpu_platform.recipe.document import read_recipe
+from gpu_platform.stacks import load_stack
+
+_STYLES = {Verdict.MET: "green", Verdict.NOT_MET: "bold red", Verdict.UNKNOWN: "magenta"}
+
+
+def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
+    """Print the answers of a stack to a recipe; returns FINDING if a constraint of severity error is not met.
+
+    Raises BadInput for a file that is no recipe, and for the stack of a team.
+    """
+    loaded = load_stack(stack)
+    if loaded.plan.kind != "environment":
+        problem = Problem(
+            "kind",
+            "'team'",
+            "a stack of kind environment: a recipe is about clusters and nodes",
+            f"run `gpu-platform recipe {loaded.plan.environment_stack} {file}`",
+        )
+        raise BadInput(stack, [problem])
+    read = read_recipe(file)
+    catalog = load_catalog()
+    answers = compare(read, loaded.plan, catalog)
+    parts = components(read, loaded.plan, catalog)
+    warnings = {one.name for one in read.all_constraints if one.severity == "warning"}
+    failed = [one for one in answers if one.verdict is Verdict.NOT_MET and one.constraint not in warnings]
+    if to_json:
+        document = {
+            "stack": stack,
+            "recipe": str(file),
+            "constraints": [asdict(one) for one in answers],
+            "components": [asdict(one) for one in parts],
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        _print(stack, file, answers, parts)
+    return ExitCode.FINDING if failed else ExitCode.GOOD
+
+
+def _print(stack: str, file: Path, answers: Sequence[Answer], parts: Sequence[ComponentAnswer]) -> None:
+    out = console()
+    out.print(Text(f"Stack {stack} beside {file}"))
+    table = Table("constraint", "recipe", "stack", "", box=box.SIMPLE)
+    for one in answers:
+        verdict = Text(one.verdict + (f": {one.why}" if one.why else ""), style=_STYLES[one.verdict])
+        table.add_row(Text(one.constraint), Text(one.wanted), Text(one.found), verdict)
+    out.print(table)
+    listed = Table("component", "recipe", "stack", "", box=box.SIMPLE)
+    for part in parts:
+        listed.add_row(Text(part.name), Text(part.wanted), Text(part.version), Text(part.handled))
+    out.print(listed)

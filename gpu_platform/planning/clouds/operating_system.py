@@ -1,0 +1,24 @@
+"""The operating system of a pool's nodes, as /etc/os-release names it."""
+
+from __future__ import annotations
+
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.section import CloudPool
+
+_OF_AMI = {"AL2023": ("amzn", "2023"), "BOTTLEROCKET": ("bottlerocket", None)}
+_OF_ALIAS = {"al2023": ("amzn", "2023"), "bottlerocket": ("bottlerocket", None)}
+_OF_IMAGE = {"COS": ("cos", None), "UBUNTU": ("ubuntu", None)}
+
+
+def os_release(pool: CloudPool | None) -> tuple[str, str | None] | None:
+    """Return ID and VERSION_ID, the latter None where an image has several; None where the system is not known."""
+    if isinstance(pool, EksPoolPlan):
+        return _OF_AMI.get(pool.ami_type.partition("_")[0])
+    if isinstance(pool, KarpenterPoolPlan):
+        terms = pool.node_class.get("amiSelectorTerms", ())
+        alias = next((str(term["alias"]) for term in terms if "alias" in term), "")
+        return _OF_ALIAS.get(alias.partition("@")[0])
+    if isinstance(pool, GkePoolPlan):
+        return _OF_IMAGE.get(pool.image_type.partition("_")[0])
+    return None

@@ -1,0 +1,1 @@
+"""Recipes of NVIDIA AI Cluster Runtime (AICR): which of their constraints and components a stack has."""

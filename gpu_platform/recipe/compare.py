@@ -1,0 +1,184 @@
+"""Compare a recipe with the plan of a stack: which constraints hold, and what becomes of each component."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.operating_system import os_release
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.recipe.document import Constraint, Criteria, Recipe
+
+
+class Verdict(StrEnum):
+    """Whether the plan meets a constraint."""
+
+    MET = "met"
+    NOT_MET = "not met"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the plan says to one constraint. `why`: of an unknown one, where the answer is found."""
+
+    constraint: str
+    wanted: str
+    found: str
+    verdict: Verdict
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentAnswer:
+    """What the program does about a component of the recipe; `version`: the program's own, empty: none."""
+
+    name: str
+    wanted: str
+    version: str
+    handled: str
+
+
+_OPERATORS: Final[Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "!=": operator.ne,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_SERVICES: Final = {"eks": "eks", "gke": "gke", "kind": "sandbox"}
+_SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
+_MEASURED: Final = "measured on the nodes after the deploy, not planned"
+
+
+def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[Answer, ...]:
+    """Return the answers to a recipe's criteria and constraints, in its order."""
+    return (
+        *_criteria(recipe.criteria, plan, catalog),
+        *(_answer(one, plan) for one in recipe.all_constraints),
+    )
+
+
+def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ComponentAnswer, ...]:
+    """Return what becomes of each component."""
+    return tuple(
+        ComponentAnswer(
+            name=one.name,
+            wanted=one.version,
+            version=plan.operator.release if one.name == "gpu-operator" else "",
+            handled=catalog.recipe_components[one.name].handled
+            if one.name in catalog.recipe_components
+            else "not installed, and not known here",
+        )
+        for one in recipe.components
+    )
+
+
+# -- criteria --------------------------------------------------------------------------------------------
+
+
+def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> Iterator[Answer]:
+    models = {catalog.machine_types[pool.machine_type].gpu for pool in plan.pools}
+    found: dict[str, tuple[str, bool]] = {
+        "service": (plan.cluster.provider, _SERVICES.get(criteria.service) == plan.cluster.provider),
+        "accelerator": (
+            ", ".join(sorted(models)),
+            any(model.partition("-")[0] == criteria.accelerator for model in models),
+        ),
+        "intent": (
+            ", ".join(sorted({pool.workload for pool in plan.pools})),
+            any(pool.workload == criteria.intent for pool in plan.pools),
+        ),
+    }
+    for name, (has, holds) in found.items():
+        wanted = getattr(criteria, name)
+        if wanted not in ("", "any"):
+            verdict = Verdict.MET if holds else Verdict.NOT_MET
+            yield Answer(constraint=f"criteria.{name}", wanted=wanted, found=has, verdict=verdict)
+    if criteria.os not in ("", "any"):
+        wanted = _SYSTEMS.get(criteria.os, criteria.os)
+        yield _of_nodes("criteria.os", criteria.os, plan, 0, lambda system: system == wanted)
+
+
+# -- constraints -----------------------------------------------------------------------------------------
+
+
+def _answer(constraint: Constraint, plan: EnvironmentPlan) -> Answer:
+    name, value = constraint.name, constraint.value
+    sign, wanted = _parsed(value)
+
+    def holds(found: str) -> bool:
+        return _compared(found, sign, wanted)
+
+    if name == "K8s.server.version":
+        return _kubernetes(constraint, sign, wanted, plan.cluster.kubernetes)
+    if name == "Deployment.gpu-operator.version":
+        release = plan.operator.release
+        verdict = Verdict.MET if holds(release) else Verdict.NOT_MET
+        return Answer(constraint=name, wanted=value, found=release, verdict=verdict)
+    if name == "OS.release.ID":
+        return _of_nodes(name, value, plan, 0, holds)
+    if name == "OS.release.VERSION_ID":
+        return _of_nodes(name, value, plan, 1, holds)
+    return Answer(constraint=name, wanted=value, found="unknown", verdict=Verdict.UNKNOWN, why=_MEASURED)
+
+
+def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | None) -> Answer:
+    """Compare minor versions; with the same one the patch decides, which the cloud chooses."""
+    answer = Answer(
+        constraint=constraint.name, wanted=constraint.value, found=minor or "unknown", verdict=Verdict.UNKNOWN
+    )
+    if minor is None:
+        return _with(answer, Verdict.UNKNOWN, "declare cluster.kubernetes")
+    numbers = _numbers(wanted)
+    if len(numbers) > 2 and numbers[2] and numbers[:2] == _numbers(minor):
+        return _with(answer, Verdict.UNKNOWN, "the cloud chooses the patch release")
+    of_minor = ".".join(map(str, numbers[:2]))
+    return _with(answer, Verdict.MET if _compared(minor, sign, of_minor) else Verdict.NOT_MET, "")
+
+
+def _with(answer: Answer, verdict: Verdict, why: str) -> Answer:
+    return Answer(constraint=answer.constraint, wanted=answer.wanted, found=answer.found, verdict=verdict, why=why)
+
+
+def _of_nodes(name: str, value: str, plan: EnvironmentPlan, part: int, holds: Callable[[str], bool]) -> Answer:
+    """Compare a part of the nodes' os-release, in all pools; `part`: 0 the ID, 1 the VERSION_ID."""
+    systems = [os_release(pool.cloud) for pool in plan.pools]
+    values = [system[part] if system is not None else None for system in systems]
+    known = sorted({one for one in values if one is not None})
+    if any(not holds(one) for one in known):
+        verdict, why = Verdict.NOT_MET, ""
+    elif len(known) == 0 or None in values:
+        verdict, why = Verdict.UNKNOWN, "the stack file does not say what the nodes run"
+    else:
+        verdict, why = Verdict.MET, ""
+    return Answer(constraint=name, wanted=value, found=", ".join(known) or "unknown", verdict=verdict, why=why)
+
+
+def _parsed(expression: str) -> tuple[str, str]:
+    """Return operator and operand; without an operator the value has to be equal."""
+    text = expression.strip()
+    sign = next((one for one in _OPERATORS if text.startswith(one)), "")
+    return sign or "==", text.removeprefix(sign).strip()
+
+
+def _compared(found: str, sign: str, wanted: str) -> bool:
+    """Compare as versions where both are; else as text, which is equal or not."""
+    if re.fullmatch(r"v?\d+(\.\d+)*", found) and re.fullmatch(r"v?\d+(\.\d+)*", wanted):
+        return _OPERATORS[sign](_padded(found), _padded(wanted))
+    return sign in ("==", ">=", "<=") if found == wanted else sign == "!="
+
+
+def _padded(version: str) -> tuple[int, ...]:
+    numbers = _numbers(version)
+    return (*numbers, *(0 for _ in range(4 - len(numbers))))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in version.removeprefix("v").split("."))
