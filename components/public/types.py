@@ -37,7 +37,9 @@ class GpuCluster(TypedDict, total=False):
     kubernetes: str
     """Minor version, such as "1.36". It is checked with the operator's support matrix."""
     production: bool
-    """EKS and GKE: protect the pools from deletion. Unset: true."""
+    """EKS and GKE: the default of `protect`. Unset: true."""
+    protect: bool
+    """EKS and GKE: protect the pools from deletion. Unset: as `production`."""
     region: str
     """EKS: AWS region."""
     account: str
@@ -118,6 +120,7 @@ class PlatformCluster(TypedDict, total=False):
     name: str
     kubernetes: str
     production: bool
+    protect: bool
     region: str
     account: str
     project: str

@@ -81,8 +81,11 @@ class EksCluster(SpecModel):
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
     production: bool = True
-    """Protects the cluster and its pools from deletion, and creates one NAT gateway per zone and two Karpenter
-    replicas; false: one of each."""
+    """Chooses the redundancy of the cluster: one NAT gateway per zone and two Karpenter replicas, and `destroy`
+    keeps the control plane's logs and the key of the Secrets; false: one of each, and nothing is kept."""
+    protect: bool | None = None
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
+    lift it, deploy `protect: false` first: it changes nothing else."""
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
@@ -93,8 +96,12 @@ class EksCluster(SpecModel):
     ] = ()
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
     a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
-    new
-    nodes cannot reach pods of the existing ones, DNS included."""
+    new nodes cannot reach pods of the existing ones, DNS included."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the engine refuses to delete the cluster and its pools."""
+        return self.production if self.protect is None else self.protect
 
 
 class Exclusion(SpecModel):
@@ -146,7 +153,15 @@ class GkeCluster(SpecModel):
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
     production: bool = True
-    """Protects the cluster and its pools from deletion."""
+    """The default of `protect`."""
+    protect: bool | None = None
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
+    lift it, deploy `protect: false` first: it changes nothing else."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the engine refuses to delete the cluster and its pools."""
+        return self.production if self.protect is None else self.protect
 
 
 Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")]

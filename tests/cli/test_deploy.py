@@ -257,18 +257,18 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
 def test_a_production_cluster_is_not_destroyed_and_the_error_says_how_to_lift_that(given: Any) -> None:
     engine = given(on_eks(protect=True), outputs(on_eks(protect=True)))
 
-    with pytest.raises(BadInput, match=r"cluster\.production") as caught:
+    with pytest.raises(BadInput, match=r"cluster\.protect") as caught:
         deploy.destroy_stack("test", "auto")
     assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert "protects cluster ml, pool train" in str(caught.value)
-    assert "set production: false, run `gpu-platform up test`, then destroy" in str(caught.value)
+    assert "set cluster.protect: false, run `gpu-platform up test`, then destroy" in str(caught.value)
     assert engine.asked == []
 
 
 def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed(given: Any) -> None:
     engine = given(on_eks(protect=False), outputs(on_eks(protect=True)))
 
-    with pytest.raises(BadInput, match="true in the last deployment"):
+    with pytest.raises(BadInput, match="in the last deployment, which protects cluster ml"):
         deploy.destroy_stack("test", "auto")
     assert engine.asked == []
 

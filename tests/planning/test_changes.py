@@ -315,7 +315,7 @@ def test_a_protected_pool_is_said_to_stop_up_where_it_would_be_deleted_and_only_
     (rolled,) = changes(eks(protect=True), eks(protect=True, instance_type="p5.48xlarge"))
 
     assert replaced.protected
-    assert "`up` refuses: set cluster.production: false" in str(replaced)
+    assert "`up` refuses: set cluster.protect: false" in str(replaced)
     assert not rolled.protected
 
 

@@ -1,6 +1,7 @@
 """Decide which pools a new plan replaces, rolls or shrinks, compared with the last deployment."""
 
 from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes.cluster_impacts import cluster_facts, retained_resources
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
@@ -14,11 +15,13 @@ __all__ = [
     "Impact",
     "PoolChange",
     "classify",
+    "cluster_facts",
     "impacts_of_replaced_nodes",
     "leaving_teams",
     "pool_changes",
     "pool_facts",
     "protected",
+    "retained_resources",
     "software_facts",
     "team_facts",
 ]

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
-from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool_facts
+from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -56,7 +56,7 @@ class PoolChange:
     order: Order | None
     protected: bool
     causes: tuple[Cause, ...]
-    protected_by: str = "cluster.production"
+    protected_by: str = CLUSTER_PROTECT
 
     def __str__(self) -> str:
         most = f" (at most {self.gpus_most} if the autoscaler has scaled up)" if self.gpus_most > self.gpus else ""
@@ -253,9 +253,14 @@ def _loss(
         gpus_most=int(old["most_nodes"]) * int(old["gpus_per_node"]),
         order=order,
         protected=bool(old["protected"]),
-        protected_by=str(old.get("protected_by", "cluster.production")),
+        protected_by=_protected_by(old),
         causes=tuple(causes),
     )
+
+
+def _protected_by(old: Mapping[str, Any]) -> str:
+    """Return the field that lifts the protection; older releases protected by `cluster.production`."""
+    return str(old.get("protected_by", CLUSTER_PROTECT)).replace("cluster.production", CLUSTER_PROTECT)
 
 
 def _gpus(count: int) -> str:

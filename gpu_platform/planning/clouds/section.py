@@ -48,6 +48,25 @@ class CloudPrerequisites:
     examples: tuple[Example, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSetting:
+    """A setting of a cluster whose change affects what runs, or who has access.
+
+    `name`: its key in the stack output `cluster`; `what`: its name for a reader; `field`: the places in the stack
+    file that set it; `values`: how many, or what it consists of: fewer, or a value that is gone, are a loss.
+    `loss`: the effect of that (`planning.changes.Effect`); `on_loss`, `on_gain`: what it means, `{lost}` stands
+    for the values that go.
+    """
+
+    name: str
+    what: str
+    field: str
+    values: int | tuple[str, ...]
+    loss: Literal["in-place", "removes-capacity", "cuts-access"]
+    on_loss: str
+    on_gain: str = ""
+
+
 class CreatedCluster(Protocol):
     """The settings of a new cluster that all clouds share."""
 
@@ -109,6 +128,11 @@ class CloudCluster(Protocol):
     @property
     def retained(self) -> tuple[str, ...]:
         """Resources that `destroy` does not delete, as text."""
+        ...
+
+    @property
+    def settings(self) -> tuple[ClusterSetting, ...]:
+        """Settings of the cluster itself that a preview compares with the last deployment."""
         ...
 
     @property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -225,6 +227,38 @@ def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
     ways_out = [*recorded.of("RouteTableAssociation"), *recorded.of("NatGateway"), *recorded.of("InternetGateway")]
     assert len(ways_out) == 4 + 2 + 1
     assert {r.name for r in ways_out if r.urn not in before} == set()
+
+
+def test_protect_changes_nothing_but_protection() -> None:
+    def without_protection(recorded: Recorded) -> list[str]:
+        """Every run of a program has new ids and another order."""
+        texts = [
+            json.dumps(replace(record, protect=False, outputs={}, revealed_inputs=None).to_json(), sort_keys=True)
+            for record in recorded.resources
+            if record.custom
+        ]
+        return sorted(
+            re.sub(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"deletionProtection": \w+', "", text)
+            for text in texts
+        )
+
+    kept, lifted = made(TRAIN, DEVELOP, protect=True), made(TRAIN, DEVELOP, protect=False)
+    assert without_protection(lifted) == without_protection(kept)
+    assert [record.name for record in lifted.resources if record.protect] == []
+    assert the(kept, "Cluster")["deletionProtection"] is True
+    assert the(lifted, "Cluster")["deletionProtection"] is False
+
+
+@pytest.mark.parametrize(("settings", "kept"), [({"protect": False}, True), ({"production": False}, False)])
+def test_destroy_keeps_logs_and_key_of_a_production_cluster_whose_protection_is_lifted(
+    settings: dict[str, bool], kept: bool
+) -> None:
+    recorded = made(**settings)
+    assert [record.retain_on_delete for kind in ("LogGroup", "Key") for record in recorded.of(kind)] == [
+        kept,
+        kept,
+    ]
+    assert not any(record.protect for record in recorded.of("Key"))
 
 
 @pytest.mark.parametrize("production", [True, False])

@@ -189,7 +189,7 @@ def plan_eks_cluster(
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
-        protect=cluster.production,
+        protect=cluster.is_protected,
         retained=_retained(cluster, created.value),
     )
     return Decided(plan, (*chosen.decisions, *created.decisions))

@@ -94,7 +94,7 @@ def plan_karpenter_pool(
         zones=zones_of(pool),
         node_class=node_class,
         node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
-        protect=cluster.production or pool.protect,
+        protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(_explain(pool, settings, node_class)))
 

@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, RollLimits, Timeouts
+from gpu_platform.planning.clouds.section import (
+    CloudCluster,
+    CloudPrerequisites,
+    ClusterSetting,
+    RollLimits,
+    Timeouts,
+)
 from gpu_platform.quantity import duration_text, parse_duration
 
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=60 * 60, update=120 * 60, delete=60 * 60)
@@ -267,6 +274,12 @@ class VpcPlan:
     zones: tuple[ZoneSubnets, ...]
     nat: Literal["one", "per-zone"]
 
+    @property
+    def nat_zones(self) -> tuple[str, ...]:
+        """Zones with a NAT gateway; with one, all zones share it."""
+        zones = tuple(zone.zone for zone in self.zones)
+        return zones if self.nat == "per-zone" else zones[:1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addon:
@@ -386,6 +399,11 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    @property
+    def settings(self) -> tuple[ClusterSetting, ...]:
+        """Settings of the cluster itself that a preview compares with the last deployment."""
+        return cluster_settings(self)
 
     @property
     def platforms(self) -> tuple[str, ...]:

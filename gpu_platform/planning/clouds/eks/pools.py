@@ -136,7 +136,7 @@ def plan_eks_pool(
         node_repair=repaired(pool),
         tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
         delete_before_replace=reserved(pool.capacity),
-        protect=cluster.production or pool.protect,
+        protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(reasons(pool, machine, plan)))
 

@@ -243,6 +243,9 @@ def test_production_is_protected_and_names_what_destroy_leaves_behind() -> None:
     assert production.protect
     assert any("/aws/eks/ml/cluster" in text for text in production.retained)
     assert any("KMS key" in text for text in production.retained)
+    unprotected = cloud(created(protect=False))
+    assert not unprotected.protect
+    assert unprotected.retained == production.retained
     trial = cloud(created(production=False))
     assert not trial.protect
     assert not any("KMS" in text or "log group" in text for text in trial.retained)

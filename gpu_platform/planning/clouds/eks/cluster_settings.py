@@ -1,0 +1,73 @@
+"""Settings of an EKS cluster whose change a preview announces: network, replicas, access, what `destroy` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpu_platform.planning.clouds.section import ClusterSetting
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
+
+_REPLICAS = "replicas"  # Karpenter's chart
+
+
+def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
+    """Return the settings of a cluster that a preview compares with the last deployment."""
+    return (*_of_karpenter(cluster), *(_of_create(cluster, cluster.create) if cluster.create is not None else ()))
+
+
+def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    if cluster.karpenter is None:
+        return
+    yield ClusterSetting(
+        name="karpenter_replicas",
+        what="Karpenter replicas",
+        field="cluster.production",
+        values=int(cluster.karpenter.values[_REPLICAS]),
+        loss="removes-capacity",
+        on_loss="while the only replica restarts, Karpenter creates no nodes for pending pods",
+        on_gain="a second replica takes over when the first fails",
+    )
+
+
+def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="nat_gateways",
+        what="NAT gateways",
+        field="cluster.production or create.nat",
+        values=create.vpc.nat_zones,
+        loss="removes-capacity",
+        on_loss="the NAT gateway of {lost} and its public address are deleted: connections from there to the "
+        "internet end, and allow lists with the address no longer match",
+        on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
+        "new public address",
+    )
+    yield ClusterSetting(
+        name="api_access",
+        what="networks that reach the API server",
+        field="cluster.create.api_access",
+        values=create.api_access,
+        loss="cuts-access",
+        on_loss="{lost} no longer reaches the API server",
+    )
+    yield ClusterSetting(
+        name="admins",
+        what="admins",
+        field="cluster.create.admins",
+        values=create.admins,
+        loss="cuts-access",
+        on_loss="{lost} is no longer cluster-admin",
+    )
+    yield ClusterSetting(
+        name="kept_by_destroy",
+        what="kept by `destroy`",
+        field="cluster.production",
+        values=(f"log group {create.log_group}", f"KMS key of the secrets of {cluster.name}")
+        if create.retain_data
+        else (),
+        loss="in-place",
+        on_loss="`destroy` will delete {lost}",
+        on_gain="`destroy` will keep them",
+    )
