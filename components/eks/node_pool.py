@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import pulumi
 import pulumi_aws as aws
@@ -14,14 +17,10 @@ from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
 from components.mig_guard import guarded
+from gpu_platform.names import RESIZED_VARIABLE
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
-
-# Autoscalers, and EKS at the end of a capacity block, set the size.
-_LEFT_ALONE = ["scalingConfig.desiredSize"]
-# A pool that names no zones: a zone that another pool adds to the VPC must not replace it.
-_LEFT_ALONE_ANYWHERE = [*_LEFT_ALONE, "subnetIds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +124,32 @@ class EksNodePool(pulumi.ComponentResource):
                 parent=self,
                 provider=cluster.provider,
                 depends_on=[template, *group],
-                ignore_changes=_LEFT_ALONE if plan.zones else _LEFT_ALONE_ANYWHERE,
+                ignore_changes=_left_alone(name, plan),
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect,
                 custom_timeouts=custom_timeouts(plan.timeouts),
                 hooks=self._guard.hooks,
             ),
         )
+
+
+def _left_alone(name: str, plan: EksPoolPlan) -> list[str]:
+    """Return the inputs of a node group that an update leaves as they are."""
+    ignored: list[str] = []
+    if plan.keeps_size and name not in _resized():
+        ignored.append("scalingConfig.desiredSize")
+    if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
+        ignored.append("subnetIds")
+    return ignored
+
+
+def _resized() -> Collection[str]:
+    """Return the pools whose `count` was edited, from `gpu-platform`; empty without it."""
+    try:
+        document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))
+    except ValueError:
+        return ()
+    return cast("list[str]", document) if isinstance(document, list) else ()
 
 
 def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:

@@ -17,7 +17,12 @@ from gpu_platform.planning.changes.durations import of_object
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, Part, Phase
 from gpu_platform.planning.changes.live import DataObject, LiveState
-from gpu_platform.planning.changes.node_impacts import impact_of_pool, impacts_of_mig, impacts_of_software
+from gpu_platform.planning.changes.node_impacts import (
+    impact_of_pool,
+    impacts_of_mig,
+    impacts_of_resized,
+    impacts_of_software,
+)
 from gpu_platform.planning.changes.objects import CAPACITY_KINDS
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.changes.team_impacts import impacts_of_teams, leaving_teams
@@ -45,6 +50,7 @@ def classify(
     if plan.kind == "environment":
         facts = mapping_of(outputs.get("pools"))
         found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool)), catalog) for one in pools]
+        found += impacts_of_resized(facts, plan, live, {one.pool for one in pools})
         found += impacts_of_mig(mig, plan, live)
         found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))

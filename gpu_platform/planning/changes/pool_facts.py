@@ -64,6 +64,7 @@ def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
 def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
     return {
         "platform": platform_of(pool),
+        "least_nodes": pool.nodes.min,
         "nodes": pool.nodes.desired,
         # In the sandbox there is no autoscaler.
         "most_nodes": pool.nodes.max if pool.cloud is not None else pool.nodes.desired,

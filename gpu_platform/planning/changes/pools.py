@@ -18,6 +18,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
+_SIZES = ("least_nodes", "nodes", "most_nodes")
 _WORST_FIRST = ("replace", "roll", "shrink")
 Order = Literal["delete-first", "create-first"]
 
@@ -135,6 +136,21 @@ def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> t
     return tuple(found)
 
 
+def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Return the managed node groups of EKS whose `count` differs from the last deployment.
+
+    `previous`: the output `pools` of the deployed stack; without sizes of an older release nothing differs.
+    """
+    before, now = _readable(previous), pool_facts(plan)
+    return tuple(
+        name
+        for name, facts in now.items()
+        if name in before
+        and facts["platform"] == before[name]["platform"] == "eks"
+        and any(int(before[name].get(key, facts[key])) != facts[key] for key in _SIZES)
+    )
+
+
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
     """Return the pools of an output of this form; empty for the output of an older release, or none."""
     if not isinstance(previous, Mapping):
@@ -205,20 +221,20 @@ def _changed(
         yield _loss(pool.name, "replaced", old, _replaces(pool), list(causes[effect].values()))
     elif effect == "roll":
         yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), list(causes[effect].values()))
-    elif effect == "shrink":
+    if effect in ("roll", "shrink") and causes["shrink"]:
         gone = old["nodes"] - pool.nodes.desired
         yield _loss(
             pool.name,
             "shrunk",
             {**old, "nodes": gone, "most_nodes": gone, "protected": False},
             None,
-            list(causes[effect].values()),
+            list(causes["shrink"].values()),
         )
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
     """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
-    if name == "nodes":
+    if name in ("nodes", "desired_size"):
         return int(new) < int(old)
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)

@@ -90,11 +90,12 @@ class RollLimits:
     """How the nodes of a pool are rolled.
 
     `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
-    where the engine waits for it.
+    where the engine waits for it. `needs_empty`: why the pool must have no nodes meanwhile; empty: it may have.
     """
 
     at_a_time: int | None = None
     unlimited: str = ""
+    needs_empty: str = ""
 
 
 class CloudCluster(Protocol):

@@ -22,6 +22,11 @@ from gpu_platform.quantity import duration_text, parse_duration
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=60 * 60, update=120 * 60, delete=60 * 60)
 # EKS drains node by node, 15 minutes each; the default of the provider is one hour for a whole pool.
 _NODE_GROUP_TIMEOUTS: Final = Timeouts(create=60 * 60, update=6 * 60 * 60, delete=2 * 60 * 60)
+# EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
+_EMPTY_BLOCK: Final = (
+    "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
+    "for a replacement"
+)
 # Deletion waits until the nodes are drained and terminated.
 _KARPENTER_TIMEOUTS: Final = Timeouts(delete=60 * 60)
 
@@ -114,6 +119,9 @@ class EksPoolPlan:
     min_size: int
     desired_size: int
     max_size: int
+    keeps_size: bool
+    """Whether something else sets the number of nodes after the creation, so that only an edit of `count` does: an
+    autoscaler between `min` and `max`, or EKS at the end of a capacity block."""
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
     """MINIMAL: a node is deleted before its successor is created, where capacity does not suffice for both."""
@@ -146,7 +154,10 @@ class EksPoolPlan:
     @property
     def roll_limits(self) -> RollLimits:
         """How EKS rolls the nodes."""
-        return RollLimits(at_a_time=self.max_unavailable)
+        return RollLimits(
+            at_a_time=self.max_unavailable,
+            needs_empty=_EMPTY_BLOCK if self.capacity_type == "CAPACITY_BLOCK" else "",
+        )
 
     @property
     def created_on_demand(self) -> None:

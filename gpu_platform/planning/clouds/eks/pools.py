@@ -131,6 +131,7 @@ def plan_eks_pool(
         min_size=pool.count.min,
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
+        keeps_size=pool.count.maximum > pool.count.desired or isinstance(pool.capacity, CapacityBlock),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),

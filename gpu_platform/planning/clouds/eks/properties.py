@@ -71,6 +71,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
             )
             for one in pool.block_devices
         ),
+        "desired_size": str(pool.desired_size),
         "user_data": _user_data_hash(pool.user_data) if pool.user_data is not None else NOT_SET,
     }
 

@@ -27,9 +27,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _repair(pool, plan),
         (
             "size",
-            f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
-            "after the first deploy an autoscaler or a person sets the desired size, and the program leaves it "
-            "alone; EKS refuses a min above it or a max below it",
+            *_size(plan),
         ),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
@@ -39,6 +37,19 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
 
 
 _Line = tuple[str, str, str]
+
+
+def _size(plan: EksPoolPlan) -> tuple[str, str]:
+    if not plan.keeps_size:
+        return f"{plan.desired_size}", "max is desired: `up` sets the number of nodes"
+    who = (
+        "EKS, at the end of the block," if plan.capacity_type == "CAPACITY_BLOCK" else "an autoscaler or a person"
+    )
+    return (
+        f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
+        f"after the first deploy {who} sets the number of nodes, and `up` leaves it alone; an edit of count "
+        "applies once, with desired as the new number",
+    )
 
 
 def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
