@@ -112,6 +112,25 @@ class CreateCluster(TypedDict, total=False):
     maintenance: Maintenance
 
 
+class Login(TypedDict, total=False):
+    """EKS: an IAM role or user that can log in, with its Kubernetes groups."""
+
+    principal: Required[str]
+    groups: Required[Sequence[str]]
+    username: str
+
+
+class Oidc(TypedDict, total=False):
+    """EKS: an OpenID Connect provider of users and groups."""
+
+    issuer: Required[str]
+    client_id: Required[str]
+    username_claim: str
+    username_prefix: str
+    groups_claim: str
+    groups_prefix: str
+
+
 class PlatformCluster(TypedDict, total=False):
     """The cluster of a whole platform: existing, or with `create` a new one."""
 
@@ -132,6 +151,8 @@ class PlatformCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     """Existing EKS clusters: id of the private subnet by zone. Unset: looked up."""
     security_groups: Sequence[str]
+    logins: Sequence[Login]
+    oidc: Oidc
 
 
 class Driver(TypedDict, total=False):

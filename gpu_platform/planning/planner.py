@@ -135,6 +135,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *connected.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *context.cloud.login_warnings(spec.teams),
             *monitored.decisions,
         ),
     )

@@ -10,13 +10,8 @@ from pydantic import Field
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
 from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 
-IamPrincipal = Annotated[
-    str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:iam::\d{12}:(role|user)/\S+$", examples=["arn:aws:iam::123456789012:role/admin"]
-    ),
-]
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
@@ -97,6 +92,11 @@ class EksCluster(SpecModel):
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
     a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
     new nodes cannot reach pods of the existing ones, DNS included."""
+    logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
+    """IAM roles and users that can log in without being admins: members of teams. An existing cluster needs
+    authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""
+    oidc: Oidc | None = None
+    """OpenID Connect provider of users and groups, beside IAM; EKS takes up to an hour to set it up."""
 
     @property
     def is_protected(self) -> bool:

@@ -90,6 +90,13 @@ def test_who_loses_access_to_the_cluster_is_announced(
     assert found.because.startswith(lost)
 
 
+def test_a_login_that_goes_is_announced_with_its_groups() -> None:
+    login = {"principal": OTHER, "groups": ["vision", "speech"]}
+    (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because == f"{OTHER} as vision, speech can no longer log in with these groups"
+
+
 def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:
     assert classify({"pools": {}}, plan_of(production=False), load_catalog(), live=None) == ()
     existing = plan_eks({"zones": ["us-east-2b"]}, cluster=EXISTING)

@@ -142,6 +142,10 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 # The longest paths come last and win. None takes a field away.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(eks).logins": {
+        "cluster.logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
+    },
+    "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
     "cluster(gke).create.maintenance.exclusions": {
         "cluster.create.maintenance.exclusions": [
@@ -295,6 +299,15 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
     "cluster(eks).create.api_access": [["198.51.100.0/24"]],
     "cluster(eks).create.admins": [["arn:aws:iam::123456789012:user/other"]],
+    "cluster(eks).logins[].principal": ["arn:aws:iam::123456789012:role/other"],
+    "cluster(eks).logins[].groups": [["other"]],
+    "cluster(eks).logins[].username": ["vision:{{SessionName}}"],
+    "cluster(eks).oidc.issuer": ["https://other.example.com"],
+    "cluster(eks).oidc.client_id": ["other"],
+    "cluster(eks).oidc.username_claim": ["email"],
+    "cluster(eks).oidc.username_prefix": ["-"],
+    "cluster(eks).oidc.groups_claim": ["groups"],
+    "cluster(eks).oidc.groups_prefix": ["oidc:"],
     "cluster(eks).subnets": [{"us-east-2a": "subnet-0a1b2c3d4e5f60718"}],
     "cluster(eks).security_groups": [["sg-0a1b2c3d4e5f60718"]],
     "cluster(gke).name": ["other"],

@@ -16,6 +16,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.team import Team
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -153,6 +154,10 @@ class Cloud(Protocol):
     ) -> Decided[CloudCluster | None]:
         """Return the cloud's part of the cluster, for pools that are planned."""
         return Decided(None)
+
+    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
+        """Return warnings about members of teams that nobody can log in as, where planning can know it."""
+        return ()
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.clouds.eks.logins import login_warnings
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -20,6 +21,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.team import Team
 
 
 class Eks(Cloud):
@@ -106,6 +108,10 @@ class Eks(Cloud):
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
         return plan_eks_cluster(self._cluster, stack, pools, release, catalog)
+
+    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
+        """Return warnings about members that have neither a login nor an OIDC provider."""
+        return login_warnings(self._cluster, teams)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

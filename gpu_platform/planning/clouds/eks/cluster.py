@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import (
     BlockDevice,
@@ -60,6 +61,7 @@ def check_eks_cluster(
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
+    check_logins(cluster, problems)
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
         _check_kubernetes(cluster, operator, catalog, problems.at("kubernetes"))
@@ -187,6 +189,7 @@ def plan_eks_cluster(
         node_policies=_node_policies(cluster),
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
+        access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         protect=cluster.is_protected,

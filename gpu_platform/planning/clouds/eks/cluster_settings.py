@@ -15,7 +15,11 @@ _REPLICAS = "replicas"  # Karpenter's chart
 
 def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
-    return (*_of_karpenter(cluster), *(_of_create(cluster, cluster.create) if cluster.create is not None else ()))
+    return (
+        *_of_karpenter(cluster),
+        *_of_access(cluster),
+        *(_of_create(cluster, cluster.create) if cluster.create is not None else ()),
+    )
 
 
 def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
@@ -29,6 +33,27 @@ def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         loss="removes-capacity",
         on_loss="while the only replica restarts, Karpenter creates no nodes for pending pods",
         on_gain="a second replica takes over when the first fails",
+    )
+
+
+def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="logins",
+        what="logins",
+        field="cluster.logins",
+        values=tuple(f"{one.principal} as {', '.join(one.groups)}" for one in cluster.access.logins),
+        loss="cuts-access",
+        on_loss="{lost} can no longer log in with these groups",
+    )
+    oidc = cluster.access.oidc
+    yield ClusterSetting(
+        name="oidc",
+        what="OIDC provider",
+        field="cluster.oidc",
+        values=() if oidc is None else (f"{oidc.issuer} for {oidc.client_id}",),
+        loss="cuts-access",
+        on_loss="tokens of {lost} are no longer accepted",
+        on_gain="EKS takes up to an hour until tokens are accepted",
     )
 
 

@@ -355,6 +355,36 @@ class HelmChartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginPlan:
+    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
+
+    principal: str
+    groups: tuple[str, ...]
+    username: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcPlan:
+    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
+
+    name: str
+    issuer: str
+    client_id: str
+    username_claim: str | None
+    username_prefix: str | None
+    groups_claim: str | None
+    groups_prefix: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPlan:
+    """Who can log in to a cluster besides its admins."""
+
+    logins: tuple[LoginPlan, ...]
+    oidc: OidcPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEksPlan:
     """The settings of a new cluster."""
 
@@ -404,6 +434,7 @@ class EksClusterPlan:
     """ARNs of the managed policies of the nodes' IAM roles."""
     karpenter: KarpenterControllerPlan | None
     efa_plugin: HelmChartPlan | None
+    access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
