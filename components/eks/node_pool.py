@@ -103,6 +103,7 @@ class EksNodePool(pulumi.ComponentResource):
             ami_type=plan.ami_type,
             # Without it nodes keep the version of the cluster at their creation; an own image has its version.
             version=cluster.kubernetes if plan.ami is None else None,
+            release_version=plan.release_version,
             capacity_type=plan.capacity_type,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)

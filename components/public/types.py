@@ -274,6 +274,8 @@ class Image(TypedDict, total=False):
 
     family: str
     ami: str
+    release: str
+    """EKS: release of the family's image. Unset: the newest at the creation."""
     driver: str
 
 

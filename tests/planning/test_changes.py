@@ -241,7 +241,7 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
         "rolled",
         [
             "pools[0].capacity.reservation, capacity.placement_group, placement, topology, image.family, "
-            "image.ami, network, disk or local_nvme"
+            "image.ami, image.release, network, disk or local_nvme"
         ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (

@@ -366,6 +366,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].karpenter.expire_after": ["77h"],
     "pools[].karpenter.limits": [{"cpu": "960"}],
     "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
+    "pools[].image.release": ["1.35.4-20260818"],
     "pools[].image.driver": ["580.173.02"],
     "pools[].disk.kms_key": by(
         ["arn:aws:kms:us-east-2:123456789012:key/a"],

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
-from gpu_platform.planning.clouds.section import ALL_ZONES
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
@@ -236,6 +236,8 @@ def _takes_away(name: str, old: str, new: str) -> bool:
     """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
+    if name == "release_version":
+        return new not in (old, NOT_SET)  # a node group keeps the release that it has
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_locations" and old.startswith("all") != new.startswith("all"):

@@ -102,6 +102,8 @@ class EksPoolPlan:
     ami_type: str
     """CUSTOM with an own `ami`: without it the provider keeps the old type, and EKS refuses the image."""
     ami: str | None
+    release_version: str | None
+    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None

@@ -53,6 +53,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
     return {
         "ami_type": pool.ami_type,
         "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
+        "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
         "subnet_ids": listed(pool.zones) or ALL_ZONES,
         "instance_type": pool.instance_type,

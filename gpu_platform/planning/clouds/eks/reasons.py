@@ -16,7 +16,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        ("image", plan.ami or plan.ami_type, "the stack file sets it" if plan.ami else "EKS's own for the GPUs"),
+        _image(plan),
         *_local_nvme(pool, machine),
         (
             "instance metadata",
@@ -37,6 +37,19 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
 
 
 _Line = tuple[str, str, str]
+
+
+def _image(plan: EksPoolPlan) -> _Line:
+    if plan.ami is not None:
+        return "image", plan.ami, "the stack file sets it"
+    if plan.release_version is not None:
+        return "image", f"{plan.ami_type} {plan.release_version}", "image.release pins the release, and its driver"
+    return (
+        "image",
+        plan.ami_type,
+        "EKS's own for the GPUs, its newest release at the creation of the pool; nodes are then patched only when "
+        "image.release is set to a newer one, or Kubernetes is upgraded",
+    )
 
 
 def _size(plan: EksPoolPlan) -> tuple[str, str]:
