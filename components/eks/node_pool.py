@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
-import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import pulumi
 import pulumi_aws as aws
@@ -16,8 +13,8 @@ from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
+from components.eks.resized import resized
 from components.mig_guard import guarded
-from gpu_platform.names import RESIZED_VARIABLE
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
@@ -137,20 +134,11 @@ class EksNodePool(pulumi.ComponentResource):
 def _left_alone(name: str, plan: EksPoolPlan) -> list[str]:
     """Return the inputs of a node group that an update leaves as they are."""
     ignored: list[str] = []
-    if plan.keeps_size and name not in _resized():
+    if plan.keeps_size and name not in resized():
         ignored.append("scalingConfig.desiredSize")
     if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
         ignored.append("subnetIds")
     return ignored
-
-
-def _resized() -> Collection[str]:
-    """Return the pools whose `count` was edited, from `gpu-platform`; empty without it."""
-    try:
-        document: object = json.loads(os.environ.get(RESIZED_VARIABLE, "[]"))
-    except ValueError:
-        return ()
-    return cast("list[str]", document) if isinstance(document, list) else ()
 
 
 def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:

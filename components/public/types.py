@@ -95,6 +95,17 @@ class Maintenance(TypedDict, total=False):
     exclusions: Sequence[MaintenanceExclusion]
 
 
+class SystemNodes(TypedDict, total=False):
+    """EKS: the nodes without GPUs of a new cluster."""
+
+    machine_types: Sequence[str]
+    min: float
+    desired: float
+    max: float
+    disk_gb: float
+    release: str
+
+
 class CreateCluster(TypedDict, total=False):
     """A new cluster: the fields of EKS or those of GKE."""
 
@@ -103,6 +114,7 @@ class CreateCluster(TypedDict, total=False):
     nat: str
     api_access: Sequence[str]
     admins: Sequence[str]
+    system: SystemNodes
     logs_retention_days: float
     nodes_cidr: str
     pods_cidr: str

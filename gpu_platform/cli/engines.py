@@ -31,10 +31,10 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
 from gpu_platform.errors import UnknownOutcome
-from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE
+from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
-from gpu_platform.planning.changes import resized_pools
+from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -196,8 +196,11 @@ class PulumiDeployment:
         plan = self.loaded.plan
         if plan.kind == "team" or plan.cluster.cloud is None:
             return {}
-        resized = resized_pools((self.outputs() or {}).get("pools"), plan)
-        return {RESIZED_VARIABLE: json.dumps(list(resized))}
+        outputs = self.outputs() or {}
+        resized = list(resized_pools(outputs.get("pools"), plan))
+        if resizes_system_nodes(outputs.get("cluster"), plan):
+            resized.append(SYSTEM_NODES)
+        return {RESIZED_VARIABLE: json.dumps(resized)}
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)

@@ -11,6 +11,7 @@ from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
 from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
+from gpu_platform.spec.eks_system import SystemNodes
 
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
@@ -58,6 +59,7 @@ class CreateEks(SpecModel):
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
+    system: SystemNodes = SystemNodes()
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes import classify, cluster_facts, retained_resources
+from gpu_platform.planning.changes import classify, cluster_facts, resizes_system_nodes, retained_resources
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -88,6 +88,40 @@ def test_who_loses_access_to_the_cluster_is_announced(
     (found,) = impacts(plan_of(before), plan_of(after))
     assert found.effect is Effect.CUTS_ACCESS
     assert found.because.startswith(lost)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect", "why"),
+    [
+        ({"desired": 4}, {"desired": 3}, Effect.REMOVES_CAPACITY, "1 of the nodes of add-ons"),
+        ({}, {"desired": 3}, Effect.IN_PLACE, ""),
+        ({}, {"max": 6}, Effect.IN_PLACE, "EKS sets the number of system nodes to desired"),
+        ({}, {"machine_types": ["m7i.2xlarge"]}, Effect.ROLLS_NODES, "a node group keeps its instance types"),
+        (
+            {"machine_types": ["m7i.large"]},
+            {"machine_types": ["m7i.large", "m6i.large"]},
+            Effect.ROLLS_NODES,
+            "a node group keeps its instance types",
+        ),
+        ({}, {"disk_gb": 100}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
+        ({}, {"release": "1.34.8-20260818"}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
+    ],
+)
+def test_what_a_change_of_the_system_nodes_does_is_announced(
+    before: dict[str, Any], after: dict[str, Any], effect: Effect, why: str
+) -> None:
+    (found,) = impacts(plan_of({"system": before}), plan_of({"system": after}))
+    assert found.effect is effect
+    assert found.because.startswith(why)
+
+
+def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
+    before = outputs_of(plan_of())["cluster"]
+    assert not resizes_system_nodes(before, plan_of())
+    assert not resizes_system_nodes(before, plan_of({"system": {"disk_gb": 100}}, production=False))
+    assert not resizes_system_nodes({}, plan_of({"system": {"desired": 3}})), "of an older release"
+    for edit in ({"desired": 3}, {"max": 5}, {"min": 3, "desired": 3}):
+        assert resizes_system_nodes(before, plan_of({"system": edit}))
 
 
 def test_a_login_that_goes_is_announced_with_its_groups() -> None:

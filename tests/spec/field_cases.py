@@ -142,6 +142,7 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 # The longest paths come last and win. None takes a field away.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(eks).create.system": {"cluster.create.system": {"min": 2, "desired": 3, "max": 4}},
     "cluster(eks).logins": {
         "cluster.logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
     },
@@ -299,6 +300,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
     "cluster(eks).create.api_access": [["198.51.100.0/24"]],
     "cluster(eks).create.admins": [["arn:aws:iam::123456789012:user/other"]],
+    "cluster(eks).create.system.machine_types": [["m7i.2xlarge"]],
+    "cluster(eks).create.system.min": [3],
+    "cluster(eks).create.system.release": ["1.35.4-20260818"],
     "cluster(eks).logins[].principal": ["arn:aws:iam::123456789012:role/other"],
     "cluster(eks).logins[].groups": [["other"]],
     "cluster(eks).logins[].username": ["vision:{{SessionName}}"],

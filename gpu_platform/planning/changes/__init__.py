@@ -1,7 +1,7 @@
 """Decide which pools a new plan replaces, rolls or shrinks, compared with the last deployment."""
 
 from gpu_platform.planning.changes.classify import classify
-from gpu_platform.planning.changes.cluster_impacts import cluster_facts, retained_resources
+from gpu_platform.planning.changes.cluster_impacts import cluster_facts, resizes_system_nodes, retained_resources
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
@@ -22,6 +22,7 @@ __all__ = [
     "pool_facts",
     "protected",
     "resized_pools",
+    "resizes_system_nodes",
     "retained_resources",
     "software_facts",
     "team_facts",

@@ -36,6 +36,15 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
     return tuple(texts_of(before[_RETAINED])) if _RETAINED in before else tuple(plan.cluster.cloud.retained)
 
 
+def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
+    """Return whether the number of system nodes was edited; `previous`: output `cluster`."""
+    before = mapping_of(previous)
+    return any(
+        setting.resizes and setting.name in before and _values(before[setting.name]) != _values(_json(setting))
+        for setting in (plan.cluster.cloud.settings if plan.cluster.cloud is not None else ())
+    )
+
+
 def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
     """Yield the settings of the cluster that differ; `previous`: output `cluster` of the last deployment.
 
@@ -51,7 +60,7 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
         lost = _lost(old, new)
         yield Impact(
             subject="cluster",
-            effect=Effect(setting.loss) if lost else Effect.IN_PLACE,
+            effect=Effect(setting.loss if lost else setting.gain),
             field=setting.field,
             old=_text(setting, old),
             new=_text(setting, new),

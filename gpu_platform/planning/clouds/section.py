@@ -11,6 +11,7 @@ NOT_SET = ""
 ALL_ZONES = "all of the cluster's"
 """A pool property: the pool names no zones."""
 
+SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
 """How clients reach a cluster: a sandbox on this machine, a kubeconfig of the user, or outputs of its stack."""
 
@@ -54,17 +55,20 @@ class ClusterSetting:
 
     `name`: its key in the stack output `cluster`; `what`: its name for a reader; `field`: the places in the stack
     file that set it; `values`: how many, or what it consists of: fewer, or a value that is gone, are a loss.
-    `loss`: the effect of that (`planning.changes.Effect`); `on_loss`, `on_gain`: what it means, `{lost}` stands
-    for the values that go.
+    `loss`, `gain`: the effects of that and of any other change (`planning.changes.Effect`); `on_loss`, `on_gain`:
+    what they mean, `{lost}` stands for the values that go.
     """
 
     name: str
     what: str
     field: str
     values: int | tuple[str, ...]
-    loss: Literal["in-place", "removes-capacity", "cuts-access"]
+    loss: SettingEffect
     on_loss: str
+    gain: SettingEffect = "in-place"
     on_gain: str = ""
+    resizes: bool = False
+    """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
 
 
 class CreatedCluster(Protocol):

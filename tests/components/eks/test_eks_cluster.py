@@ -13,6 +13,7 @@ import pulumi_aws
 import pytest
 
 from components.eks.cluster import EksCluster
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
@@ -179,6 +180,28 @@ def test_admins_get_in_by_access_entries_and_the_creator_does_not_by_itself() ->
         "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     }
     assert [one.inputs["accessScope"] for one in policies] == [{"type": "cluster"}] * 2
+
+
+def test_system_nodes_are_as_the_stack_file_sizes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = {
+        "machine_types": ["m7i.2xlarge", "m6i.2xlarge"],
+        "min": 3,
+        "desired": 4,
+        "max": 8,
+        "disk_gb": 100,
+        "release": "1.34.8-20260818",
+    }
+    recorded = made(create={"system": system})
+    nodes = recorded.one("NodeGroup", "system")
+    assert nodes.inputs["instanceTypes"] == ["m7i.2xlarge", "m6i.2xlarge"]
+    assert nodes.inputs["scalingConfig"] == {"minSize": 3, "desiredSize": 4, "maxSize": 8}
+    assert nodes.inputs["releaseVersion"] == "1.34.8-20260818"
+    (template,) = of_the_cluster(recorded, "LaunchTemplate")
+    assert template.inputs["blockDeviceMappings"][0]["ebs"]["volumeSize"] == 100
+    assert "scalingConfig.desiredSize" in nodes.ignore_changes
+    monkeypatch.setenv(names.RESIZED_VARIABLE, json.dumps([names.SYSTEM_NODES]))
+    resized = made(create={"system": {**system, "max": 9}}).one("NodeGroup", "system")
+    assert resized.ignore_changes == ("subnetIds",)
 
 
 ROLE = "arn:aws:iam::123456789012:role/vision"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_platform.planning.clouds.section import ClusterSetting
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
+    from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 _REPLICAS = "replicas"  # Karpenter's chart
 
@@ -69,6 +69,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
         "new public address",
     )
+    yield from _of_system(create.system_pool)
     yield ClusterSetting(
         name="api_access",
         what="networks that reach the API server",
@@ -95,4 +96,46 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         loss="in-place",
         on_loss="`destroy` will delete {lost}",
         on_gain="`destroy` will keep them",
+    )
+
+
+def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="system_nodes",
+        what="system nodes",
+        field="cluster.create.system.desired",
+        values=pool.desired_size,
+        loss="removes-capacity",
+        on_loss="{lost} of the nodes of add-ons and controllers go, and their pods move",
+        resizes=True,
+    )
+    yield ClusterSetting(
+        name="system_range",
+        what="range of the system nodes",
+        field="cluster.create.system.min or max",
+        values=(f"{pool.min_size} to {pool.max_size}",),
+        loss="in-place",
+        on_loss="EKS sets the number of system nodes to desired, whatever an autoscaler has set",
+        resizes=True,
+    )
+    moves = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
+    replaced = f"a node group keeps its instance types: a new one is created, then the old is deleted; {moves}"
+    yield ClusterSetting(
+        name="system_machine_types",
+        what="machine types of the system nodes",
+        field="cluster.create.system.machine_types",
+        values=pool.instance_types,
+        loss="rolls-nodes",
+        on_loss=replaced,
+        gain="rolls-nodes",
+        on_gain=replaced,
+    )
+    image = f", image {pool.release_version}" if pool.release_version is not None else ""
+    yield ClusterSetting(
+        name="system_template",
+        what="disk and image of the system nodes",
+        field="cluster.create.system.disk_gb or release",
+        values=(f"{pool.disk.size_gib} GiB{image}",),
+        loss="rolls-nodes",
+        on_loss=f"EKS replaces the system nodes one by one; {moves}",
     )

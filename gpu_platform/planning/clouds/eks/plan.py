@@ -315,6 +315,8 @@ class SystemPool:
     instance_types: tuple[str, ...]
     """In order of preference: EC2 takes the first with capacity."""
     ami_type: str
+    release_version: str | None
+    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
     disk: BlockDevice
     metadata_hop_limit: int
     min_size: int

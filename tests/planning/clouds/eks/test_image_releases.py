@@ -23,7 +23,7 @@ from tests.support.eks_stacks import CREATED, plan_eks, record_eks
 
 AL2023 = "1.35.4-20260818"
 BOTTLEROCKET = "1.64.0-2f4c3a1b"
-KARPENTER = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
+KARPENTER: dict[str, Any] = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
 
 
 def alias(**image: Any) -> str:
