@@ -19,7 +19,7 @@ from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.storage import StorageClasses, StorageClassesArgs
 from components.tenant import Tenant
-from gpu_platform.planning.changes import pool_facts, protected, software_facts, team_facts
+from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.operator import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 
@@ -45,8 +45,8 @@ class Environment(pulumi.ComponentResource):
     """
 
     exports: dict[str, Any]
-    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation`, `pools`,
-    `software` and `teams`."""
+    """The stack's outputs. The next preview and `destroy` compare their plan with `allocation`, `cluster`,
+    `pools`, `software` and `teams`."""
 
     def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Environment", name, None, opts)
@@ -75,6 +75,7 @@ class Environment(pulumi.ComponentResource):
             "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in args.pools},
             "cost_usd_per_hour": args.cost.usd_per_hour,
             "allocation": allocation(args.pools),
+            "cluster": dict(cluster_facts(args)),
             "pools": dict(pool_facts(args)),
             "protected": list(protected(args)),
             "software": dict(software_facts(args)),

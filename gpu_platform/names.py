@@ -29,6 +29,8 @@ MIG_ROLLOUT_ANNOTATION: Final = (
     "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
 )
 ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # environment: JSON, MIG config by pool that all live nodes have
+RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # environment: JSON, pools whose `count` this `up` applies
+SYSTEM_NODES: Final = "cluster.create.system"  # stands for the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
 TAINTS_ANNOTATION: Final = (
     "gpu-platform.dev/taints"  # on created nodes: the declared taints, others are not touched

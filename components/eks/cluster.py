@@ -14,6 +14,7 @@ from components._cloud import EksOutputs
 from components._options import FORCE, UPSERT, child_options
 from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
 from components.eks.iam import service_role
+from components.eks.logins import create_logins
 from components.eks.lookup import look_up
 from components.eks.network import EksVpc, EksVpcArgs
 from components.eks.system import EksSystem, EksSystemArgs
@@ -85,6 +86,7 @@ class EksCluster(pulumi.ComponentResource):
 
     def _look_up(self, role: aws.iam.Role, attached: list[pulumi.Resource]) -> EksOutputs:
         found = look_up(self._plan, self, self._aws)
+        create_logins(self._name, self._plan.access, found.name, self._child)
         return EksOutputs(
             name=found.name,
             kubernetes=self._plan.kubernetes,

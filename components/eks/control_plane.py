@@ -10,6 +10,7 @@ import pulumi_aws as aws
 
 from components._options import child_options, custom_timeouts
 from components.eks.iam import service_role
+from components.eks.logins import create_logins, entry_name
 from components.eks.network import EksVpc
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 
@@ -60,6 +61,7 @@ class EksControlPlane(pulumi.ComponentResource):
             for admin in create.admins
             for association in self._create_access(admin, create.admin_policy)
         ]
+        create_logins(name, plan.access, self.cluster.name, self._child)
         self.register_outputs({"name": self.cluster.name})
 
     def _create_key(
@@ -136,7 +138,7 @@ class EksControlPlane(pulumi.ComponentResource):
         )
 
     def _create_access(self, principal: str, policy: str) -> list[pulumi.Resource]:
-        name = f"{self._name}-{principal.rpartition(':')[2]}"
+        name = entry_name(self._name, principal)
         entry = aws.eks.AccessEntry(
             name, cluster_name=self.cluster.name, principal_arn=principal, type="STANDARD", opts=self._child
         )

@@ -105,12 +105,9 @@ class EksVpc(pulumi.ComponentResource):
     def _create_nats(
         self, plan: VpcPlan, public: dict[str, aws.ec2.Subnet], gateway: aws.ec2.InternetGateway
     ) -> dict[str, aws.ec2.NatGateway]:
-        """Return the NAT gateway of each zone; with `nat: single` all zones share one."""
+        """Return the NAT gateway of each zone; with `nat: one` all zones share one."""
         zones = [zone.zone for zone in plan.zones]
-        nats = {
-            zone: self._create_nat(zone, public[zone], gateway)
-            for zone in (zones if plan.nat == "per-zone" else zones[:1])
-        }
+        nats = {zone: self._create_nat(zone, public[zone], gateway) for zone in plan.nat_zones}
         return {zone: nats.get(zone, nats[zones[0]]) for zone in zones}
 
     def _create_nat(

@@ -13,15 +13,11 @@ from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
+from components.eks.resized import resized
 from components.mig_guard import guarded
 from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
-
-# Autoscalers, and EKS at the end of a capacity block, set the size.
-_LEFT_ALONE = ["scalingConfig.desiredSize"]
-# A pool that names no zones: a zone that another pool adds to the VPC must not replace it.
-_LEFT_ALONE_ANYWHERE = [*_LEFT_ALONE, "subnetIds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +100,7 @@ class EksNodePool(pulumi.ComponentResource):
             ami_type=plan.ami_type,
             # Without it nodes keep the version of the cluster at their creation; an own image has its version.
             version=cluster.kubernetes if plan.ami is None else None,
+            release_version=plan.release_version,
             capacity_type=plan.capacity_type,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
@@ -125,13 +122,23 @@ class EksNodePool(pulumi.ComponentResource):
                 parent=self,
                 provider=cluster.provider,
                 depends_on=[template, *group],
-                ignore_changes=_LEFT_ALONE if plan.zones else _LEFT_ALONE_ANYWHERE,
+                ignore_changes=_left_alone(name, plan),
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect,
                 custom_timeouts=custom_timeouts(plan.timeouts),
                 hooks=self._guard.hooks,
             ),
         )
+
+
+def _left_alone(name: str, plan: EksPoolPlan) -> list[str]:
+    """Return the inputs of a node group that an update leaves as they are."""
+    ignored: list[str] = []
+    if plan.keeps_size and name not in resized():
+        ignored.append("scalingConfig.desiredSize")
+    if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
+        ignored.append("subnetIds")
+    return ignored
 
 
 def _user_data(plan: EksPoolPlan, cluster: EksOutputs) -> pulumi.Input[str] | None:

@@ -11,6 +11,8 @@ from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.addon import create_addon
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
+from components.eks.resized import resized
+from gpu_platform.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 # Controllers of the whole cluster must not lose their nodes to an interruption of spot capacity.
@@ -86,6 +88,7 @@ class EksSystem(pulumi.ComponentResource):
             version=plan.kubernetes,
             instance_types=list(pool.instance_types),
             ami_type=pool.ami_type,
+            release_version=pool.release_version,
             capacity_type=_CAPACITY_TYPE,
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
@@ -97,7 +100,11 @@ class EksSystem(pulumi.ComponentResource):
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=_NODE_REPAIR),
             opts=pulumi.ResourceOptions.merge(
                 after,
-                # The zone of a new pool must not replace the system nodes.
-                pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize", "subnetIds"]),
+                pulumi.ResourceOptions(ignore_changes=_left_alone()),
             ),
         )
+
+
+def _left_alone() -> list[str]:
+    """Return the inputs that an update leaves: the zone of a new pool must not replace the system nodes."""
+    return ["subnetIds"] if SYSTEM_NODES in resized() else ["scalingConfig.desiredSize", "subnetIds"]

@@ -37,7 +37,9 @@ class GpuCluster(TypedDict, total=False):
     kubernetes: str
     """Minor version, such as "1.36". It is checked with the operator's support matrix."""
     production: bool
-    """EKS and GKE: protect the pools from deletion. Unset: true."""
+    """EKS and GKE: the default of `protect`. Unset: true."""
+    protect: bool
+    """EKS and GKE: protect the pools from deletion. Unset: as `production`."""
     region: str
     """EKS: AWS region."""
     account: str
@@ -93,6 +95,17 @@ class Maintenance(TypedDict, total=False):
     exclusions: Sequence[MaintenanceExclusion]
 
 
+class SystemNodes(TypedDict, total=False):
+    """EKS: the nodes without GPUs of a new cluster."""
+
+    machine_types: Sequence[str]
+    min: float
+    desired: float
+    max: float
+    disk_gb: float
+    release: str
+
+
 class CreateCluster(TypedDict, total=False):
     """A new cluster: the fields of EKS or those of GKE."""
 
@@ -101,6 +114,7 @@ class CreateCluster(TypedDict, total=False):
     nat: str
     api_access: Sequence[str]
     admins: Sequence[str]
+    system: SystemNodes
     logs_retention_days: float
     nodes_cidr: str
     pods_cidr: str
@@ -108,6 +122,25 @@ class CreateCluster(TypedDict, total=False):
     control_plane_cidr: str
     release_channel: str
     maintenance: Maintenance
+
+
+class Login(TypedDict, total=False):
+    """EKS: an IAM role or user that can log in, with its Kubernetes groups."""
+
+    principal: Required[str]
+    groups: Required[Sequence[str]]
+    username: str
+
+
+class Oidc(TypedDict, total=False):
+    """EKS: an OpenID Connect provider of users and groups."""
+
+    issuer: Required[str]
+    client_id: Required[str]
+    username_claim: str
+    username_prefix: str
+    groups_claim: str
+    groups_prefix: str
 
 
 class PlatformCluster(TypedDict, total=False):
@@ -118,6 +151,7 @@ class PlatformCluster(TypedDict, total=False):
     name: str
     kubernetes: str
     production: bool
+    protect: bool
     region: str
     account: str
     project: str
@@ -129,6 +163,8 @@ class PlatformCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     """Existing EKS clusters: id of the private subnet by zone. Unset: looked up."""
     security_groups: Sequence[str]
+    logins: Sequence[Login]
+    oidc: Oidc
 
 
 class Driver(TypedDict, total=False):
@@ -250,6 +286,8 @@ class Image(TypedDict, total=False):
 
     family: str
     ami: str
+    release: str
+    """EKS: release of the family's image. Unset: the newest at the creation."""
     driver: str
 
 

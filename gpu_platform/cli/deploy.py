@@ -19,7 +19,7 @@ from gpu_platform.cli.destroy import (
     refuse_protected_pools,
 )
 from gpu_platform.cli.engines import Deployment, choose_deployment
-from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, show_impacts
+from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, refuse_impossible, show_impacts
 from gpu_platform.cli.interrupted import explained, parse_timeout, time_limit
 from gpu_platform.cli.mig_rollout import (
     change_nodes,
@@ -260,6 +260,7 @@ def _deploy(
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)
     refuse_protected_pools(prepared.loaded.stack, announced.pools)
+    refuse_impossible(prepared.loaded.stack, announced.impacts)
     window.refuse(prepared.loaded.stack, announced.impacts.found)
     _upgrade_sandbox(prepared)
     outputs = announced.outputs

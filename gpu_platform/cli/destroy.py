@@ -21,12 +21,13 @@ from gpu_platform.engine.contents import Contents, namespace_contents
 from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.planning import Plan
-from gpu_platform.planning.changes import PoolChange
-from gpu_platform.planning.changes.pool_facts import EXISTING, PROTECT_FIELD, pool_facts
+from gpu_platform.planning.changes import PoolChange, retained_resources
+from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts
 from gpu_platform.progress import Progress
 from gpu_platform.quantity import counted
 
 _UNTOUCHED = "nothing was changed"
+_ON = "true, or unset on a cluster with production: true,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,17 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
     """Raise BadInput if `source` protects something: `names` is the stack output `protected`."""
     by_field = [name.removesuffix(PROTECT_FIELD) for name in names if name.endswith(PROTECT_FIELD)]
-    by_production = [name for name in names if not name.endswith(PROTECT_FIELD)]
+    by_cluster = [name for name in names if not name.endswith(PROTECT_FIELD)]
     problems = [
         Problem(
             field,
-            f"true in {source}, which protects {', '.join(found)}",
+            f"{on} in {source}, which protects {', '.join(found)}",
             f"false in the stack file and in the last deployment: {why}",
-            f"set {fix}: false, run `gpu-platform up {stack}`, then destroy again; {_UNTOUCHED}",
+            f"set {field}: false, run `gpu-platform up {stack}`, then destroy again; {_UNTOUCHED}",
         )
-        for field, found, why, fix in (
-            ("cluster.production", by_production, "no single command destroys a production cluster", "production"),
-            ("protect", by_field, "no single command destroys what is protected", "protect"),
+        for field, found, why, on in (
+            (CLUSTER_PROTECT, by_cluster, "no single command destroys a protected cluster", _ON),
+            ("protect", by_field, "no single command destroys what is protected", "true"),
         )
         if found
     ]
@@ -209,7 +210,7 @@ def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
             fate = "deleted"
         out.print(escape(f"  namespace {namespace.name}: {fate}, holds {contents}"))
         show_contents(contents, indent=4, out=out)
-    for name in _kept_resources(plan):
+    for name in _kept_resources(run):
         out.print(escape(f"  kept: {name}"))
 
 
@@ -217,11 +218,8 @@ def _goes(run: Destruction, contents: Contents, delete_data: bool) -> bool:
     return run.deletes_cluster or delete_data or contents.is_empty
 
 
-def _kept_resources(plan: Plan) -> Sequence[str]:
-    if plan.kind != "environment":
-        return ()
-    of_cluster = plan.cluster.cloud.retained if plan.cluster.cloud is not None else ()
-    return (*of_cluster, *plan.storage.retained)
+def _kept_resources(run: Destruction) -> Sequence[str]:
+    return retained_resources(run.outputs, run.plan)
 
 
 _Retained = Sequence[tuple[retention.TeamNamespace, Contents]]
@@ -241,7 +239,7 @@ def _read_retained(run: Destruction, found: _Found) -> _Retained:
 
 def _show_left(run: Destruction, retained: _Retained) -> None:
     """Print what the destroy kept: resources of the cloud, and the namespaces that are retained now."""
-    kept = _kept_resources(run.plan)
+    kept = _kept_resources(run)
     print(
         f"stack {run.plan.stack}: destroyed"
         + ("; these resources were kept, remove them by hand:" if kept else "")
@@ -281,7 +279,7 @@ def _document(
             for namespace, contents in found.own
         ],
         "changes": changes,
-        "kept": list(_kept_resources(run.plan)),
+        "kept": list(_kept_resources(run)),
         "retained": [
             {
                 "team": namespace.team,

@@ -31,9 +31,10 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
 from gpu_platform.errors import UnknownOutcome
-from gpu_platform.names import ROLLED_VARIABLE
+from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
+from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -164,14 +165,15 @@ class PulumiDeployment:
 
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""
-        with self._driver() as driver:
+        with self._driver(self._resized()) as driver:
             self._refuse_foreign_objects(driver)
             return driver.preview().to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
         try:
-            with self._driver({ROLLED_VARIABLE: json.dumps(dict(rolled))}) as driver:
+            env = {ROLLED_VARIABLE: json.dumps(dict(rolled)), **self._resized()}
+            with self._driver(env) as driver:
                 self._refuse_foreign_objects(driver)
                 self._repair_taints()
                 changes = driver.up().to_json()
@@ -188,6 +190,17 @@ class PulumiDeployment:
         if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
             self._settle(())
         return changes
+
+    def _resized(self) -> Mapping[str, str]:
+        """Name the pools whose `count` was edited: the program leaves the size of others to their autoscalers."""
+        plan = self.loaded.plan
+        if plan.kind == "team" or plan.cluster.cloud is None:
+            return {}
+        outputs = self.outputs() or {}
+        resized = list(resized_pools(outputs.get("pools"), plan))
+        if resizes_system_nodes(outputs.get("cluster"), plan):
+            resized.append(SYSTEM_NODES)
+        return {RESIZED_VARIABLE: json.dumps(resized)}
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)

@@ -262,3 +262,14 @@ def refuse(impacts: Impacts, refused: frozenset[Effect]) -> None:
     if found:
         listed = "; ".join(f"{impact.subject} {impact.effect.value}" for impact in found)
         raise Finding(f"--fail-on {','.join(sorted(effect.value for effect in refused))}: {listed}")
+
+
+def refuse_impossible(stack: str, impacts: Impacts) -> None:
+    """Raise BadInput if the platform cannot make a change as it is, before anything is changed."""
+    problems = [
+        Problem(impact.field, f"{impact.old} → {impact.new}", impact.refusal, impact.refusal_fix)
+        for impact in impacts.found
+        if impact.refusal
+    ]
+    if problems:
+        raise BadInput(stack, problems)

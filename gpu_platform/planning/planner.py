@@ -140,6 +140,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *context.cloud.login_warnings(spec.teams),
             *monitored.decisions,
         ),
     )

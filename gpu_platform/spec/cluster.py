@@ -10,13 +10,9 @@ from pydantic import Field
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
 from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
+from gpu_platform.spec.eks_system import SystemNodes
 
-IamPrincipal = Annotated[
-    str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:iam::\d{12}:(role|user)/\S+$", examples=["arn:aws:iam::123456789012:role/admin"]
-    ),
-]
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
@@ -63,6 +59,7 @@ class CreateEks(SpecModel):
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
+    system: SystemNodes = SystemNodes()
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
 
 
@@ -81,8 +78,11 @@ class EksCluster(SpecModel):
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
     production: bool = True
-    """Protects the cluster and its pools from deletion, and creates one NAT gateway per zone and two Karpenter
-    replicas; false: one of each."""
+    """Chooses the redundancy of the cluster: one NAT gateway per zone and two Karpenter replicas, and `destroy`
+    keeps the control plane's logs and the key of the Secrets; false: one of each, and nothing is kept."""
+    protect: bool | None = None
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
+    lift it, deploy `protect: false` first: it changes nothing else."""
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
@@ -93,8 +93,17 @@ class EksCluster(SpecModel):
     ] = ()
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
     a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
-    new
-    nodes cannot reach pods of the existing ones, DNS included."""
+    new nodes cannot reach pods of the existing ones, DNS included."""
+    logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
+    """IAM roles and users that can log in without being admins: members of teams. An existing cluster needs
+    authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""
+    oidc: Oidc | None = None
+    """OpenID Connect provider of users and groups, beside IAM; EKS takes up to an hour to set it up."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the engine refuses to delete the cluster and its pools."""
+        return self.production if self.protect is None else self.protect
 
 
 class Exclusion(SpecModel):
@@ -146,7 +155,15 @@ class GkeCluster(SpecModel):
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
     production: bool = True
-    """Protects the cluster and its pools from deletion."""
+    """The default of `protect`."""
+    protect: bool | None = None
+    """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
+    lift it, deploy `protect: false` first: it changes nothing else."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the engine refuses to delete the cluster and its pools."""
+        return self.production if self.protect is None else self.protect
 
 
 Cluster = Annotated[SandboxCluster | ExistingCluster | EksCluster | GkeCluster, Field(discriminator="provider")]

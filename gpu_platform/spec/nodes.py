@@ -29,10 +29,20 @@ class Image(SpecModel):
         default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"]
     )
     """EKS: a custom AMI, based on that family."""
+    release: Annotated[
+        str | None,
+        On(("eks",), "GKE has versions of node pools instead of image releases"),
+        Shows(eks=("release_version",), karpenter=("node_class",)),
+    ] = Field(default=None, pattern=r"^v?\d[0-9a-f.-]+$", examples=["1.36.2-20260818", "v20260818"])
+    """EKS: release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket); with
+    Karpenter also v20260818 or v1.64.0. Another release rolls the nodes: that is how they are patched. Unset: the
+    newest one at the creation of a managed node group, which then keeps it until Kubernetes is upgraded; with
+    Karpenter the release in the catalogue."""
     driver: Annotated[str | None, _OWN_IMAGE] = Field(
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )
-    """EKS, with `ami`: version of the NVIDIA driver in the AMI; unset: the driver of the family's own image."""
+    """EKS, with `ami` or `release`: version of the NVIDIA driver in the image; unset: the driver branch of the
+    family's own image."""
 
 
 class Network(SpecModel):

@@ -34,7 +34,7 @@ class Count(SpecModel):
         int,
         On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
     ] = Field(default=0, ge=0, le=MAX_NODES)
-    desired: Annotated[int, Shows(sandbox=("nodes",))] = Field(ge=0, le=MAX_NODES)
+    desired: Annotated[int, Shows(sandbox=("nodes",), eks=("desired_size",))] = Field(ge=0, le=MAX_NODES)
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`."""
 

@@ -56,7 +56,8 @@ def test_destroy_of_a_production_cluster_is_refused_without_any_engine(run: Any)
     code, _, err = run("destroy", "gke-training")
     assert code == 2
     assert (
-        "set production: false, run `gpu-platform up gke-training`, then destroy again; nothing was changed" in err
+        "set cluster.protect: false, run `gpu-platform up gke-training`, then destroy again; nothing was changed"
+        in err
     )
 
 

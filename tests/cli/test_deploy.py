@@ -33,6 +33,7 @@ from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.stacks import LoadedStack, load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
+from tests.support.eks_stacks import CREATED, plan_eks
 
 NO_CHANGES: Mapping[str, Any] = {"counts": {}, "kinds": {}, "changes": []}
 
@@ -257,18 +258,18 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
 def test_a_production_cluster_is_not_destroyed_and_the_error_says_how_to_lift_that(given: Any) -> None:
     engine = given(on_eks(protect=True), outputs(on_eks(protect=True)))
 
-    with pytest.raises(BadInput, match=r"cluster\.production") as caught:
+    with pytest.raises(BadInput, match=r"cluster\.protect") as caught:
         deploy.destroy_stack("test", "auto")
     assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert "protects cluster ml, pool train" in str(caught.value)
-    assert "set production: false, run `gpu-platform up test`, then destroy" in str(caught.value)
+    assert "set cluster.protect: false, run `gpu-platform up test`, then destroy" in str(caught.value)
     assert engine.asked == []
 
 
 def test_a_cluster_that_is_still_protected_where_it_is_deployed_is_not_destroyed(given: Any) -> None:
     engine = given(on_eks(protect=False), outputs(on_eks(protect=True)))
 
-    with pytest.raises(BadInput, match="true in the last deployment"):
+    with pytest.raises(BadInput, match="in the last deployment, which protects cluster ml"):
         deploy.destroy_stack("test", "auto")
     assert engine.asked == []
 
@@ -303,6 +304,19 @@ def test_up_does_not_delete_a_protected_pool_and_says_how_to_lift_that(
     with pytest.raises(BadInput, match=r"pool train is re(moved|named)") as caught:
         deploy.deploy_stack("test", "auto", to_json=False)
     assert "set pools[0].protect: false and run `gpu-platform up test` with that alone first" in str(caught.value)
+    assert "up" not in engine.asked
+
+
+def test_up_does_not_begin_an_upgrade_that_a_capacity_block_with_nodes_cannot_follow(given: Any) -> None:
+    block = {
+        "capacity": {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"},
+    }
+    before, after = (plan_eks(block, cluster={**CREATED, "kubernetes": each}) for each in ("1.34", "1.35"))
+    engine = given(after, outputs(before))
+
+    with pytest.raises(BadInput, match="must have desired size 0 while EKS updates it") as caught:
+        deploy.deploy_stack("test", "auto", to_json=False)
+    assert "pools[0]" in str(caught.value)
     assert "up" not in engine.asked
 
 

@@ -16,6 +16,7 @@ from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.planning.changes import pool_facts
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
@@ -249,3 +250,28 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
     with pytest.raises(Finding, match="stop"):
         deployment.preview()
     assert told.read_text() == "", "a run that rolled no node has nothing to tell"
+
+
+def test_preview_and_up_tell_the_program_which_pools_have_another_count(tmp_path: Path, backend: str) -> None:
+    loaded = load_stack("eks-training")
+    assert loaded.plan.kind == "environment"
+    pools = json.loads(json.dumps(dict(pool_facts(loaded.plan))))
+    managed = next(name for name, facts in pools.items() if facts["platform"] == "eks")
+    pools[managed]["most_nodes"] += 1
+    outputs, told = tmp_path / "outputs", tmp_path / "told"
+    outputs.write_text(json.dumps({"pools": pools}), "utf-8")
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        f'case "$*" in *"stack export"*) echo "{{}}" ;; *"stack output"*) /bin/cat {outputs} ;; '
+        f'*) printf "%s" "$GPU_PLATFORM_RESIZED" > {told}; echo "error: stop" >&2; exit 255 ;; esac',
+    )
+    cluster = ClusterAccess(loaded.plan)
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)
+    )
+    for run in (deployment.preview, lambda: deployment.up({})):
+        told.unlink(missing_ok=True)
+        with pytest.raises(Finding, match="stop"):
+            run()
+        assert json.loads(told.read_text()) == [managed]

@@ -241,7 +241,7 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
         "rolled",
         [
             "pools[0].capacity.reservation, capacity.placement_group, placement, topology, image.family, "
-            "image.ami, network, disk or local_nvme"
+            "image.ami, image.release, network, disk or local_nvme"
         ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (
@@ -315,7 +315,7 @@ def test_a_protected_pool_is_said_to_stop_up_where_it_would_be_deleted_and_only_
     (rolled,) = changes(eks(protect=True), eks(protect=True, instance_type="p5.48xlarge"))
 
     assert replaced.protected
-    assert "`up` refuses: set cluster.production: false" in str(replaced)
+    assert "`up` refuses: set cluster.protect: false" in str(replaced)
     assert not rolled.protected
 
 

@@ -100,6 +100,7 @@ def test_examples_of_the_shipped_stacks_are_told_from_the_real() -> None:
         "cluster.account",
         f"{create}.admins",
         f"{create}.api_access",
+        "cluster.logins",
         "pools[0].capacity.reservation",
     }
     assert fields["gke-training"] == {"cluster.project", f"{create}.api_access"}

@@ -142,6 +142,11 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 # The longest paths come last and win. None takes a field away.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(eks).create.system": {"cluster.create.system": {"min": 2, "desired": 3, "max": 4}},
+    "cluster(eks).logins": {
+        "cluster.logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
+    },
+    "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
     "cluster(gke).create.maintenance.exclusions": {
         "cluster.create.maintenance.exclusions": [
@@ -308,6 +313,18 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
     "cluster(eks).create.api_access": [["198.51.100.0/24"]],
     "cluster(eks).create.admins": [["arn:aws:iam::123456789012:user/other"]],
+    "cluster(eks).create.system.machine_types": [["m7i.2xlarge"]],
+    "cluster(eks).create.system.min": [3],
+    "cluster(eks).create.system.release": ["1.35.4-20260818"],
+    "cluster(eks).logins[].principal": ["arn:aws:iam::123456789012:role/other"],
+    "cluster(eks).logins[].groups": [["other"]],
+    "cluster(eks).logins[].username": ["vision:{{SessionName}}"],
+    "cluster(eks).oidc.issuer": ["https://other.example.com"],
+    "cluster(eks).oidc.client_id": ["other"],
+    "cluster(eks).oidc.username_claim": ["email"],
+    "cluster(eks).oidc.username_prefix": ["-"],
+    "cluster(eks).oidc.groups_claim": ["groups"],
+    "cluster(eks).oidc.groups_prefix": ["oidc:"],
     "cluster(eks).subnets": [{"us-east-2a": "subnet-0a1b2c3d4e5f60718"}],
     "cluster(eks).security_groups": [["sg-0a1b2c3d4e5f60718"]],
     "cluster(gke).name": ["other"],
@@ -366,6 +383,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].karpenter.expire_after": ["77h"],
     "pools[].karpenter.limits": [{"cpu": "960"}],
     "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
+    "pools[].image.release": ["1.35.4-20260818"],
     "pools[].image.driver": ["580.173.02"],
     "pools[].disk.kms_key": by(
         ["arn:aws:kms:us-east-2:123456789012:key/a"],

@@ -1,12 +1,13 @@
 """Decide which pools a new plan replaces, rolls or shrinks, compared with the last deployment."""
 
 from gpu_platform.planning.changes.classify import classify
+from gpu_platform.planning.changes.cluster_impacts import cluster_facts, resizes_system_nodes, retained_resources
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.changes.pools import PoolChange, pool_changes
+from gpu_platform.planning.changes.pools import PoolChange, pool_changes, resized_pools
 from gpu_platform.planning.changes.team_impacts import leaving_teams
 
 __all__ = [
@@ -14,11 +15,15 @@ __all__ = [
     "Impact",
     "PoolChange",
     "classify",
+    "cluster_facts",
     "impacts_of_replaced_nodes",
     "leaving_teams",
     "pool_changes",
     "pool_facts",
     "protected",
+    "resized_pools",
+    "resizes_system_nodes",
+    "retained_resources",
     "software_facts",
     "team_facts",
 ]

@@ -1,7 +1,7 @@
 """Classify every planned change by its effect on nodes, GPUs, running pods, data and access, before it happens.
 
-The facts of the last deployment are its stack outputs (`pools`, `software`, `teams`); what runs comes from the
-cluster. Both engines show the result, and CI can refuse effects (`preview --fail-on`).
+The facts of the last deployment are its stack outputs (`cluster`, `pools`, `software`, `teams`); what runs
+comes from the cluster. Both engines show the result, and CI can refuse effects (`preview --fail-on`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.changes.cluster_impacts import impacts_of_cluster
 from gpu_platform.planning.changes.deployed import mapping_of, teams_of
 from gpu_platform.planning.changes.durations import of_object
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, Part, Phase
 from gpu_platform.planning.changes.live import DataObject, LiveState
-from gpu_platform.planning.changes.node_impacts import impact_of_pool, impacts_of_mig, impacts_of_software
+from gpu_platform.planning.changes.node_impacts import (
+    impact_of_pool,
+    impacts_of_mig,
+    impacts_of_resized,
+    impacts_of_software,
+)
 from gpu_platform.planning.changes.objects import CAPACITY_KINDS
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.changes.team_impacts import impacts_of_teams, leaving_teams
@@ -44,7 +50,9 @@ def classify(
     if plan.kind == "environment":
         facts = mapping_of(outputs.get("pools"))
         found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool)), catalog) for one in pools]
+        found += impacts_of_resized(facts, plan, live, {one.pool for one in pools})
         found += impacts_of_mig(mig, plan, live)
+        found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
     found += impacts_of_teams(teams_of(outputs), plan, live)
     found += _of_objects(objects, plan, live, leaving=leaving_teams(outputs, plan))

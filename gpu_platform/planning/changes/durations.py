@@ -65,6 +65,8 @@ def of_pool(
     old = plan.cluster.cloud.pool_timeouts.get(platform, Timeouts())
     deletion = old.delete or ENGINE_SECONDS
     drain = _drain_text(platform, "delete", catalog)
+    if change.effect == "shrunk" and old.update is not None:
+        return Duration(old.update, "the engine's limit for the update of the pool")
     if change.effect in ("removed", "shrunk"):
         return Duration(deletion, f"the engine's limit for the deletion of the pool{drain}")
     new = pool.cloud.timeouts if pool is not None and pool.cloud is not None else old

@@ -12,7 +12,7 @@ class Effect(StrEnum):
     IN_PLACE = "in-place"  # pods keep running
     RESTARTS_PODS = "restarts-pods"  # pods of a controller are replaced by new ones on the same nodes
     ROLLS_NODES = "rolls-nodes"  # nodes are drained and changed or replaced, one after another
-    REMOVES_CAPACITY = "removes-capacity"  # fewer nodes, GPUs, logical GPUs or quota than before
+    REMOVES_CAPACITY = "removes-capacity"  # fewer nodes, GPUs, quota, replicas or gateways than before
     CUTS_ACCESS = "cuts-access"  # a user, group or service account loses rights
     REPLACES = "replaces"  # a pool or an object is deleted and created again
     DELETES_DATA = "deletes-data"  # claims, volumes, or a namespace with what is in it

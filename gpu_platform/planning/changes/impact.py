@@ -61,6 +61,9 @@ class Impact:
     """With another MIG layout: the nodes in the order in which `up` takes them, with remarks."""
     changes_nodes: bool = False
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
+    refusal: str = ""
+    """Why `up` refuses the change as it is; empty: it does not."""
+    refusal_fix: str = ""
 
     @property
     def budgets(self) -> tuple[str, ...]:
@@ -92,6 +95,7 @@ class Impact:
             "duration": None if self.duration is None else str(self.duration),
             "because": self.because,
             "changes_nodes": self.changes_nodes,
+            "refused": {"why": self.refusal, "fix": self.refusal_fix} if self.refusal else None,
         }
 
 

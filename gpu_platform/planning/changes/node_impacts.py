@@ -11,9 +11,10 @@ from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, sof
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
-from gpu_platform.planning.changes.pools import PoolChange
+from gpu_platform.planning.changes.pools import PoolChange, resized_pools
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
 
 _POOL_EFFECTS: Final = {
     "removed": Effect.REMOVES_CAPACITY,
@@ -24,6 +25,10 @@ _POOL_EFFECTS: Final = {
 }
 # NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
 # maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
+_EMPTY_FIRST: Final = (
+    "undo the change, set {path}.count.desired: 0 and min: 0 and run `gpu-platform up {stack}` with that alone; "
+    "then make the change, run `up` again, and set desired back; nothing was changed"
+)
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 _DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
 
@@ -58,6 +63,11 @@ def impact_of_pool(
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
+    refusal = ""
+    if change.effect == "rolled" and count and planned is not None and planned.cloud is not None:
+        refusal = planned.cloud.roll_limits.needs_empty
+    if refusal:
+        because += f"; {refusal}, so `up` refuses"
     return Impact(
         subject=f"pool {change.pool}",
         effect=_POOL_EFFECTS[change.effect],
@@ -72,7 +82,40 @@ def impact_of_pool(
         parts=_parts_of_pool(change, plan),
         because=because,
         changes_nodes=True,
+        refusal=f"{counted(count, 'node')} of pool {change.pool}: {refusal}" if refusal else "",
+        refusal_fix=_EMPTY_FIRST.format(path=planned.path, stack=plan.stack) if refusal and planned else "",
     )
+
+
+def impacts_of_resized(
+    previous: Mapping[str, Any], plan: EnvironmentPlan, live: LiveState | None, covered: set[str]
+) -> Iterator[Impact]:
+    """Yield the pools with nodes that an edit of `count` deletes although `desired` is not lower than before.
+
+    An autoscaler, or a person, has created them; pools in `covered` have rows of their own.
+    """
+    resized = resized_pools(previous, plan)
+    for pool in plan.pools:
+        if pool.name not in resized or pool.name in covered or live is None:
+            continue
+        members, desired = live.nodes.get(pool.name, ()), pool.nodes.desired
+        if len(members) <= desired:
+            continue
+        gone = len(members) - desired
+        yield Impact(
+            subject=f"pool {pool.name}",
+            effect=Effect.REMOVES_CAPACITY,
+            field=f"{pool.path}.count",
+            old=f"{len(members)} nodes now",
+            new=str(desired),
+            nodes=gone,
+            gpus=gone * pool.gpus_per_node,
+            pods=live.pods_on(members),
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "the nodes above the new number are deleted"),),
+            because=f"an edit of count sets the number of nodes to desired: write desired: {len(members)} to keep "
+            "them; the cloud chooses the nodes that go: the pods are those of the whole pool",
+            changes_nodes=True,
+        )
 
 
 def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...]:
@@ -82,7 +125,14 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
     if change.effect == "removed":
         return (deleted,)
     if change.effect == "shrunk":
-        return (Part(Phase.DELETION, subject, "the nodes above the new number are deleted"),)
+        in_sandbox = plan.cluster.cloud is None  # others delete nodes where the pool is updated
+        return (
+            Part(
+                Phase.DELETION if in_sandbox else Phase.NODES,
+                subject,
+                "the nodes above the new number are deleted",
+            ),
+        )
     if change.successor is not None:
         return (Part(Phase.NODES, f"pool {change.successor}", "created"), deleted)
     if change.effect == "replaced" and change.order == "create-first":

@@ -23,7 +23,8 @@ def pool_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
 
 PROTECT_FIELD = " (protect: true)"
-"""Ends the text of what the field `protect` protects; the rest is protected by `cluster.production`."""
+"""Ends the text of what the field `protect` protects; the rest is protected by `cluster.protect`."""
+CLUSTER_PROTECT = "cluster.protect"
 
 
 def protected(plan: Plan) -> tuple[str, ...]:
@@ -63,11 +64,12 @@ def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
 def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
     return {
         "platform": platform_of(pool),
+        "least_nodes": pool.nodes.min,
         "nodes": pool.nodes.desired,
         # In the sandbox there is no autoscaler.
         "most_nodes": pool.nodes.max if pool.cloud is not None else pool.nodes.desired,
         "gpus_per_node": pool.gpus_per_node,
         "protected": pool.protect or (pool.cloud is not None and pool.cloud.protect),
-        "protected_by": f"{pool.path}.protect" if pool.protect else "cluster.production",
+        "protected_by": f"{pool.path}.protect" if pool.protect else CLUSTER_PROTECT,
         "properties": dict(properties(pool, plan)),
     }

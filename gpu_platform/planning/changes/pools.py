@@ -11,13 +11,14 @@ from typing import Any, Literal, cast
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
-from gpu_platform.planning.changes.pool_facts import EXISTING, platform_of, pool_facts
-from gpu_platform.planning.clouds.section import ALL_ZONES
+from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
+_SIZES = ("least_nodes", "nodes", "most_nodes")
 _WORST_FIRST = ("replace", "roll", "shrink")
 Order = Literal["delete-first", "create-first"]
 
@@ -56,7 +57,7 @@ class PoolChange:
     order: Order | None
     protected: bool
     causes: tuple[Cause, ...]
-    protected_by: str = "cluster.production"
+    protected_by: str = CLUSTER_PROTECT
 
     def __str__(self) -> str:
         most = f" (at most {self.gpus_most} if the autoscaler has scaled up)" if self.gpus_most > self.gpus else ""
@@ -135,6 +136,21 @@ def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> t
     return tuple(found)
 
 
+def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
+    """Return the managed node groups of EKS whose `count` differs from the last deployment.
+
+    `previous`: the output `pools` of the deployed stack; without sizes of an older release nothing differs.
+    """
+    before, now = _readable(previous), pool_facts(plan)
+    return tuple(
+        name
+        for name, facts in now.items()
+        if name in before
+        and facts["platform"] == before[name]["platform"] == "eks"
+        and any(int(before[name].get(key, facts[key])) != facts[key] for key in _SIZES)
+    )
+
+
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
     """Return the pools of an output of this form; empty for the output of an older release, or none."""
     if not isinstance(previous, Mapping):
@@ -205,21 +221,23 @@ def _changed(
         yield _loss(pool.name, "replaced", old, _replaces(pool), list(causes[effect].values()))
     elif effect == "roll":
         yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), list(causes[effect].values()))
-    elif effect == "shrink":
+    if effect in ("roll", "shrink") and causes["shrink"]:
         gone = old["nodes"] - pool.nodes.desired
         yield _loss(
             pool.name,
             "shrunk",
             {**old, "nodes": gone, "most_nodes": gone, "protected": False},
             None,
-            list(causes[effect].values()),
+            list(causes["shrink"].values()),
         )
 
 
 def _takes_away(name: str, old: str, new: str) -> bool:
     """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
-    if name == "nodes":
+    if name in ("nodes", "desired_size"):
         return int(new) < int(old)
+    if name == "release_version":
+        return new not in (old, NOT_SET)  # a node group keeps the release that it has
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_locations" and old.startswith("all") != new.startswith("all"):
@@ -253,9 +271,14 @@ def _loss(
         gpus_most=int(old["most_nodes"]) * int(old["gpus_per_node"]),
         order=order,
         protected=bool(old["protected"]),
-        protected_by=str(old.get("protected_by", "cluster.production")),
+        protected_by=_protected_by(old),
         causes=tuple(causes),
     )
+
+
+def _protected_by(old: Mapping[str, Any]) -> str:
+    """Return the field that lifts the protection; older releases protected by `cluster.production`."""
+    return str(old.get("protected_by", CLUSTER_PROTECT)).replace("cluster.production", CLUSTER_PROTECT)
 
 
 def _gpus(count: int) -> str:

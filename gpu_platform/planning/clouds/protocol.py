@@ -18,6 +18,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.team import Team
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -171,6 +172,10 @@ class Cloud(Protocol):
     ) -> Decided[StoragePlan]:
         """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
         return Decided(StoragePlan())
+
+    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
+        """Return warnings about members of teams that nobody can log in as, where planning can know it."""
+        return ()
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

@@ -11,6 +11,7 @@ NOT_SET = ""
 ALL_ZONES = "all of the cluster's"
 """A pool property: the pool names no zones."""
 
+SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
 """How clients reach a cluster: a sandbox on this machine, a kubeconfig of the user, or outputs of its stack."""
 
@@ -48,6 +49,28 @@ class CloudPrerequisites:
     examples: tuple[Example, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSetting:
+    """A setting of a cluster whose change affects what runs, or who has access.
+
+    `name`: its key in the stack output `cluster`; `what`: its name for a reader; `field`: the places in the stack
+    file that set it; `values`: how many, or what it consists of: fewer, or a value that is gone, are a loss.
+    `loss`, `gain`: the effects of that and of any other change (`planning.changes.Effect`); `on_loss`, `on_gain`:
+    what they mean, `{lost}` stands for the values that go.
+    """
+
+    name: str
+    what: str
+    field: str
+    values: int | tuple[str, ...]
+    loss: SettingEffect
+    on_loss: str
+    gain: SettingEffect = "in-place"
+    on_gain: str = ""
+    resizes: bool = False
+    """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
+
+
 class CreatedCluster(Protocol):
     """The settings of a new cluster that all clouds share."""
 
@@ -71,11 +94,12 @@ class RollLimits:
     """How the nodes of a pool are rolled.
 
     `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
-    where the engine waits for it.
+    where the engine waits for it. `needs_empty`: why the pool must have no nodes meanwhile; empty: it may have.
     """
 
     at_a_time: int | None = None
     unlimited: str = ""
+    needs_empty: str = ""
 
 
 class CloudCluster(Protocol):
@@ -109,6 +133,11 @@ class CloudCluster(Protocol):
     @property
     def retained(self) -> tuple[str, ...]:
         """Resources that `destroy` does not delete, as text."""
+        ...
+
+    @property
+    def settings(self) -> tuple[ClusterSetting, ...]:
+        """Settings of the cluster itself that a preview compares with the last deployment."""
         ...
 
     @property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -11,6 +13,7 @@ import pulumi_aws
 import pytest
 
 from components.eks.cluster import EksCluster
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
@@ -179,6 +182,68 @@ def test_admins_get_in_by_access_entries_and_the_creator_does_not_by_itself() ->
     assert [one.inputs["accessScope"] for one in policies] == [{"type": "cluster"}] * 2
 
 
+def test_system_nodes_are_as_the_stack_file_sizes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = {
+        "machine_types": ["m7i.2xlarge", "m6i.2xlarge"],
+        "min": 3,
+        "desired": 4,
+        "max": 8,
+        "disk_gb": 100,
+        "release": "1.34.8-20260818",
+    }
+    recorded = made(create={"system": system})
+    nodes = recorded.one("NodeGroup", "system")
+    assert nodes.inputs["instanceTypes"] == ["m7i.2xlarge", "m6i.2xlarge"]
+    assert nodes.inputs["scalingConfig"] == {"minSize": 3, "desiredSize": 4, "maxSize": 8}
+    assert nodes.inputs["releaseVersion"] == "1.34.8-20260818"
+    (template,) = of_the_cluster(recorded, "LaunchTemplate")
+    assert template.inputs["blockDeviceMappings"][0]["ebs"]["volumeSize"] == 100
+    assert "scalingConfig.desiredSize" in nodes.ignore_changes
+    monkeypatch.setenv(names.RESIZED_VARIABLE, json.dumps([names.SYSTEM_NODES]))
+    resized = made(create={"system": {**system, "max": 9}}).one("NodeGroup", "system")
+    assert resized.ignore_changes == ("subnetIds",)
+
+
+ROLE = "arn:aws:iam::123456789012:role/vision"
+
+
+@pytest.mark.parametrize("base", [CREATED, EXISTING], ids=["created", "existing"])
+def test_members_log_in_by_access_entries_with_groups_and_without_an_access_policy(base: dict[str, Any]) -> None:
+    logins = [{"principal": ROLE, "groups": ["vision", "gpu-users"], "username": "vision:{{SessionName}}"}]
+    recorded = record_eks(TRAIN, cluster={**base, "logins": logins})
+    entry = recorded.one("AccessEntry", "ml-role/vision")
+    assert entry.inputs == {
+        "clusterName": entry.inputs["clusterName"],
+        "principalArn": ROLE,
+        "kubernetesGroups": ["vision", "gpu-users"],
+        "userName": "vision:{{SessionName}}",
+        "type": "STANDARD",
+    }
+    policies = recorded.of("AccessPolicyAssociation") if recorded.has("AccessPolicyAssociation") else []
+    assert ROLE not in {policy.inputs["principalArn"] for policy in policies}
+
+
+def test_an_admin_who_becomes_a_member_keeps_the_access_entry_of_which_there_can_be_one() -> None:
+    other = {"principal": ADMIN, "groups": ["vision"]}
+    as_member = record_eks(TRAIN, cluster=cluster(create={"admins": [ROLE]}, logins=[other]))
+    as_admin = made(create={"admins": [ADMIN]}).one("AccessEntry", "ml-role/platform-admin")
+    assert as_member.one("AccessEntry", "ml-role/platform-admin").urn == as_admin.urn
+
+
+@pytest.mark.parametrize("base", [CREATED, EXISTING], ids=["created", "existing"])
+def test_a_cluster_accepts_tokens_of_its_oidc_provider(base: dict[str, Any]) -> None:
+    oidc = {"issuer": "https://login.example.com", "client_id": "kubernetes", "groups_claim": "groups"}
+    recorded = record_eks(TRAIN, cluster={**base, "oidc": oidc})
+    (provider,) = recorded.of("IdentityProviderConfig")
+    assert provider.inputs["oidc"] == {
+        "identityProviderConfigName": "ml",
+        "issuerUrl": "https://login.example.com",
+        "clientId": "kubernetes",
+        "groupsClaim": "groups",
+    }
+    assert provider.delete_before_replace, "a cluster has one at most"
+
+
 def test_all_control_plane_logs_go_to_a_group_that_is_there_before_and_forgets() -> None:
     recorded = made(create={"logs_retention_days": 30})
     (control_plane,) = recorded.of("Cluster")
@@ -225,6 +290,38 @@ def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
     ways_out = [*recorded.of("RouteTableAssociation"), *recorded.of("NatGateway"), *recorded.of("InternetGateway")]
     assert len(ways_out) == 4 + 2 + 1
     assert {r.name for r in ways_out if r.urn not in before} == set()
+
+
+def test_protect_changes_nothing_but_protection() -> None:
+    def without_protection(recorded: Recorded) -> list[str]:
+        """Every run of a program has new ids and another order."""
+        texts = [
+            json.dumps(replace(record, protect=False, outputs={}, revealed_inputs=None).to_json(), sort_keys=True)
+            for record in recorded.resources
+            if record.custom
+        ]
+        return sorted(
+            re.sub(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|"deletionProtection": \w+', "", text)
+            for text in texts
+        )
+
+    kept, lifted = made(TRAIN, DEVELOP, protect=True), made(TRAIN, DEVELOP, protect=False)
+    assert without_protection(lifted) == without_protection(kept)
+    assert [record.name for record in lifted.resources if record.protect] == []
+    assert the(kept, "Cluster")["deletionProtection"] is True
+    assert the(lifted, "Cluster")["deletionProtection"] is False
+
+
+@pytest.mark.parametrize(("settings", "kept"), [({"protect": False}, True), ({"production": False}, False)])
+def test_destroy_keeps_logs_and_key_of_a_production_cluster_whose_protection_is_lifted(
+    settings: dict[str, bool], kept: bool
+) -> None:
+    recorded = made(**settings)
+    assert [record.retain_on_delete for kind in ("LogGroup", "Key") for record in recorded.of(kind)] == [
+        kept,
+        kept,
+    ]
+    assert not any(record.protect for record in recorded.of("Key"))
 
 
 @pytest.mark.parametrize("production", [True, False])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform import names
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
 from policies import evaluate
@@ -51,6 +52,29 @@ def test_everything_of_a_pool_hangs_below_its_component_and_goes_through_the_clu
     }
     for record in made:
         assert "pulumi:providers:aws::ml::" in record.provider, record.urn
+
+
+def ignores_desired(count: dict[str, int], **pool: Any) -> bool:
+    place = {} if "capacity" in pool else {"zones": ["us-east-2a"]}
+    group = record_eks({"count": count, **place, **pool}).one("NodeGroup", "train")
+    return "scalingConfig.desiredSize" in group.ignore_changes
+
+
+def test_an_edit_of_desired_acts_unless_an_autoscaler_or_eks_sets_the_size() -> None:
+    assert not ignores_desired({"desired": 2})
+    assert not ignores_desired({"min": 2, "desired": 2, "max": 2})
+    assert ignores_desired({"desired": 2, "max": 4})
+    assert ignores_desired({"desired": 1}, capacity=FORMS["p5-block"]["capacity"])
+
+
+def test_an_edit_of_the_count_of_an_autoscaled_pool_acts_in_the_up_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    autoscaled = {"desired": 3, "max": 5}
+    monkeypatch.setenv(names.RESIZED_VARIABLE, '["other"]')
+    assert ignores_desired(autoscaled, labels={"run": "one"})
+    monkeypatch.setenv(names.RESIZED_VARIABLE, '["train"]')
+    assert not ignores_desired(autoscaled, labels={"run": "two"})
 
 
 def test_a_pool_says_which_node_group_and_launch_template_it_is() -> None:

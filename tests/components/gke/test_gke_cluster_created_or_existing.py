@@ -108,11 +108,19 @@ def test_all_nodes_run_as_one_service_account_with_the_least_roles() -> None:
     assert {grant.urn for grant in grants} <= set(record.dependencies)
 
 
-@pytest.mark.parametrize("production", [True, False])
-def test_a_production_cluster_is_protected_twice(production: bool) -> None:
-    (record,) = recorded({}, cluster={**CREATED, "production": production}).of("Cluster")
-    assert record.protect is production
-    assert record.inputs["deletionProtection"] is production
+@pytest.mark.parametrize(
+    ("settings", "protected"),
+    [
+        ({}, True),
+        ({"production": False}, False),
+        ({"protect": False}, False),
+        ({"production": False, "protect": True}, True),
+    ],
+)
+def test_a_protected_cluster_is_protected_twice(settings: dict[str, bool], protected: bool) -> None:
+    (record,) = recorded({}, cluster={**CREATED, **settings}).of("Cluster")
+    assert record.protect is protected
+    assert record.inputs["deletionProtection"] is protected
 
 
 def test_the_kubeconfig_is_a_secret_and_nothing_in_kubernetes_comes_before_nodes_that_can_run_it() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.clouds.eks.logins import login_warnings
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
@@ -14,7 +15,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.clouds.storage import StoragePlan
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -23,6 +24,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.team import Team
 
 
 class Eks(Cloud):
@@ -128,6 +130,10 @@ class Eks(Cloud):
         clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
         zones = sorted({zone for cloud in clouds for zone in cloud.zones})
         return plan_eks_storage(self._cluster, storage, stack, zones, kubernetes, catalog)
+
+    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
+        """Return warnings about members that have neither a login nor an OIDC provider."""
+        return login_warnings(self._cluster, teams)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

@@ -13,15 +13,15 @@ from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import (
-    BlockDevice,
     CreateEksPlan,
     EksClusterPlan,
     EksPoolPlan,
     KarpenterPoolPlan,
-    SystemPool,
 )
+from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, plan_vpc
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
@@ -33,18 +33,6 @@ from gpu_platform.spec.pool import Pool
 
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
-# Both are sold in every region with GPUs; the first is the newer.
-SYSTEM_POOL = SystemPool(
-    instance_types=("m7i.large", "m6i.large"),
-    ami_type="AL2023_x86_64_STANDARD",
-    disk=BlockDevice(
-        device_name="/dev/xvda", size_gib=50, volume_type="gp3", iops=None, throughput_mibps=None, kms_key=None
-    ),
-    metadata_hop_limit=1,  # pods there get credentials by Pod Identity, never the node's
-    min_size=2,
-    desired_size=2,
-    max_size=4,
-)
 
 
 def check_eks_cluster(
@@ -60,6 +48,7 @@ def check_eks_cluster(
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
+    check_logins(cluster, problems)
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
         _check_kubernetes(cluster, operator, catalog, problems.at("kubernetes"))
@@ -88,6 +77,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
         )
     for zone in create.zones:
         _check_zone(zone, f"{zone!r}", cluster, here.at("zones"))
+    check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         account = admin.split(":")[4]
         if cluster.account is not None and account != cluster.account:
@@ -187,9 +177,10 @@ def plan_eks_cluster(
         node_policies=_node_policies(cluster),
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
         efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
+        access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
-        protect=cluster.production,
+        protect=cluster.is_protected,
         retained=_retained(cluster, created.value),
     )
     return Decided(plan, (*chosen.decisions, *created.decisions))
@@ -236,6 +227,7 @@ def _plan_create(
         else "create.api_access is empty: `up` itself needs access to the new VPC",
     )
     partition = partition_of(cluster.region)
+    system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
         vpc=vpc.value,
         cluster_policies=(managed_policy(partition, "AmazonEKSClusterPolicy"),),
@@ -248,9 +240,9 @@ def _plan_create(
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
         addons=plan_addons(kubernetes, partition, catalog),
-        system_pool=SYSTEM_POOL,
+        system_pool=system.value,
     )
-    return Decided(plan, (*vpc.decisions, by_access))
+    return Decided(plan, (*vpc.decisions, by_access, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"
 VPC_CNI = "vpc-cni"
@@ -52,6 +53,14 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
             "API or API_AND_CONFIG_MAP: nodes of Karpenter join by an access entry",
             f"aws eks update-cluster-config --name {plan.name} --access-config authenticationMode="
             "API_AND_CONFIG_MAP; the change cannot be undone",
+        )
+    if plan.access.logins and found.authentication_mode == "CONFIG_MAP":
+        problems.at("logins").add(
+            f"{counted(len(plan.access.logins), 'login')} on {plan.name!r} with authentication mode CONFIG_MAP",
+            "API or API_AND_CONFIG_MAP: a login is an access entry",
+            f"aws eks update-cluster-config --name {plan.name} --access-config authenticationMode="
+            "API_AND_CONFIG_MAP, which cannot be undone; or remove logins, and let the cluster's owner map the "
+            "roles to the groups in the ConfigMap aws-auth",
         )
     least = plan.minimum_vpc_cni
     if least is not None and found.vpc_cni is not None and _numbers(found.vpc_cni) < _numbers(least):

@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
+import re
+
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import NodeImage
 from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
 
 DEFAULT_FAMILY = "al2023"
+# Release versions of EKS and aliases of Karpenter. awslabs/amazon-eks-ami, release v20260818; Karpenter docs,
+# "Managing AMIs"; EKS API, Nodegroup.releaseVersion of Bottlerocket: version and commit. Read 2026-11-23.
+_RELEASES = {
+    "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
+    "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
+}
+_ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:
@@ -25,12 +35,49 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
     return image
 
 
-def check_image(pool: Pool, problems: Problems) -> None:
-    """Record a driver version without an AMI that has it."""
+def check_image(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
+    """Record a driver version without an image that has it, and a release that its family or version has not."""
     image, here = pool.image, problems.at("image")
-    if image.driver is not None and image.ami is None:
+    if image.driver is not None and image.ami is None and image.release is None:
         here.at("driver").add(
-            f"{image.driver!r} without ami",
-            "driver only beside ami: EKS's own images have a driver",
-            "remove driver, or name the AMI that has it",
+            f"{image.driver!r} without ami or release",
+            "driver only beside ami or release: the newest image of EKS has its own driver",
+            "remove driver, or name the AMI or release that has it",
         )
+    if image.release is not None:
+        _check_release(pool, image.release, cluster, here.at("release"))
+
+
+def _check_release(pool: Pool, release: str, cluster: EksCluster, problems: Problems) -> None:
+    if pool.image.ami is not None:
+        problems.add(f"{release!r} beside ami", "release or ami, not both: an AMI is one release", "remove one")
+        return
+    family = pool.image.family or DEFAULT_FAMILY
+    version, example = _RELEASES.get(family, (None, ""))
+    if version is None:
+        return  # a family of GKE, which is refused
+    alias = _ALIASES[family] if pool.provisioner == "karpenter" else None
+    found = version.fullmatch(release)
+    if found is None and not (alias is not None and alias.fullmatch(release)):
+        problems.add(
+            f"{release!r}",
+            f"a release of {family} as EKS names it: {example}",
+            "see `aws eks describe-nodegroup` (releaseVersion), and the releases of "
+            + ("awslabs/amazon-eks-ami" if family == "al2023" else "bottlerocket-os/bottlerocket"),
+        )
+    minor = found.groupdict().get("minor") if found is not None else None
+    if minor is not None and cluster.kubernetes not in (None, minor):
+        problems.add(
+            f"{release!r} with cluster.kubernetes {cluster.kubernetes}",
+            f"a release of Kubernetes {cluster.kubernetes}: nodes are upgraded with the cluster",
+            f"name a release that begins with {cluster.kubernetes}, or remove release",
+        )
+
+
+def karpenter_alias(pool: Pool, image: NodeImage) -> str:
+    """Return the alias of a pinned image, of a pool without an own AMI: `al2023@v20260818`."""
+    release = pool.image.release
+    if release is None or release.startswith("v"):
+        return f"{image.family}@{release or image.release}"
+    version, _, build = release.partition("-")
+    return f"{image.family}@v{build if image.family == 'al2023' else version}"

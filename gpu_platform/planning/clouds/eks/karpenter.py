@@ -13,7 +13,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.capacity import purchase
 from gpu_platform.planning.clouds.eks.disks import block_devices
-from gpu_platform.planning.clouds.eks.images import image_of
+from gpu_platform.planning.clouds.eks.images import image_of, karpenter_alias
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
 from gpu_platform.planning.clouds.eks.labels import eks_labels
 from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, uses_efa
@@ -94,7 +94,7 @@ def plan_karpenter_pool(
         zones=zones_of(pool),
         node_class=node_class,
         node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
-        protect=cluster.production or pool.protect,
+        protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(_explain(pool, settings, node_class)))
 
@@ -109,7 +109,7 @@ def _node_class(
         "amiFamily": _AMI_FAMILIES[image.family],
         # A pinned release: `latest` would replace every node when AWS publishes an image.
         "amiSelectorTerms": [
-            {"id": pool.image.ami} if pool.image.ami is not None else {"alias": f"{image.family}@{image.release}"}
+            {"id": pool.image.ami} if pool.image.ami is not None else {"alias": karpenter_alias(pool, image)}
         ],
         "associatePublicIPAddress": False,
         "blockDeviceMappings": [_block_device(one) for one in block_devices(pool, image, on_nvme)],

@@ -6,15 +6,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, RollLimits, Timeouts
+from gpu_platform.planning.clouds.section import (
+    CloudCluster,
+    CloudPrerequisites,
+    ClusterSetting,
+    RollLimits,
+    Timeouts,
+)
 from gpu_platform.quantity import duration_text, parse_duration
 
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=60 * 60, update=120 * 60, delete=60 * 60)
 # EKS drains node by node, 15 minutes each; the default of the provider is one hour for a whole pool.
 _NODE_GROUP_TIMEOUTS: Final = Timeouts(create=60 * 60, update=6 * 60 * 60, delete=2 * 60 * 60)
+# EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
+_EMPTY_BLOCK: Final = (
+    "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
+    "for a replacement"
+)
 # Deletion waits until the nodes are drained and terminated.
 _KARPENTER_TIMEOUTS: Final = Timeouts(delete=60 * 60)
 
@@ -90,6 +102,8 @@ class EksPoolPlan:
     ami_type: str
     """CUSTOM with an own `ami`: without it the provider keeps the old type, and EKS refuses the image."""
     ami: str | None
+    release_version: str | None
+    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
@@ -107,6 +121,9 @@ class EksPoolPlan:
     min_size: int
     desired_size: int
     max_size: int
+    keeps_size: bool
+    """Whether something else sets the number of nodes after the creation, so that only an edit of `count` does: an
+    autoscaler between `min` and `max`, or EKS at the end of a capacity block."""
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
     """MINIMAL: a node is deleted before its successor is created, where capacity does not suffice for both."""
@@ -139,7 +156,10 @@ class EksPoolPlan:
     @property
     def roll_limits(self) -> RollLimits:
         """How EKS rolls the nodes."""
-        return RollLimits(at_a_time=self.max_unavailable)
+        return RollLimits(
+            at_a_time=self.max_unavailable,
+            needs_empty=_EMPTY_BLOCK if self.capacity_type == "CAPACITY_BLOCK" else "",
+        )
 
     @property
     def created_on_demand(self) -> None:
@@ -267,6 +287,12 @@ class VpcPlan:
     zones: tuple[ZoneSubnets, ...]
     nat: Literal["one", "per-zone"]
 
+    @property
+    def nat_zones(self) -> tuple[str, ...]:
+        """Zones with a NAT gateway; with one, all zones share it."""
+        zones = tuple(zone.zone for zone in self.zones)
+        return zones if self.nat == "per-zone" else zones[:1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addon:
@@ -289,6 +315,8 @@ class SystemPool:
     instance_types: tuple[str, ...]
     """In order of preference: EC2 takes the first with capacity."""
     ami_type: str
+    release_version: str | None
+    """Release of the image; None: the newest at the creation, and again at an upgrade of Kubernetes."""
     disk: BlockDevice
     metadata_hop_limit: int
     min_size: int
@@ -328,6 +356,36 @@ class HelmChartPlan:
     version: str
     namespace: str
     values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginPlan:
+    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
+
+    principal: str
+    groups: tuple[str, ...]
+    username: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcPlan:
+    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
+
+    name: str
+    issuer: str
+    client_id: str
+    username_claim: str | None
+    username_prefix: str | None
+    groups_claim: str | None
+    groups_prefix: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPlan:
+    """Who can log in to a cluster besides its admins."""
+
+    logins: tuple[LoginPlan, ...]
+    oidc: OidcPlan | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,12 +438,18 @@ class EksClusterPlan:
     """ARNs of the managed policies of the nodes' IAM roles."""
     karpenter: KarpenterControllerPlan | None
     efa_plugin: HelmChartPlan | None
+    access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    @property
+    def settings(self) -> tuple[ClusterSetting, ...]:
+        """Settings of the cluster itself that a preview compares with the last deployment."""
+        return cluster_settings(self)
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def check_eks_pool(
     check_network(pool, machine, family, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
-    check_image(pool, problems)
+    check_image(pool, cluster, problems)
     check_disk(pool, cluster, problems)
     _check_kubelet(pool, problems)
     _check_labels(pool, problems)
@@ -116,6 +116,7 @@ def plan_eks_pool(
         instance_type=machine.name,
         ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
         ami=pool.image.ami,
+        release_version=pool.image.release,
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,
         capacity_reservation=bought.reservation,
@@ -131,12 +132,13 @@ def plan_eks_pool(
         min_size=pool.count.min,
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
+        keeps_size=pool.count.maximum > pool.count.desired or isinstance(pool.capacity, CapacityBlock),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),
         tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
         delete_before_replace=reserved(pool.capacity),
-        protect=cluster.production or pool.protect,
+        protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(reasons(pool, machine, plan)))
 

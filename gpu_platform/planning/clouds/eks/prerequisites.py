@@ -49,6 +49,11 @@ def _examples(cluster: EksClusterPlan) -> Iterator[Example]:
         if f":{_EXAMPLE_ACCOUNT}:" in principal:
             fix = "write the IAM role or user that runs `up`"
             yield Example(field="cluster.create.admins", value=principal, fix=fix)
+    for login in cluster.access.logins:
+        if f":{_EXAMPLE_ACCOUNT}:" in login.principal:
+            yield Example(
+                field="cluster.logins", value=login.principal, fix="write the IAM role of the team, or remove it"
+            )
     yield from api_access_examples(cluster)
 
 

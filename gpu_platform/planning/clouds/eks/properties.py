@@ -53,6 +53,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
     return {
         "ami_type": pool.ami_type,
         "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
+        "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
         "subnet_ids": listed(pool.zones) or ALL_ZONES,
         "instance_type": pool.instance_type,
@@ -71,6 +72,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
             )
             for one in pool.block_devices
         ),
+        "desired_size": str(pool.desired_size),
         "user_data": _user_data_hash(pool.user_data) if pool.user_data is not None else NOT_SET,
     }
 

@@ -16,7 +16,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        ("image", plan.ami or plan.ami_type, "the stack file sets it" if plan.ami else "EKS's own for the GPUs"),
+        _image(plan),
         *_local_nvme(pool, machine),
         (
             "instance metadata",
@@ -27,9 +27,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _repair(pool, plan),
         (
             "size",
-            f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
-            "after the first deploy an autoscaler or a person sets the desired size, and the program leaves it "
-            "alone; EKS refuses a min above it or a max below it",
+            *_size(plan),
         ),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
@@ -39,6 +37,32 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
 
 
 _Line = tuple[str, str, str]
+
+
+def _image(plan: EksPoolPlan) -> _Line:
+    if plan.ami is not None:
+        return "image", plan.ami, "the stack file sets it"
+    if plan.release_version is not None:
+        return "image", f"{plan.ami_type} {plan.release_version}", "image.release pins the release, and its driver"
+    return (
+        "image",
+        plan.ami_type,
+        "EKS's own for the GPUs, its newest release at the creation of the pool; nodes are then patched only when "
+        "image.release is set to a newer one, or Kubernetes is upgraded",
+    )
+
+
+def _size(plan: EksPoolPlan) -> tuple[str, str]:
+    if not plan.keeps_size:
+        return f"{plan.desired_size}", "max is desired: `up` sets the number of nodes"
+    who = (
+        "EKS, at the end of the block," if plan.capacity_type == "CAPACITY_BLOCK" else "an autoscaler or a person"
+    )
+    return (
+        f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
+        f"after the first deploy {who} sets the number of nodes, and `up` leaves it alone; an edit of count "
+        "applies once, with desired as the new number",
+    )
 
 
 def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:

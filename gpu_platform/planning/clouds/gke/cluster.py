@@ -149,7 +149,7 @@ def plan_gke_cluster(
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(_minimums(clouds, catalog)),
         resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},
-        protect=cluster.production and cluster.create is not None,
+        protect=cluster.is_protected and cluster.create is not None,
         retained=_retained(cluster),
     )
     return Decided(plan, decisions)

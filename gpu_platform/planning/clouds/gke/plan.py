@@ -8,7 +8,13 @@ from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
-from gpu_platform.planning.clouds.section import CloudCluster, CloudPrerequisites, RollLimits, Timeouts
+from gpu_platform.planning.clouds.section import (
+    CloudCluster,
+    CloudPrerequisites,
+    ClusterSetting,
+    RollLimits,
+    Timeouts,
+)
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
@@ -264,6 +270,11 @@ class GkeClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    @property
+    def settings(self) -> tuple[ClusterSetting, ...]:
+        """Settings of the cluster itself that a preview compares with the last deployment."""
+        return ()
 
     @property
     def platforms(self) -> tuple[str, ...]:

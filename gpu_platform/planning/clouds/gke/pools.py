@@ -113,7 +113,7 @@ def plan_gke_pool(
         auto_upgrade=True,
         # Reserved capacity does not suffice for a second pool beside the first.
         delete_before_replace=reserved or placement.compact is not None,
-        protect=cluster.production or pool.protect,
+        protect=cluster.is_protected or pool.protect,
     )
     subject = f"pool {pool.name}"
     decisions = tuple(

@@ -243,6 +243,9 @@ def test_production_is_protected_and_names_what_destroy_leaves_behind() -> None:
     assert production.protect
     assert any("/aws/eks/ml/cluster" in text for text in production.retained)
     assert any("KMS key" in text for text in production.retained)
+    unprotected = cloud(created(protect=False))
+    assert not unprotected.protect
+    assert unprotected.retained == production.retained
     trial = cloud(created(production=False))
     assert not trial.protect
     assert not any("KMS" in text or "log group" in text for text in trial.retained)
@@ -310,3 +313,45 @@ def test_eks_9_vpc_cni_1_18_5_or_newer_for_efa_only_is_asked_of_a_cluster_that_i
     assert cloud(eks(), efa).minimum_vpc_cni == "1.18.5"
     assert cloud(eks(), SERVE).minimum_vpc_cni is None
     assert cloud(created(), efa).minimum_vpc_cni is None
+
+
+# -- system nodes -----------------------------------------------------------------------------------------
+
+
+def test_the_size_of_the_system_nodes_is_said_and_for_what_it_is_too_small() -> None:
+    chosen, why = decisions(created())["system nodes"]
+    assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
+    assert "Prometheus, Ray heads, ingress" in why
+    _, why = decisions(created({"system": {"machine_types": ["m7i.2xlarge"]}}))["system nodes"]
+    assert "Prometheus" not in why
+
+
+@pytest.mark.parametrize("machine", ["m7i.2xlarge", "c7i-flex.large", "r6id.metal", "t3.medium", "m7a.48xlarge"])
+def test_x86_machine_types_without_accelerators_are_system_nodes(machine: str) -> None:
+    assert create_plan(created({"system": {"machine_types": [machine]}})).system_pool.instance_types == (machine,)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    ["m7g.large", "c6gn.xlarge", "t4g.large", "x2gd.large", "p5.48xlarge", "g6.xlarge", "m7i", "t3.micro"],
+)
+def test_other_machine_types_are_refused_as_system_nodes(machine: str) -> None:
+    found = problems(created({"system": {"machine_types": [machine]}}))
+    assert "x86 CPUs" in found["cluster.create.system.machine_types[0]"]
+
+
+@pytest.mark.parametrize(
+    ("system", "place", "text"),
+    [
+        ({"min": 1, "desired": 1}, "min", "2 or more"),
+        ({"desired": 5}, "", "min <= desired <= max"),
+        ({"release": "1.34.8-20260818"}, "release", "begins with 1.35"),
+        ({"release": "v20260818"}, "release", ""),
+    ],
+)
+def test_system_nodes_that_cannot_run_the_cluster_are_refused(
+    system: dict[str, Any], place: str, text: str
+) -> None:
+    found = problems(created({"system": system}, kubernetes="1.35"))
+    assert text in found[".".join(filter(None, ["cluster.create.system", place]))]
+    assert create_plan(created({"system": {"min": 1, "desired": 1}}, production=False)).system_pool.min_size == 1

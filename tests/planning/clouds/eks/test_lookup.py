@@ -95,3 +95,14 @@ def test_all_problems_come_together() -> None:
         all_subnets=(),
     )
     assert len(check_looked_up(bad, needed(EFA, KARPENTER, kubernetes="1.34"))) == 6
+
+
+def test_logins_need_access_entries_and_the_owner_is_told_what_to_add_without_them() -> None:
+    logins = [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
+    plan = needed(logins=logins)
+    found = found_problems(replace(GOOD, authentication_mode="CONFIG_MAP"), plan)
+    assert list(found) == ["cluster.logins"]
+    assert "authenticationMode=API_AND_CONFIG_MAP" in found["cluster.logins"]
+    assert "aws-auth" in found["cluster.logins"]
+    for mode in ("API", "API_AND_CONFIG_MAP"):
+        assert found_problems(replace(GOOD, authentication_mode=mode), plan) == {}

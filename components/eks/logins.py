@@ -1,0 +1,55 @@
+"""Access entries and OIDC provider: who can log in to an EKS cluster besides its admins."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_aws as aws
+
+from gpu_platform.planning.clouds.eks.plan import AccessPlan, OidcPlan
+
+# Without an access policy: what the groups may do is decided by Roles in the cluster.
+_ENTRY_TYPE = "STANDARD"
+
+
+def entry_name(cluster: str, principal: str) -> str:
+    """Return the resource name of a principal's access entry: the same for admins and logins.
+
+    A principal that moves between them then keeps its entry, of which it can have only one.
+    """
+    return f"{cluster}-{principal.rpartition(':')[2]}"
+
+
+def create_logins(
+    name: str, access: AccessPlan, cluster_name: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> None:
+    """Create the access entries and the OIDC provider of a cluster; `name`: of the cluster in the program."""
+    for login in access.logins:
+        aws.eks.AccessEntry(
+            entry_name(name, login.principal),
+            cluster_name=cluster_name,
+            principal_arn=login.principal,
+            kubernetes_groups=list(login.groups),
+            user_name=login.username,
+            type=_ENTRY_TYPE,
+            opts=opts,
+        )
+    if access.oidc is not None:
+        _create_oidc(name, access.oidc, cluster_name, opts)
+
+
+def _create_oidc(name: str, oidc: OidcPlan, cluster_name: pulumi.Input[str], opts: pulumi.ResourceOptions) -> None:
+    aws.eks.IdentityProviderConfig(
+        f"{name}-oidc",
+        cluster_name=cluster_name,
+        oidc=aws.eks.IdentityProviderConfigOidcArgs(
+            identity_provider_config_name=oidc.name,
+            issuer_url=oidc.issuer,
+            client_id=oidc.client_id,
+            username_claim=oidc.username_claim,
+            username_prefix=oidc.username_prefix,
+            groups_claim=oidc.groups_claim,
+            groups_prefix=oidc.groups_prefix,
+        ),
+        # Every change replaces it, and a cluster has at most one.
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(delete_before_replace=True)),
+    )

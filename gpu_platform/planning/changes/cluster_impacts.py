@@ -1,0 +1,97 @@
+"""Facts of a cluster's settings as a stack output, and the impact of their change beside that on pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, texts_of
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import Impact, Part, Phase
+from gpu_platform.planning.clouds.section import ClusterSetting
+from gpu_platform.planning.plan import EnvironmentPlan, Plan
+
+_RETAINED = "retained"
+
+
+def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
+    """Return the stack output `cluster`: settings by name, and what `destroy` retains.
+
+    A setting is a number or a list of texts.
+    """
+    cloud = plan.cluster.cloud
+    if cloud is None:
+        return {}
+    return {
+        **{setting.name: _json(setting) for setting in cloud.settings},
+        _RETAINED: list(_retained(plan)),
+    }
+
+
+def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
+    """Return what `destroy` does not delete, as the last deployment set it; without one, as the plan sets it."""
+    if plan.kind != "environment" or plan.cluster.cloud is None:
+        return ()
+    before = mapping_of(outputs.get("cluster"))
+    return tuple(texts_of(before[_RETAINED])) if _RETAINED in before else _retained(plan)
+
+
+def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:
+    of_cluster = plan.cluster.cloud.retained if plan.cluster.cloud is not None else ()
+    return (*of_cluster, *plan.storage.retained)
+
+
+def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
+    """Return whether the number of system nodes was edited; `previous`: output `cluster`."""
+    before = mapping_of(previous)
+    return any(
+        setting.resizes and setting.name in before and _values(before[setting.name]) != _values(_json(setting))
+        for setting in (plan.cluster.cloud.settings if plan.cluster.cloud is not None else ())
+    )
+
+
+def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impact]:
+    """Yield the settings of the cluster that differ; `previous`: output `cluster` of the last deployment.
+
+    A setting that one of the two lacks (a cluster without Karpenter, an older release) is not compared.
+    """
+    before = mapping_of(previous)
+    for setting in plan.cluster.cloud.settings if plan.cluster.cloud is not None else ():
+        if setting.name not in before:
+            continue
+        old, new = _values(before[setting.name]), _values(_json(setting))
+        if old == new:
+            continue
+        lost = _lost(old, new)
+        yield Impact(
+            subject="cluster",
+            effect=Effect(setting.loss if lost else setting.gain),
+            field=setting.field,
+            old=_text(setting, old),
+            new=_text(setting, new),
+            parts=(Part(Phase.CLUSTER if _lost(new, old) else Phase.DELETION, "cluster", setting.what),),
+            because=setting.on_loss.format(lost=", ".join(lost)) if lost else setting.on_gain,
+        )
+
+
+def _json(setting: ClusterSetting) -> int | list[str]:
+    return setting.values if isinstance(setting.values, int) else list(setting.values)
+
+
+def _values(value: object) -> int | list[str]:
+    """Return a setting of an output; engines may return a number as a float."""
+    return int(value) if isinstance(value, int | float) else texts_of(value)
+
+
+def _lost(old: int | list[str], new: int | list[str]) -> list[str]:
+    """Return what of the old value is gone: of a number, the difference."""
+    if isinstance(old, list) and isinstance(new, list):
+        return [value for value in old if value not in new]
+    if isinstance(old, int) and isinstance(new, int):
+        return [str(old - new)] if new < old else []
+    return []
+
+
+def _text(setting: ClusterSetting, values: int | list[str]) -> str:
+    shown = str(values) if isinstance(values, int) else ", ".join(values) or NOT_DEPLOYED
+    return f"{setting.what}: {shown}"

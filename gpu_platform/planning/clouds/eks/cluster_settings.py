@@ -1,0 +1,141 @@
+"""Settings of an EKS cluster whose change a preview announces: network, replicas, access, what `destroy` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpu_platform.planning.clouds.section import ClusterSetting
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, SystemPool
+
+_REPLICAS = "replicas"  # Karpenter's chart
+
+
+def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
+    """Return the settings of a cluster that a preview compares with the last deployment."""
+    return (
+        *_of_karpenter(cluster),
+        *_of_access(cluster),
+        *(_of_create(cluster, cluster.create) if cluster.create is not None else ()),
+    )
+
+
+def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    if cluster.karpenter is None:
+        return
+    yield ClusterSetting(
+        name="karpenter_replicas",
+        what="Karpenter replicas",
+        field="cluster.production",
+        values=int(cluster.karpenter.values[_REPLICAS]),
+        loss="removes-capacity",
+        on_loss="while the only replica restarts, Karpenter creates no nodes for pending pods",
+        on_gain="a second replica takes over when the first fails",
+    )
+
+
+def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="logins",
+        what="logins",
+        field="cluster.logins",
+        values=tuple(f"{one.principal} as {', '.join(one.groups)}" for one in cluster.access.logins),
+        loss="cuts-access",
+        on_loss="{lost} can no longer log in with these groups",
+    )
+    oidc = cluster.access.oidc
+    yield ClusterSetting(
+        name="oidc",
+        what="OIDC provider",
+        field="cluster.oidc",
+        values=() if oidc is None else (f"{oidc.issuer} for {oidc.client_id}",),
+        loss="cuts-access",
+        on_loss="tokens of {lost} are no longer accepted",
+        on_gain="EKS takes up to an hour until tokens are accepted",
+    )
+
+
+def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="nat_gateways",
+        what="NAT gateways",
+        field="cluster.production or create.nat",
+        values=create.vpc.nat_zones,
+        loss="removes-capacity",
+        on_loss="the NAT gateway of {lost} and its public address are deleted: connections from there to the "
+        "internet end, and allow lists with the address no longer match",
+        on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
+        "new public address",
+    )
+    yield from _of_system(create.system_pool)
+    yield ClusterSetting(
+        name="api_access",
+        what="networks that reach the API server",
+        field="cluster.create.api_access",
+        values=create.api_access,
+        loss="cuts-access",
+        on_loss="{lost} no longer reaches the API server",
+    )
+    yield ClusterSetting(
+        name="admins",
+        what="admins",
+        field="cluster.create.admins",
+        values=create.admins,
+        loss="cuts-access",
+        on_loss="{lost} is no longer cluster-admin",
+    )
+    yield ClusterSetting(
+        name="kept_by_destroy",
+        what="kept by `destroy`",
+        field="cluster.production",
+        values=(f"log group {create.log_group}", f"KMS key of the secrets of {cluster.name}")
+        if create.retain_data
+        else (),
+        loss="in-place",
+        on_loss="`destroy` will delete {lost}",
+        on_gain="`destroy` will keep them",
+    )
+
+
+def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="system_nodes",
+        what="system nodes",
+        field="cluster.create.system.desired",
+        values=pool.desired_size,
+        loss="removes-capacity",
+        on_loss="{lost} of the nodes of add-ons and controllers go, and their pods move",
+        resizes=True,
+    )
+    yield ClusterSetting(
+        name="system_range",
+        what="range of the system nodes",
+        field="cluster.create.system.min or max",
+        values=(f"{pool.min_size} to {pool.max_size}",),
+        loss="in-place",
+        on_loss="EKS sets the number of system nodes to desired, whatever an autoscaler has set",
+        resizes=True,
+    )
+    moves = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
+    replaced = f"a node group keeps its instance types: a new one is created, then the old is deleted; {moves}"
+    yield ClusterSetting(
+        name="system_machine_types",
+        what="machine types of the system nodes",
+        field="cluster.create.system.machine_types",
+        values=pool.instance_types,
+        loss="rolls-nodes",
+        on_loss=replaced,
+        gain="rolls-nodes",
+        on_gain=replaced,
+    )
+    image = f", image {pool.release_version}" if pool.release_version is not None else ""
+    yield ClusterSetting(
+        name="system_template",
+        what="disk and image of the system nodes",
+        field="cluster.create.system.disk_gb or release",
+        values=(f"{pool.disk.size_gib} GiB{image}",),
+        loss="rolls-nodes",
+        on_loss=f"EKS replaces the system nodes one by one; {moves}",
+    )

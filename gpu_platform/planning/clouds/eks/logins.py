@@ -1,0 +1,118 @@
+"""Check and plan who can log in to an EKS cluster besides its admins.
+
+Sources: EKS user guide, "Create access entries", "Set a custom username for EKS access entries" and "Grant users
+access to Kubernetes with an external OIDC provider"; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpu_platform.planning.clouds.eks.plan import AccessPlan, LoginPlan, OidcPlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.eks_access import Login, Oidc
+from gpu_platform.spec.team import Team
+
+_SESSION = "{{SessionName"  # EKS also knows {{SessionNameRaw}}
+
+
+def check_logins(cluster: EksCluster, problems: Problems) -> None:
+    """Record principals that would have two access entries, or are of another account."""
+    taken = dict.fromkeys(cluster.create.admins, "create.admins") if cluster.create is not None else {}
+    for index, login in enumerate(cluster.logins):
+        here = problems.at("logins").at(f"[{index}]").at("principal")
+        if login.principal in taken:
+            here.add(
+                f"{login.principal!r} here and in {taken[login.principal]}",
+                "each principal once: it has one access entry, and an admin needs no groups",
+                "remove one of them, or name another role",
+            )
+        taken[login.principal] = f"logins[{index}]"
+        account = login.principal.split(":")[4]
+        if cluster.account is not None and account != cluster.account:
+            here.add(
+                f"{login.principal!r} of account {account}",
+                f"principals of the cluster's account, {cluster.account}",
+                "correct the ARN, or let people assume a role of the cluster's account",
+            )
+
+
+def plan_access(cluster: EksCluster) -> AccessPlan:
+    """Return the access entries and the OIDC provider of a cluster."""
+    logins = tuple(
+        LoginPlan(principal=one.principal, groups=one.groups, username=one.username) for one in cluster.logins
+    )
+    oidc = cluster.oidc
+    if oidc is None:
+        return AccessPlan(logins=logins, oidc=None)
+    provider = OidcPlan(
+        name=cluster.name,
+        issuer=oidc.issuer,
+        client_id=oidc.client_id,
+        username_claim=oidc.username_claim,
+        username_prefix=oidc.username_prefix,
+        groups_claim=oidc.groups_claim,
+        groups_prefix=oidc.groups_prefix,
+    )
+    return AccessPlan(logins=logins, oidc=provider)
+
+
+def login_warnings(cluster: EksCluster, teams: Iterable[Team]) -> tuple[Decision, ...]:
+    """Return warnings about members of teams that nobody can log in as.
+
+    An existing cluster may have access entries of its owner, which planning cannot know: none is warned of.
+    """
+    if cluster.create is None:
+        return ()
+    return tuple(
+        Decision(
+            subject=f"team {team.name}",
+            what="warning: members",
+            chosen=f"nobody can log in as {', '.join(unreachable)}",
+            why=_fix(unreachable),
+        )
+        for team in teams
+        if (unreachable := list(_unreachable(team.members, cluster.logins, cluster.oidc)))
+    )
+
+
+def _fix(members: Sequence[str]) -> str:
+    groups = [member.removeprefix("group:") for member in members if member.startswith("group:")]
+    entry = f"groups: [{', '.join(groups)}]" if groups else f"username: {members[0].removeprefix('user:')}"
+    return (
+        "on a created EKS cluster only admins, cluster.logins and cluster.oidc have access: add the team's IAM "
+        f"role, logins: [{{principal: arn:aws:iam::ACCOUNT:role/ROLE, {entry}}}]"
+    )
+
+
+def _unreachable(members: Iterable[str], logins: Sequence[Login], oidc: Oidc | None) -> Iterator[str]:
+    groups = {group for login in logins for group in login.groups}
+    for member in members:
+        kind, _, name = member.partition(":")
+        match kind:
+            case "group":
+                reachable = name in groups or _brings_group(oidc, name)
+            case "user":
+                reachable = oidc is not None or any(_is_user(login, name) for login in logins)
+            case _:  # service accounts have tokens of the cluster
+                reachable = True
+        if not reachable:
+            yield member
+
+
+def _brings_group(oidc: Oidc | None, group: str) -> bool:
+    return oidc is not None and oidc.groups_claim is not None and group.startswith(oidc.groups_prefix or "")
+
+
+def _is_user(login: Login, name: str) -> bool:
+    """Return whether somebody who logs in has a user name."""
+    if login.username is not None:
+        start, session, _ = login.username.partition(_SESSION)
+        return name.startswith(start) if session else name == login.username
+    partition, account = login.principal.split(":")[1], login.principal.split(":")[4]
+    kind, _, path = login.principal.split(":")[5].partition("/")
+    if kind == "user":
+        return name == login.principal
+    return name.startswith(f"arn:{partition}:sts::{account}:assumed-role/{path.rpartition('/')[2]}/")

@@ -1,0 +1,108 @@
+"""Pinned releases of node images: how EKS and Karpenter name them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import pool_changes, pool_facts
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from tests.planning.clouds.eks.eks_pools import (
+    AMI,
+    eks,
+    node_group,
+    plan_and_decisions,
+    planned,
+    pool,
+    problems_of,
+)
+from tests.support.eks_stacks import CREATED, plan_eks, record_eks
+
+AL2023 = "1.35.4-20260818"
+BOTTLEROCKET = "1.64.0-2f4c3a1b"
+KARPENTER: dict[str, Any] = {"machine_type": "g6.4xlarge", "workload": "development", "provisioner": "karpenter"}
+
+
+def alias(**image: Any) -> str:
+    plan = planned(**KARPENTER, count={"desired": 0, "max": 2}, image=image).cloud
+    assert isinstance(plan, KarpenterPoolPlan)
+    (term,) = plan.node_class["amiSelectorTerms"]
+    return term["alias"]
+
+
+def test_a_managed_node_group_gets_the_release_and_no_other_until_it_is_edited() -> None:
+    assert node_group(image={"release": AL2023}).release_version == AL2023
+    group = record_eks({"image": {"release": "1.34.8-20260818"}}).one("NodeGroup", "train")
+    assert group.inputs["releaseVersion"] == "1.34.8-20260818"
+    assert "releaseVersion" not in record_eks({}).one("NodeGroup", "train").inputs
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({"release": "v20260818"}, "al2023@v20260818"),
+        ({"release": AL2023}, "al2023@v20260818"),
+        ({"family": "bottlerocket", "release": "v1.64.0"}, "bottlerocket@v1.64.0"),
+        ({"family": "bottlerocket", "release": BOTTLEROCKET}, "bottlerocket@v1.64.0"),
+        ({}, "al2023@v20260714"),
+    ],
+)
+def test_karpenter_gets_the_release_as_an_alias(image: dict[str, str], expected: str) -> None:
+    assert alias(**image) == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "found"),
+    [
+        ({"release": "v20260818"}, "a release of al2023 as EKS names it: 1.36.2-20260818"),
+        ({"release": "1.35"}, "a release of al2023"),
+        ({"release": BOTTLEROCKET}, "a release of al2023"),
+        ({"release": "v20260818", "family": "bottlerocket"}, "a release of bottlerocket"),
+        ({"release": AL2023, "ami": AMI}, "release or ami, not both"),
+    ],
+)
+def test_a_release_that_the_image_does_not_have_is_refused(image: dict[str, str], found: str) -> None:
+    (problem,) = problems_of(pool(image=image))
+    assert problem.path == "pool.image.release"
+    assert found in str(problem)
+
+
+def test_a_release_of_another_kubernetes_than_the_clusters_is_refused() -> None:
+    (problem,) = problems_of(pool(image={"release": AL2023}), eks(kubernetes="1.36"))
+    assert "begins with 1.36" in str(problem)
+    assert problems_of(pool(image={"release": AL2023}), eks(kubernetes="1.35")) == []
+    assert problems_of(pool(image={"release": AL2023}), eks()) == [], "unknown until the cluster is looked up"
+
+
+def test_a_pinned_release_may_have_a_driver_of_its_own() -> None:
+    assert problems_of(pool(image={"release": AL2023, "driver": "580.173.02"})) == []
+
+
+def test_what_patches_the_nodes_is_said() -> None:
+    _, unpinned = plan_and_decisions()
+    assert "newest release at the creation" in unpinned["image"].why
+    _, pinned = plan_and_decisions(image={"release": AL2023})
+    assert pinned["image"].chosen == f"AL2023_x86_64_NVIDIA {AL2023}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effects"),
+    [
+        ({"release": "1.34.8-20260718"}, {"release": "1.34.8-20260818"}, ["rolled"]),
+        ({}, {"release": "1.34.8-20260818"}, ["rolled"]),
+        ({"release": "1.34.8-20260818"}, {}, []),
+    ],
+)
+@pytest.mark.parametrize("provisioner", ["managed", "karpenter"])
+def test_another_release_rolls_the_nodes(
+    before: dict[str, str], after: dict[str, str], effects: list[str], provisioner: str
+) -> None:
+    given = KARPENTER | {"count": {"desired": 0, "max": 2}} if provisioner == "karpenter" else {}
+    old, new = (plan_eks({**given, "image": image}, cluster=CREATED) for image in (before, after))
+    found = pool_changes(json.loads(json.dumps(dict(pool_facts(old)))), new, load_catalog())
+    if provisioner == "karpenter":
+        effects = ["rolled"]  # unpinned, the catalogue has a release
+    assert [one.effect for one in found] == effects

@@ -1,0 +1,107 @@
+"""Who can log in to an EKS cluster: what is refused, and whom nobody can log in as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.planning.clouds.eks.test_cluster import ADMIN, SERVE, created, eks, plan, problems
+
+ROLE = "arn:aws:iam::123456789012:role/teams/vision"
+OIDC = {"issuer": "https://login.example.com", "client_id": "kubernetes"}
+
+
+def login(principal: str = ROLE, **rest: Any) -> dict[str, Any]:
+    return {"principal": principal, "groups": ["vision"], **rest}
+
+
+def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
+    """Return the members that nobody can log in as."""
+    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": members}
+    found = [one for one in plan(cluster, teams=[team]).decisions if one.what == "warning: members"]
+    assert all(one.subject == "team vision" for one in found)
+    return [name for one in found for name in one.chosen.removeprefix("nobody can log in as ").split(", ")]
+
+
+def test_a_team_whose_members_nobody_can_log_in_as_is_warned_of_with_the_fix() -> None:
+    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+    (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what.startswith("warning")]
+    assert (found.subject, found.chosen) == ("team vision", "nobody can log in as group:vision")
+    assert "logins: [{principal: arn:aws:iam::ACCOUNT:role/ROLE, groups: [vision]}]" in found.why
+
+
+def test_groups_of_logins_are_reachable_and_service_accounts_always() -> None:
+    members = ["group:vision", "group:speech", "serviceaccount:ci/deployer"]
+    assert warned(members, created(logins=[login()])) == ["group:speech"]
+
+
+@pytest.mark.parametrize(
+    ("user", "entry"),
+    [
+        ("ada", login(username="ada")),
+        ("vision:ada", login(username="vision:{{SessionName}}")),
+        ("arn:aws:sts::123456789012:assumed-role/vision/ada", login()),
+        ("arn:aws:iam::123456789012:user/ada", login("arn:aws:iam::123456789012:user/ada")),
+    ],
+)
+def test_a_user_is_reachable_by_the_name_that_eks_gives_the_principal(user: str, entry: dict[str, Any]) -> None:
+    assert warned([f"user:{user}", "user:eve"], created(logins=[entry])) == ["user:eve"]
+
+
+@pytest.mark.parametrize(
+    ("oidc", "unreachable"),
+    [
+        ({"groups_claim": "groups"}, []),
+        ({"groups_claim": "groups", "groups_prefix": "oidc:"}, ["group:vision"]),
+        ({}, ["group:vision", "group:oidc:speech"]),
+    ],
+)
+def test_an_oidc_provider_may_bring_any_user_and_any_group_with_its_prefix(
+    oidc: dict[str, Any], unreachable: list[str]
+) -> None:
+    members = ["user:ada", "group:vision", "group:oidc:speech"]
+    assert warned(members, created(oidc={**OIDC, **oidc})) == unreachable
+
+
+def test_an_existing_cluster_may_have_entries_of_its_owner_and_nothing_is_warned_of() -> None:
+    assert warned(["group:vision", "user:ada"], eks()) == []
+
+
+def test_a_principal_has_one_access_entry() -> None:
+    found = problems(created(logins=[login(), login(ADMIN), login()]), SERVE)
+    assert list(found) == ["cluster.logins[1].principal", "cluster.logins[2].principal"]
+    assert "and in create.admins" in found["cluster.logins[1].principal"]
+    assert "and in logins[0]" in found["cluster.logins[2].principal"]
+
+
+def test_a_login_of_another_account_than_the_clusters_is_refused() -> None:
+    found = problems(created(logins=[login()], account="210987654321"), SERVE)
+    assert "principals of the cluster's account, 210987654321" in found["cluster.logins[0].principal"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        (login(groups=["system:masters"]), "groups[0]"),
+        (login(username="system:admin"), "username"),
+        (login(username="iam:ada"), "username"),
+        (login("arn:aws:iam::123456789012:role/*"), "principal"),
+        (login("arn:aws:iam::123456789012:root"), "principal"),
+        (login("arn:aws:sts::123456789012:assumed-role/vision/ada"), "principal"),
+    ],
+)
+def test_what_eks_refuses_in_an_access_entry_is_refused(entry: dict[str, Any], place: str) -> None:
+    assert list(problems(created(logins=[entry]), SERVE)) == [f"cluster.logins[0].{place}"]
+
+
+@pytest.mark.parametrize(
+    ("oidc", "place"),
+    [
+        ({**OIDC, "groups_prefix": "system:"}, "groups_prefix"),
+        ({**OIDC, "username_prefix": "x-system:"}, "username_prefix"),
+        ({**OIDC, "issuer": "http://login.example.com"}, "issuer"),
+    ],
+)
+def test_what_eks_refuses_of_an_oidc_provider_is_refused(oidc: dict[str, Any], place: str) -> None:
+    assert list(problems(created(oidc=oidc), SERVE)) == [f"cluster.oidc.{place}"]

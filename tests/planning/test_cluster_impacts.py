@@ -1,0 +1,145 @@
+"""The impact of changed settings of a cluster: gateways, replicas, access, what `destroy` keeps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import classify, cluster_facts, resizes_system_nodes, retained_resources
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.plan import EnvironmentPlan
+from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
+
+OTHER = "arn:aws:iam::123456789012:user/other"
+KARPENTER = {
+    "name": "develop",
+    "machine_type": "g6.4xlarge",
+    "workload": "development",
+    "provisioner": "karpenter",
+    "count": {"desired": 0, "max": 2},
+}
+
+
+def plan_of(create: dict[str, Any] | None = None, **cluster: Any) -> EnvironmentPlan:
+    settings = {**CREATED, "create": {**CREATED["create"], **(create or {})}, **cluster}
+    return plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=settings)
+
+
+def outputs_of(plan: EnvironmentPlan) -> dict[str, Any]:
+    """Return the output as it comes back from an engine's state."""
+    return json.loads(json.dumps({"cluster": cluster_facts(plan)}), parse_int=float)
+
+
+def impacts(before: EnvironmentPlan, after: EnvironmentPlan) -> list[Impact]:
+    found = classify(outputs_of(before), after, load_catalog(), live=None)
+    return [impact for impact in found if impact.subject == "cluster"]
+
+
+def rows(before: EnvironmentPlan, after: EnvironmentPlan) -> dict[str, tuple[str, Effect]]:
+    return {impact.old: (impact.new, impact.effect) for impact in impacts(before, after)}
+
+
+def test_production_false_announces_lost_gateways_replicas_and_retention() -> None:
+    found = rows(plan_of(), plan_of(production=False))
+    assert found.pop("NAT gateways: us-east-2a, us-east-2b") == (
+        "NAT gateways: us-east-2a",
+        Effect.REMOVES_CAPACITY,
+    )
+    assert found.pop("Karpenter replicas: 2") == ("Karpenter replicas: 1", Effect.REMOVES_CAPACITY)
+    ((kept, (_, effect)),) = found.items()
+    assert kept.startswith("kept by `destroy`: log group /aws/eks/ml/cluster, KMS key")
+    assert effect is Effect.IN_PLACE
+
+
+def test_a_lost_gateway_is_announced_with_the_zone_whose_address_goes() -> None:
+    (gateways,) = [one for one in impacts(plan_of(), plan_of(production=False)) if "NAT" in one.old]
+    assert gateways.because.startswith("the NAT gateway of us-east-2b and its public address are deleted")
+    assert gateways.field == "cluster.production or create.nat"
+
+
+def test_protect_false_announces_nothing() -> None:
+    assert impacts(plan_of(), plan_of(protect=False)) == []
+
+
+def test_what_is_gained_is_in_place() -> None:
+    found = impacts(plan_of(production=False), plan_of(production=True))
+    assert {one.effect for one in found} == {Effect.IN_PLACE}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (
+            {"api_access": ["203.0.113.0/24"]},
+            {"api_access": ["198.51.100.0/24"]},
+            "203.0.113.0/24 no longer reaches",
+        ),
+        ({"admins": [ADMIN, OTHER]}, {"admins": [ADMIN]}, f"{OTHER} is no longer cluster-admin"),
+    ],
+)
+def test_who_loses_access_to_the_cluster_is_announced(
+    before: dict[str, Any], after: dict[str, Any], lost: str
+) -> None:
+    (found,) = impacts(plan_of(before), plan_of(after))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because.startswith(lost)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect", "why"),
+    [
+        ({"desired": 4}, {"desired": 3}, Effect.REMOVES_CAPACITY, "1 of the nodes of add-ons"),
+        ({}, {"desired": 3}, Effect.IN_PLACE, ""),
+        ({}, {"max": 6}, Effect.IN_PLACE, "EKS sets the number of system nodes to desired"),
+        ({}, {"machine_types": ["m7i.2xlarge"]}, Effect.ROLLS_NODES, "a node group keeps its instance types"),
+        (
+            {"machine_types": ["m7i.large"]},
+            {"machine_types": ["m7i.large", "m6i.large"]},
+            Effect.ROLLS_NODES,
+            "a node group keeps its instance types",
+        ),
+        ({}, {"disk_gb": 100}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
+        ({}, {"release": "1.34.8-20260818"}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
+    ],
+)
+def test_what_a_change_of_the_system_nodes_does_is_announced(
+    before: dict[str, Any], after: dict[str, Any], effect: Effect, why: str
+) -> None:
+    (found,) = impacts(plan_of({"system": before}), plan_of({"system": after}))
+    assert found.effect is effect
+    assert found.because.startswith(why)
+
+
+def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
+    before = outputs_of(plan_of())["cluster"]
+    assert not resizes_system_nodes(before, plan_of())
+    assert not resizes_system_nodes(before, plan_of({"system": {"disk_gb": 100}}, production=False))
+    assert not resizes_system_nodes({}, plan_of({"system": {"desired": 3}})), "of an older release"
+    for edit in ({"desired": 3}, {"max": 5}, {"min": 3, "desired": 3}):
+        assert resizes_system_nodes(before, plan_of({"system": edit}))
+
+
+def test_a_login_that_goes_is_announced_with_its_groups() -> None:
+    login = {"principal": OTHER, "groups": ["vision", "speech"]}
+    (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because == f"{OTHER} as vision, speech can no longer log in with these groups"
+
+
+def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:
+    assert classify({"pools": {}}, plan_of(production=False), load_catalog(), live=None) == ()
+    existing = plan_eks({"zones": ["us-east-2b"]}, cluster=EXISTING)
+    assert impacts(existing, plan_of()) == []
+
+
+def test_what_destroy_keeps_is_what_the_last_deployment_set() -> None:
+    assert retained_resources(outputs_of(plan_of()), plan_of(production=False)) == plan_of().cluster.cloud.retained  # pyright: ignore[reportOptionalMemberAccess]
+    trial = plan_of(production=False)
+    assert trial.cluster.cloud is not None
+    assert retained_resources(outputs_of(trial), plan_of()) == trial.cluster.cloud.retained
+    assert retained_resources({}, plan_of()) == plan_of().cluster.cloud.retained  # pyright: ignore[reportOptionalMemberAccess]
