@@ -91,7 +91,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
             {
                 "name": "train",
                 "machine_type": "a3-megagpu-8g",
-                "count": {"min": 1, "desired": 2, "max": 4},
+                "count": {"desired": 2},
                 "zones": ["us-central1-a"],
                 "workload": "training",
             }
@@ -269,7 +269,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "teams[0].workloads": [{"name": "pretrain", "pool": "train", "profile": "1g.10gb"}],
     },
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
-    "overcommit": {"teams[0].quota.gpus": by(20, eks=40, gke=40)},
+    "overcommit": {"teams[0].quota.gpus": by(20, eks=40)},
     "teams[].workloads[].claim": {
         **_DRA,
         "teams[0].quota": {"devices": {"gpu.nvidia.com": 8}},

@@ -66,6 +66,10 @@ FORMS: dict[str, dict[str, Any]] = {
         "zones": [ZONE, "us-central1-b"],
         "capacity": {"type": "spot"},
         "workload": "inference",
+    },
+    "g2-time-slicing": {
+        "machine_type": "g2-standard-24",
+        "workload": "inference",
         "sharing": {"mode": "time-slicing", "replicas": 4},
     },
     "g2-steady": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.autoscaler import check_autoscaler
 from gpu_platform.planning.clouds.gke.capacity import (
     Sizes,
     check_capacity,
@@ -56,6 +57,7 @@ def check_gke_pool(
             "shorten it",
         )
     check_capacity(pool, cluster, problems)
+    check_autoscaler(pool, machine, sizes(pool, cluster), problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)
     check_network(pool, machine, cluster, catalog, problems)
