@@ -23,9 +23,11 @@ from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
     found_kubeconfig,
+    missing_logins,
     require_fit,
     require_version,
 )
+from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
@@ -99,6 +101,7 @@ class GkeCluster(pulumi.ComponentResource):
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
         account = self._create_node_account()
+        self._grant_logins()
         networks = self._create_networks(name)
         if args.create is None:
             cluster, kubeconfig = self._look_up()
@@ -155,6 +158,18 @@ class GkeCluster(pulumi.ComponentResource):
             self._ready.append(grant)
         return account
 
+    def _grant_logins(self) -> None:
+        """Let members of teams fetch credentials and pass the cluster's DNS endpoint."""
+        args = self._args
+        for member in args.logins:
+            gcp.projects.IAMMember(
+                f"{args.name}-login-{member}",
+                project=args.project,
+                role=LOGIN_ROLE,
+                member=member,
+                opts=self._child,
+            )
+
     # -- existing cluster ----------------------------------------------------------------------------------
 
     def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
@@ -174,6 +189,8 @@ class GkeCluster(pulumi.ComponentResource):
             require_fit(self._args, facts)
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
+        for warning in missing_logins(self._args, facts):
+            pulumi.log.warn(warning, self)
         return {"cluster": found.id, "kubeconfig": found_kubeconfig(self._args.name, facts)}
 
     # -- new cluster ---------------------------------------------------------------------------------------
@@ -250,6 +267,11 @@ class GkeCluster(pulumi.ComponentResource):
                 client_certificate_config=container.ClusterMasterAuthClientCertificateConfigArgs(
                     issue_client_certificate=_CLIENT_CERTIFICATE
                 )
+            ),
+            authenticator_groups_config=(
+                container.ClusterAuthenticatorGroupsConfigArgs(security_group=create.authenticator_groups)
+                if create.authenticator_groups is not None
+                else None
             ),
             enable_legacy_abac=_LEGACY_ABAC,
             enable_shielded_nodes=_SHIELDED_NODES,
@@ -391,6 +413,7 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         datapath=found.datapath_provider,
         multi_networking=found.enable_multi_networking,
         workload_pool=next(iter(pools), None) or None,
+        security_group=next((each.security_group for each in found.authenticator_groups_configs), None) or None,
         dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),

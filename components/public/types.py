@@ -106,6 +106,7 @@ class CreateCluster(TypedDict, total=False):
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    authenticator_groups: str
     release_channel: str
     maintenance: Maintenance
 

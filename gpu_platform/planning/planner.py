@@ -24,6 +24,7 @@ from gpu_platform.planning import (
     teams,
     validation,
 )
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decision
@@ -34,6 +35,7 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.stack import Environment, TeamStack
+from gpu_platform.spec.team import Team
 
 
 def check_parts(
@@ -92,7 +94,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     changes = maintenance.plan(spec.changes)
     context = CompleteContext(
         catalog=catalog,
-        cloud=cloud_of(spec.cluster, changes.window),
+        cloud=cloud_of(spec.cluster, changes.window, [member for team in spec.teams for member in team.members]),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
         sharing=spec.sharing,
@@ -103,6 +105,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
+    for index, team in enumerate(spec.teams):
+        context.cloud.check_members(team.members, context.at(f"teams[{index}].members"))
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     connected = cluster.plan(context, planned.value)
@@ -135,6 +139,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *connected.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *_login_notes(context.cloud, spec.teams),
             *monitored.decisions,
         ),
     )
@@ -158,6 +163,12 @@ def _window_decision(stack: str, context: CompleteContext, window: WindowPlan | 
     )
 
 
+def _login_notes(cloud: Cloud, teams: Sequence[Team], *, own_stack: bool = False) -> tuple[Decision, ...]:
+    return tuple(
+        note for team in teams for note in cloud.login_notes(team.name, team.members, own_stack=own_stack)
+    )
+
+
 def plan_team(
     spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
 ) -> TeamPlan:
@@ -165,6 +176,8 @@ def plan_team(
     problems = Problems()
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)
+    cloud = cloud_of(environment.cluster)
+    cloud.check_members(spec.team.members, problems.at("team").at("members"))
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available)
@@ -179,5 +192,5 @@ def plan_team(
         policy=policy.plan(spec.policy, [*offered, *classes]),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
-        decisions=tenants.decisions,
+        decisions=(*tenants.decisions, *_login_notes(cloud, [spec.team], own_stack=True)),
     )

@@ -116,6 +116,15 @@ class Maintenance(SpecModel):
     exclusions: Annotated[tuple[Exclusion, ...], Field(max_length=20)] = ()
 
 
+SecurityGroup = Annotated[
+    str,
+    Field(
+        pattern=r"^gke-security-groups@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$",
+        examples=["gke-security-groups@example.com"],
+    ),
+]
+
+
 class CreateGke(SpecModel):
     """Settings of a GKE cluster that the program creates: regional, dataplane v2, workload identity, private
     nodes."""
@@ -127,6 +136,9 @@ class CreateGke(SpecModel):
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
     reachable."""
+    authenticator_groups: SecurityGroup | None = None
+    """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
+    of groups cannot log in."""
     release_channel: Literal["rapid", "regular", "stable"] = "regular"
     maintenance: Maintenance = Maintenance()
 

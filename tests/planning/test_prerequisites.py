@@ -102,4 +102,8 @@ def test_examples_of_the_shipped_stacks_are_told_from_the_real() -> None:
         f"{create}.api_access",
         "pools[0].capacity.reservation",
     }
-    assert fields["gke-training"] == {"cluster.project", f"{create}.api_access"}
+    assert fields["gke-training"] == {
+        "cluster.project",
+        f"{create}.api_access",
+        f"{create}.authenticator_groups",
+    }

@@ -96,7 +96,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
                 "workload": "training",
             }
         ],
-        "teams": [_TEAM],
+        "teams": [{**_TEAM, "members": ["group:vision@example.com"]}],
     },
 }
 
@@ -306,6 +306,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
     "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
     "cluster(gke).create.api_access": [["198.51.100.0/24"]],
+    "cluster(gke).create.authenticator_groups": ["gke-security-groups@example.com"],
     "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
     "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],
     "cluster(gke).create.maintenance.exclusions[].name": ["other"],
@@ -370,7 +371,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].quota.cpu": [9],
     "teams[].quota.memory": ["33Gi"],
     "teams[].priority": ["inference"],
-    "teams[].members": [["user:ada"]],
+    "teams[].members": [["user:ada@example.com"]],
     "teams[].claims[].memory": ["40Gi"],
     "teams[].claims[].product": ["H100"],
     "teams[].claims[].profile": ["2g.20gb"],

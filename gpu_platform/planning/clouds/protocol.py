@@ -135,12 +135,22 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
+    def check_members(self, members: Sequence[str], problems: Problems) -> None:
+        """Record members of a team whom the cloud cannot authenticate; `problems` is at the team's `members`."""
+
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
 
     # -- plans --
+
+    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return warnings about members of a team who cannot log in, and what they need.
+
+        `own_stack`: the team has a stack of its own.
+        """
+        return ()
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog

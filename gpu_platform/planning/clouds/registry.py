@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_platform.planning.clouds.eks.cloud import Eks
 from gpu_platform.planning.clouds.existing.cloud import Existing
 from gpu_platform.planning.clouds.gke.cloud import Gke
@@ -11,8 +13,8 @@ from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
 
 
-def cloud_of(cluster: Cluster, window: WindowPlan | None = None) -> Cloud:
-    """Return the provider of a stack file's cluster; `window`: that of `changes`."""
+def cloud_of(cluster: Cluster, window: WindowPlan | None = None, members: Sequence[str] = ()) -> Cloud:
+    """Return the provider of a stack file's cluster; `window`: that of `changes`; `members`: of all its teams."""
     match cluster:
         case SandboxCluster():
             return Sandbox(cluster)
@@ -21,4 +23,4 @@ def cloud_of(cluster: Cluster, window: WindowPlan | None = None) -> Cloud:
         case EksCluster():
             return Eks(cluster)
         case GkeCluster():
-            return Gke(cluster, window)
+            return Gke(cluster, window, members)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
@@ -41,9 +42,10 @@ class Gke(Cloud):
     creates_nodes = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
-    def __init__(self, cluster: GkeCluster, window: WindowPlan | None = None) -> None:
+    def __init__(self, cluster: GkeCluster, window: WindowPlan | None = None, members: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._window = window
+        self._members = members
 
     @property
     def cluster(self) -> GkeCluster:
@@ -120,11 +122,19 @@ class Gke(Cloud):
         """Record every combination that GKE refuses."""
         check_gke_pool(pool, machine, self._cluster, catalog, problems)
 
+    def check_members(self, members: Sequence[str], problems: Problems) -> None:
+        """Record members whom GKE knows by no such name."""
+        check_members(members, problems)
+
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return warnings about members who cannot log in, and the IAM role that they need."""
+        return login_notes(self._cluster, team, members, own_stack=own_stack)
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
@@ -136,7 +146,7 @@ class Gke(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window)
+        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window, self._members)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""

@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.gke.gpu_networks import (
     plan_gpu_networks,
 )
 from gpu_platform.planning.clouds.gke.installers import plan_installers
+from gpu_platform.planning.clouds.gke.logins import google_groups, granted_decision, iam_members
 from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.versions import highest
@@ -103,8 +104,9 @@ def plan_gke_cluster(
     pools: Sequence[PoolPlan],
     catalog: Catalog,
     window: WindowPlan | None = None,
+    members: Sequence[str] = (),
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for pools that are planned."""
+    """Return the plan of a cluster for pools that are planned; `members`: of all teams of the stack."""
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -121,6 +123,10 @@ def plan_gke_cluster(
             window=recurring_window(window) if window is not None else None,
         )
         create, decisions = created.value, created.decisions
+    # IAM of a project with a cluster of somebody else is not the program's.
+    logins = iam_members(members) if cluster.create is not None else ()
+    if logins:
+        decisions += (granted_decision(cluster, logins),)
     networks = plan_gpu_networks(_network(cluster), clouds, catalog)
     if networks:
         decisions += (
@@ -143,6 +149,8 @@ def plan_gke_cluster(
         networks=networks,
         node_account=_account(cluster),
         node_roles=NODE_ROLES,
+        logins=logins,
+        groups=google_groups(members),
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(_minimums(clouds, catalog)),
         resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},

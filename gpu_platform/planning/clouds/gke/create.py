@@ -190,6 +190,7 @@ def plan_create(
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
         api_access=create.api_access,
+        authenticator_groups=create.authenticator_groups,
         public_endpoint=bool(public),
         release_channel=create.release_channel.upper(),
         maintenance_start=_utc(start),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.gke.logins import no_groups
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
@@ -27,6 +28,8 @@ class ExistingGke:
     multi_networking: bool
     workload_pool: str | None
     """`<project>.svc.id.goog`; None: workload identity is off."""
+    security_group: str | None
+    """E-mail address of the group of Google Groups for RBAC; None: it is off."""
     dns_endpoint: str | None
     """Host name; None: not open to clients outside the VPC."""
     endpoint: str
@@ -41,6 +44,17 @@ def found_kubeconfig(name: str, found: ExistingGke) -> str:
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None)
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
+
+
+def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
+    """Return warnings about members of teams whom the cluster does not know, with what its owner has to do."""
+    if not plan.groups or found.security_group is not None:
+        return ()
+    return (
+        f"{no_groups(plan.groups)}: GKE cluster {plan.name} knows no Google groups. Its owner can run gcloud "
+        f"container clusters update {plan.name} --location {plan.location} "
+        "--security-group=gke-security-groups@ and the domain",
+    )
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:

@@ -216,6 +216,8 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    authenticator_groups: str | None
+    """E-mail address of the security group whose member groups RBAC can name."""
     public_endpoint: bool
     """Whether the API server has a public address: only if `api_access` has a public network."""
     release_channel: str
@@ -252,6 +254,10 @@ class GkeClusterPlan:
     """Id of the nodes' service account, which the program creates."""
     node_roles: tuple[str, ...]
     """Its IAM roles."""
+    logins: tuple[str, ...] = ()
+    """Members of teams, as IAM names them, who get the role for logins."""
+    groups: tuple[str, ...] = ()
+    """Google groups that are members of teams, by e-mail address."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None

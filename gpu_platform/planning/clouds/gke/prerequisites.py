@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # The project of the shipped stack files and of Google's own examples.
 _EXAMPLE_PROJECT: Final = "my-project"
+_EXAMPLE_DOMAIN: Final = "@example.com"
 # Roles and APIs of each service that the program uses.
 _ROLES: Final = {
     "compute": "roles/compute.admin",
@@ -60,6 +61,11 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
 def _examples(cluster: GkeClusterPlan) -> Iterator[Example]:
     if cluster.project == _EXAMPLE_PROJECT:
         yield Example(field="cluster.project", value=cluster.project, fix="write the id of your project")
+    groups = cluster.create.authenticator_groups if cluster.create is not None else None
+    if groups is not None and groups.endswith(_EXAMPLE_DOMAIN):
+        yield Example(
+            field="cluster.create.authenticator_groups", value=groups, fix="write the domain of your organisation"
+        )
     yield from api_access_examples(cluster)
 
 

@@ -468,6 +468,7 @@ def found(**rest: Any) -> ExistingGke:
         "datapath": "ADVANCED_DATAPATH",
         "multi_networking": True,
         "workload_pool": "my-project.svc.id.goog",
+        "security_group": None,
         "dns_endpoint": "gke-abc.us-central1.gke.goog",
         "endpoint": "34.1.2.3",
         "certificate_authority": "Q0E=",

@@ -183,7 +183,7 @@ def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
         "name": "vision",
         "quota": {"gpus": 8},
         "priority": "training",
-        "members": ["group:vision"],
+        "members": ["group:vision@example.com"],
         "workloads": [{"name": "job", "pool": "train"}],
     }
     plan = plan_platform({**said, "teams": [team]}, "test")
