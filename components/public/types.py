@@ -252,6 +252,7 @@ class Image(TypedDict, total=False):
     family: str
     ami: str
     driver: str
+    release: str
 
 
 class Network(TypedDict, total=False):

@@ -171,6 +171,9 @@ class GcpFamily(Fact):
     compact_with_flex_start: bool = False
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
     minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
+    fabric_broken_from: str | None = Field(
+        default=None, description="first GKE version whose nodes cannot use `fabric`: 1.34.1-gke.1431000"
+    )
     source: Source
 
 

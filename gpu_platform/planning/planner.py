@@ -24,7 +24,6 @@ from gpu_platform.planning import (
     teams,
     validation,
 )
-from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decision
@@ -35,7 +34,6 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.stack import Environment, TeamStack
-from gpu_platform.spec.team import Team
 
 
 def check_parts(
@@ -139,7 +137,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *connected.decisions,
             *installed.decisions,
             *tenants.decisions,
-            *_login_notes(context.cloud, spec.teams),
+            *(
+                note
+                for team in spec.teams
+                for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
+            ),
             *monitored.decisions,
         ),
     )
@@ -160,12 +162,6 @@ def _window_decision(stack: str, context: CompleteContext, window: WindowPlan | 
         Decision(
             subject=f"stack {stack}", what="changes of nodes", chosen=maintenance.window_text(window), why=why
         ),
-    )
-
-
-def _login_notes(cloud: Cloud, teams: Sequence[Team], *, own_stack: bool = False) -> tuple[Decision, ...]:
-    return tuple(
-        note for team in teams for note in cloud.login_notes(team.name, team.members, own_stack=own_stack)
     )
 
 
@@ -192,5 +188,8 @@ def plan_team(
         policy=policy.plan(spec.policy, [*offered, *classes]),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
-        decisions=(*tenants.decisions, *_login_notes(cloud, [spec.team], own_stack=True)),
+        decisions=(
+            *tenants.decisions,
+            *cloud.login_notes(spec.team.name, spec.team.members, own_stack=True),
+        ),
     )

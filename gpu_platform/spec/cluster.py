@@ -139,7 +139,7 @@ class CreateGke(SpecModel):
     authenticator_groups: SecurityGroup | None = None
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""
-    release_channel: Literal["rapid", "regular", "stable"] = "regular"
+    release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 
 

@@ -33,6 +33,11 @@ class Image(SpecModel):
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )
     """EKS, with `ami`: version of the NVIDIA driver in the AMI; unset: the driver of the family's own image."""
+    release: Annotated[str | None, On(("gke",), "it is a version of GKE's nodes"), Shows(gke=("version",))] = (
+        Field(default=None, examples=["1.35.1-gke.1396000"])
+    )
+    """GKE: version of the nodes, which then keep it until it is out of support; unset: that of the cluster when
+    they are created, and GKE's upgrades after that."""
 
 
 class Network(SpecModel):

@@ -355,6 +355,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].karpenter.limits": [{"cpu": "960"}],
     "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
     "pools[].image.driver": ["580.173.02"],
+    "pools[].image.release": ["1.34.1-gke.1829001"],
     "pools[].disk.kms_key": by(
         ["arn:aws:kms:us-east-2:123456789012:key/a"],
         gke=["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],

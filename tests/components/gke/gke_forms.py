@@ -31,7 +31,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "workload": "development",
         "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
     },
-    "a3-high": {"machine_type": "a3-highgpu-8g", "count": {"desired": 2}},
+    "a3-high": {
+        "machine_type": "a3-highgpu-8g",
+        "count": {"desired": 2},
+        "image": {"release": "1.33.5-gke.2392000"},
+    },
     "a3-mega-reserved": {
         "machine_type": "a3-megagpu-8g",
         "count": {"desired": 4},
@@ -136,8 +140,9 @@ def _record(platform: str) -> Recorded:
 
 def recorded_of(form: str) -> Recorded:
     """Return an environment with a pool of that form; one on Ubuntu stands alone, as one cluster must have it."""
-    alone = "image" in FORMS[form]
-    forms = {form: FORMS[form]} if alone else {name: said for name, said in FORMS.items() if "image" not in said}
+    alone = "family" in FORMS[form].get("image", {})
+    others = {name: said for name, said in FORMS.items() if "family" not in said.get("image", {})}
+    forms = {form: FORMS[form]} if alone else others
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 
 

@@ -146,7 +146,7 @@ class Gke(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window, self._members)
+        return plan_gke_cluster(self._cluster, stack, pools, release, catalog, self._window, self._members)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""

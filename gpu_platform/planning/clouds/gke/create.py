@@ -216,7 +216,10 @@ def plan_create(
 def _plan_exclusions(
     maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
-    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support."""
+    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support.
+
+    It keeps the control plane near the nodes of these pools, which have exclusions of their own for node upgrades.
+    """
     if maintenance.exclusions:
         declared = tuple(
             MaintenanceExclusion(name=one.name, start=_utc(one.start), end=_utc(one.end), scope=SCOPES[one.scope])
@@ -228,14 +231,14 @@ def _plan_exclusions(
     decision = Decision(
         subject=subject,
         what="maintenance exclusion",
-        chosen="no minor and no node upgrades until the version's end of support",
-        why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or declare exclusions",
+        chosen="no minor upgrades until the version's end of support",
+        why=f"nodes of {', '.join(newest_gpus)} keep their version as long; other pools get patches",
     )
     exclusion = MaintenanceExclusion(
         name="until-end-of-support",
         start=_utc(maintenance.start),
         end=None,
-        scope=SCOPES["no-minor-or-node-upgrades"],
+        scope=SCOPES["no-minor-upgrades"],
     )
     return Decided((exclusion,), (decision,))
 

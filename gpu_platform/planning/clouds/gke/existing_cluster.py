@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.logins import no_groups
+from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
-from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
@@ -58,7 +59,7 @@ def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput if a new cluster, whose version its channel chose, is too old for the pools of a plan."""
+    """Raise BadInput if a new cluster's version, which its channel chose, does not fit pools or operator."""
     problems = Problems("cluster")
     _check_version(plan, version, problems)
     if problems.found:
@@ -66,6 +67,19 @@ def require_version(plan: GkeClusterPlan, version: str) -> None:
 
 
 def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> None:
+    for broken in sorted(set(plan.broken_from.values()), key=order):
+        pools = [name for name, first in plan.broken_from.items() if first == broken]
+        if order(version) >= order(broken):
+            broken_problem(pools, version, broken, problems)
+    for pool, release in plan.node_versions.items():
+        check_skew(release, version, Problems(f"image.release of pool {pool}", problems.found))
+    lowest, newest = plan.operator_kubernetes
+    if not minor(lowest) <= minor(version) <= minor(newest):
+        problems.add(
+            f"GKE {version}",
+            f"{lowest} to {newest}: what GPU Operator {plan.operator} supports",
+            operator_fix(f"1.{minor(version)}", plan.operator_kubernetes),
+        )
     needed = plan.minimum_version
     if needed is not None and order(version) < order(needed):
         problems.add(

@@ -93,6 +93,10 @@ class GkePoolPlan:
     machine_type: str
     accelerator: Accelerator
     image_type: str
+    version: str | None
+    """GKE version of the nodes; None: the cluster's when they are created."""
+    upgrades_excluded: bool
+    """Whether GKE keeps the version of the nodes until it is out of support."""
     spot: bool
     flex_start: bool
     queued_provisioning: bool
@@ -262,6 +266,13 @@ class GkeClusterPlan:
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None
     """The lowest GKE version that supports all pools, with the patch."""
+    node_versions: Mapping[str, str]
+    """GKE version of nodes by pool, of pools that declare it."""
+    broken_from: Mapping[str, str]
+    """First GKE version whose nodes cannot use the pool's GPU NICs, by pool; of pools that declare no version."""
+    operator: str
+    operator_kubernetes: tuple[str, str]
+    """Lowest and highest minor version that the GPU Operator's release supports."""
     resource_labels: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]

@@ -58,6 +58,7 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         "gpu_driver_installation_config": accelerator.driver_version,
         "gpu_sharing_config": sharing,
         "gpu_partition_size": accelerator.partition_size or NOT_SET,
+        "version": pool.version or NOT_SET,
         "machine_type": pool.machine_type,
         "image_type": pool.image_type,
         "disk": f"{pool.disk_size_gb} GB {pool.disk_type}",

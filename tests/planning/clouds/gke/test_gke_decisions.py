@@ -51,7 +51,7 @@ def decided(**pool: Any) -> GkePoolPlan:
     ("said", "policy"),
     [
         ({}, "train-compact"),
-        ({"machine_type": "a3-highgpu-8g"}, "train-compact"),
+        ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "train-compact"),
         ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
         ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
         # not by default
@@ -135,7 +135,7 @@ def test_a_count_that_says_only_desired_is_kept_and_nodes_are_counted_by_zone(
     ("said", "network", "fabric", "joined"),
     [
         ({}, "networks", "tcpxo", 8),
-        ({"machine_type": "a3-highgpu-8g"}, "networks", "tcpx", 4),
+        ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "networks", "tcpx", 4),
         ({"machine_type": "a3-ultragpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g", "network": {"via": "networks"}}, "networks", "rdma", 9),
