@@ -139,6 +139,9 @@ class MachineType(Fact):
     )
     rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
     local_nvme_gb: int = 0
+    local_disk_gb: int | None = Field(
+        default=None, description="capacity of each local disk, GB; None: 375 on GCP, not needed elsewhere"
+    )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     price_usd_per_hour: float | None = Field(
         default=None, description="on-demand list price, USD/h; None: unknown, never zero"

@@ -17,7 +17,7 @@ from tests.planning.clouds.gke.test_cluster import cluster, found, on
 from tests.planning.conftest import environment
 
 HIGH = "a3-highgpu-8g"
-GIVEN = {"kubernetes": "1.35"}
+GIVEN: dict[str, Any] = {"kubernetes": "1.35"}
 
 
 def planned(machine: str, where: dict[str, Any] | None = None, **pool: Any) -> EnvironmentPlan:
