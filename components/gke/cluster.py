@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
 )
 from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.prerequisites import SYSTEM_DISK_GB
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane v2: it enforces network policies without an add-on, and multi-networking needs it. VPC-native needs
@@ -63,7 +64,6 @@ _SECURE_BOOT = True
 _IMAGE_TYPE = "COS_CONTAINERD"
 # GKE's own defaults, written down so that a new default replaces no nodes.
 _DISK_TYPE = "pd-balanced"
-_DISK_GB = 100
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
@@ -339,7 +339,7 @@ class GkeCluster(pulumi.ComponentResource):
                 machine_type=create.system_machine_type,
                 image_type=_IMAGE_TYPE,
                 disk_type=_DISK_TYPE,
-                disk_size_gb=_DISK_GB,
+                disk_size_gb=SYSTEM_DISK_GB,
                 service_account=account.email,
                 oauth_scopes=OAUTH_SCOPES,
                 gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),

@@ -123,6 +123,7 @@ class PlatformCluster(TypedDict, total=False):
     account: str
     project: str
     location: str
+    gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]
     """Existing clusters: path of a kubeconfig, or an Output with its content."""
@@ -167,6 +168,7 @@ class Capacity(TypedDict, total=False):
     placement_group: str
     project: str
     block: str
+    sub_block: str
     ends: str
     needed_until: str
     max_run_duration: str

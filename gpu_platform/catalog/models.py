@@ -172,6 +172,7 @@ class GcpFamily(Fact):
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
     compact_placement: bool = Field(default=True, description="COMPACT placement policies")
     compact_with_flex_start: bool = False
+    compact_max_nodes: int | None = Field(default=None, description="most nodes of one policy; None: not known")
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
     minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
     fabric_broken_from: str | None = Field(

@@ -157,6 +157,8 @@ class GkeCluster(SpecModel):
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
+    gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
+    """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True
     """Protects the cluster and its pools from deletion."""
 

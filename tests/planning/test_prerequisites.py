@@ -9,7 +9,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.prerequisites import examples_left, gpu_quotas
+from gpu_platform.planning.prerequisites import examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 
@@ -79,6 +79,19 @@ def test_google_counts_gpus_by_family_and_over_all_regions_and_flex_start_as_spo
         ("PREEMPTIBLE_NVIDIA_H200_GPUS", "us-central1"): (16, "GPU"),
         ("PREEMPTIBLE_NVIDIA_L4_GPUS", "us-central1"): (12, "GPU"),
         ("GPUS_ALL_REGIONS", "all regions"): (60, "GPU"),
+    }
+
+
+def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
+    plan = load_stack("gke-training").plan
+    assert plan.kind == "environment"
+    needed = prerequisites(plan, ())
+    assert needed is not None
+    assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
+        ("NETWORKS", "VPC networks"): 9,
+        ("CPUS", "vCPU"): 24,
+        ("SSD_TOTAL_GB", "GB"): 6 * 200 + 6 * 100,
+        (None, "vCPU"): 4 * 208 + 2 * 48,
     }
 
 

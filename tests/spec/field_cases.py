@@ -163,6 +163,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         ),
     },
     "pools[].capacity(reservation).zone": {"pools[0].zones": None},
+    "pools[].capacity(reservation).sub_block": by({}, gke={"pools[0].capacity.block": "block-a"}),
+    "pools[].capacity(reservation).needed_until": by({}, gke={"pools[0].capacity.ends": "2026-12-14T11:30:00Z"}),
+    "pools[].capacity(reservation).ends": by(
+        {},
+        gke={
+            "pools[0].capacity.ends": "2026-12-14T11:30:00Z",
+            "pools[0].capacity.needed_until": "2026-12-10T00:00:00Z",
+        },
+    ),
     "pools[].capacity(capacity-block).zone": {"pools[0].zones": None},
     "pools[].capacity(capacity-block)": {
         "pools[0].capacity": {
@@ -301,6 +310,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).project": ["other-project"],
     "cluster(gke).location": ["us-central1-a"],
     "cluster(gke).kubernetes": ["1.34"],
+    "cluster(gke).gpu_networks_cidr": ["10.200.0.0/16"],
     "cluster(gke).create.nodes_cidr": ["10.2.0.0/20"],
     "cluster(gke).create.pods_cidr": ["10.32.0.0/12"],
     "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
@@ -326,6 +336,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].capacity(reservation).placement_group": ["group-a"],
     "pools[].capacity(reservation).project": ["other-project"],
     "pools[].capacity(reservation).block": ["block-a"],
+    "pools[].capacity(reservation).sub_block": ["sub-block-a"],
+    "pools[].capacity(reservation).ends": ["2026-12-09T00:00:00Z"],
+    "pools[].capacity(reservation).needed_until": ["2026-12-20T00:00:00Z"],
     "pools[].capacity(capacity-block).reservation": ["cr-0a1b2c3d4e5f60719"],
     "pools[].capacity(capacity-block).zone": ["us-east-2b"],
     "pools[].capacity(capacity-block).ends": ["2026-12-09T00:00:00Z"],
@@ -409,6 +422,8 @@ ALTERNATIVES: Mapping[str, Any] = {
 ONLY_CHECKED = {
     "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",
     "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
+    "pools[].capacity(reservation).ends": "a reservation that ends before it is needed no more is refused",
+    "pools[].capacity(reservation).needed_until": "a reservation that ends before it is refused",
     "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
     "overcommit": "quotas above the capacity are planned only with it",
 }

@@ -89,6 +89,12 @@ def test_gke_2_a3_high_and_mega_have_4_and_8_extra_vpcs_and_subnets_of_mtu_8244(
     assert owners == {record.urn for record in vpcs}, "one subnet in each"
 
 
+def test_the_clusters_own_vpc_has_jumbo_frames_and_one_that_exists_keeps_its_mtu() -> None:
+    vpc = recorded({}).one("Network", "ml-us-central1")
+    assert vpc.inputs["mtu"] == 8244
+    assert vpc.ignore_changes == ("mtu",)
+
+
 def test_gke_2_traffic_between_gpu_nics_passes_the_firewall_of_each_extra_vpc() -> None:
     recording = recorded({})
     ranges = {record.name: record.inputs["ipCidrRange"] for record in google(recording, "Subnetwork")}

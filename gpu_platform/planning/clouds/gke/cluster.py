@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
     check_gpu_networks,
+    cluster_mtu,
     gpu_network_ranges,
     plan_gpu_networks,
 )
@@ -51,7 +52,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     check_gpu_networks(cluster, known, catalog, problems)
     if cluster.create is not None:
         here = problems.at("create")
-        ranges = gpu_network_ranges(known, catalog)
+        ranges = gpu_network_ranges(cluster, known, catalog)
         check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 
@@ -94,6 +95,7 @@ def plan_gke_cluster(
             cluster.create,
             network=_network(cluster),
             newest_gpus=newest,
+            mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
             window=recurring_window(window) if window is not None else None,
         )
@@ -102,7 +104,7 @@ def plan_gke_cluster(
     logins = iam_members(members) if cluster.create is not None else ()
     if logins:
         decisions += (granted_decision(cluster, logins),)
-    networks = plan_gpu_networks(_network(cluster), clouds, catalog)
+    networks = plan_gpu_networks(_network(cluster), cluster, clouds, catalog)
     if networks:
         decisions += (
             Decision(
@@ -124,6 +126,8 @@ def plan_gke_cluster(
         networks=networks,
         node_account=_account(cluster),
         node_roles=NODE_ROLES,
+        disks_gb=_disks(on_gke),
+        vcpus=sum(catalog.machine_types[pool.machine_type].vcpu * pool.nodes.max for pool, _ in on_gke),
         logins=logins,
         groups=google_groups(members),
         installers=plan_installers(on_gke, catalog),
@@ -141,6 +145,14 @@ def plan_gke_cluster(
         retained=_retained(cluster),
     )
     return Decided(plan, decisions)
+
+
+def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
+    """Return the GB of boot disks of all pools at their most nodes, by type of disk."""
+    sizes: dict[str, int] = {}
+    for pool, cloud in pools:
+        sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * pool.nodes.max
+    return sizes
 
 
 def _is_newest(machine: MachineType, catalog: Catalog) -> bool:

@@ -155,13 +155,15 @@ def plan_create(
     *,
     network: str,
     newest_gpus: Sequence[str],
+    mtu: int,
     gke_owned: bool,
     window: tuple[datetime, datetime, str] | None = None,
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
-    `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
-    a pool; `window`: start, end and recurrence of the window of `changes`, instead of `create.maintenance`.
+    `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
+    plugin of a pool; `window`: start, end and recurrence of the window of `changes`, instead of
+    `create.maintenance`.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -185,6 +187,7 @@ def plan_create(
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
         network=network,
+        mtu=mtu,
         nodes_cidr=create.nodes_cidr,
         pods_cidr=create.pods_cidr,
         services_cidr=create.services_cidr,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
@@ -215,6 +215,8 @@ class CreateGkePlan:
     """The settings of a new cluster."""
 
     network: str
+    mtu: int
+    """Of the VPC, bytes; one that exists keeps its own."""
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
@@ -258,6 +260,10 @@ class GkeClusterPlan:
     """Id of the nodes' service account, which the program creates."""
     node_roles: tuple[str, ...]
     """Its IAM roles."""
+    disks_gb: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Boot disks of all pools at their most nodes, GB by type of disk."""
+    vcpus: int = 0
+    """Of all pools at their most nodes."""
     logins: tuple[str, ...] = ()
     """Members of teams, as IAM names them, who get the role for logins."""
     groups: tuple[str, ...] = ()

@@ -165,6 +165,8 @@ def _reasons(
         ", ".join(affinity.values) or "none",
         "the stack file sets it" if affinity.values else "the pool names no reservation",
     )
+    if isinstance(pool.capacity, Reservation) and pool.capacity.ends is not None:
+        yield "end of the reservation", f"{pool.capacity.ends:%Y-%m-%d %H:%M} UTC", "its nodes are deleted then"
     match plan.network:
         case "networks":
             yield (

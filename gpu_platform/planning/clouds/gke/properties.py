@@ -52,6 +52,7 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         "reservation_affinity": listed(pool.reservation.values),
         "placement_policy": pool.placement.policy if pool.placement is not None else NOT_SET,
         "additional_networks": listed([pool.network, *([networks] if networks else [])]),
+        "gpu_network_ranges": listed(network.cidr for network in cluster.networks[: pool.gpu_networks]),
         "local_ssd": str(pool.local_ssd_count),
         "boot_disk_kms_key": pool.kms_key or NOT_SET,
         "shielded_instance_config": "secure boot" if pool.secure_boot else NOT_SET,

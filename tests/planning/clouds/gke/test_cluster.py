@@ -352,6 +352,28 @@ def test_a_cluster_has_gpu_networks_for_the_largest_need_of_its_pools() -> None:
     assert cloud(on("a3-megagpu-8g", network={"via": "profile"})).networks == ()
 
 
+def test_gpu_networks_are_in_the_declared_range_on_new_and_existing_clusters() -> None:
+    for create in ({}, None):
+        networks = cloud(on("a3-megagpu-8g"), cluster=cluster(create, gpu_networks_cidr="10.200.0.0/17")).networks
+        assert [network.cidr for network in networks][::7] == ["10.200.0.0/20", "10.200.112.0/20"]
+
+
+def test_a_range_with_too_few_subnets_for_the_gpu_networks_is_refused_with_the_size() -> None:
+    small = cluster({}, gpu_networks_cidr="10.200.0.0/18")
+    assert "take a /17 or larger" in refused(on("a3-megagpu-8g"), cluster=small)["cluster.gpu_networks_cidr"]
+    tiny = cluster({}, gpu_networks_cidr="10.200.0.0/24")
+    assert "has 0 ranges" in refused(on("a3-megagpu-8g"), cluster=tiny)["cluster.gpu_networks_cidr"]
+    assert plan(on("g2-standard-48"), cluster=tiny)
+
+
+@pytest.mark.parametrize(
+    ("machine", "mtu"),
+    [("a3-megagpu-8g", 8244), ("a3-highgpu-8g", 8244), ("a3-ultragpu-8g", 8896), ("g2-standard-48", 8896)],
+)
+def test_the_vpc_of_a_new_cluster_has_jumbo_frames(machine: str, mtu: int) -> None:
+    assert created(on(machine)).mtu == mtu
+
+
 def test_each_tcpx_network_is_a_vpc_of_its_own() -> None:
     networks = cloud(on("a3-megagpu-8g")).networks
     assert len({network.vpc for network in networks}) == 8

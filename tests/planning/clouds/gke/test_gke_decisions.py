@@ -132,6 +132,19 @@ def test_a_count_that_says_only_desired_is_kept_and_nodes_are_counted_by_zone(
     assert (plan.autoscaled, plan.nodes_per_location, plan.node_locations) == expected
 
 
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        ({}, "h100"),
+        ({"block": "b"}, "h100/reservationBlocks/b"),
+        ({"block": "b", "sub_block": "s"}, "h100/reservationBlocks/b/reservationSubBlocks/s"),
+    ],
+)
+def test_a_reservation_is_named_with_its_block_and_sub_block(parts: dict[str, str], value: str) -> None:
+    affinity = decided(capacity={**RESERVED, **parts}).reservation
+    assert affinity.values == (f"projects/my-project/reservations/{value}",)
+
+
 LOCAL_SSDS = {
     "a2-ultragpu-1g": 1, "a2-ultragpu-2g": 2, "a2-ultragpu-4g": 4, "a2-ultragpu-8g": 8,
     "a3-highgpu-1g": 2, "a3-highgpu-2g": 4, "a3-highgpu-4g": 8, "a3-highgpu-8g": 16,
