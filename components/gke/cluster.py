@@ -52,6 +52,8 @@ _LEGACY_ABAC = False
 _SHIELDED_NODES = True
 # Costs by namespace in Cloud Billing, without a charge.
 _COST_ALLOCATION = True
+# GKE's default, written down because PodMonitoring objects need it.
+_MANAGED_PROMETHEUS = True
 # A DNS cache on every node: training jobs resolve many names at once.
 _DNS_CACHE = True
 # Volumes of Persistent Disk, and buckets as file systems: datasets and checkpoints.
@@ -276,7 +278,12 @@ class GkeCluster(pulumi.ComponentResource):
             enable_legacy_abac=_LEGACY_ABAC,
             enable_shielded_nodes=_SHIELDED_NODES,
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(create.logs)),
-            monitoring_config=container.ClusterMonitoringConfigArgs(enable_components=list(create.metrics)),
+            monitoring_config=container.ClusterMonitoringConfigArgs(
+                enable_components=list(create.metrics),
+                managed_prometheus=container.ClusterMonitoringConfigManagedPrometheusArgs(
+                    enabled=_MANAGED_PROMETHEUS
+                ),
+            ),
             cost_management_config=container.ClusterCostManagementConfigArgs(enabled=_COST_ALLOCATION),
             addons_config=container.ClusterAddonsConfigArgs(
                 dns_cache_config=container.ClusterAddonsConfigDnsCacheConfigArgs(enabled=_DNS_CACHE),

@@ -77,6 +77,11 @@ class Cloud(Protocol):
         return False
 
     @property
+    def managed_prometheus(self) -> bool:
+        """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
+        return False
+
+    @property
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses a Kubernetes version where the stack file names none."""
         return False

@@ -48,6 +48,7 @@ CLUSTER: Table = {
     ("MaintenancePolicy", "recurringWindow"): Spelt("window.recurringWindow", _recurring),
     ("MaintenancePolicy", "maintenanceExclusions"): Spelt("window.maintenanceExclusions", _exclusions),
     ("LoggingConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
+    ("MonitoringConfig", "managedPrometheus"): Spelt("managedPrometheusConfig"),
     ("MonitoringConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
 }
 

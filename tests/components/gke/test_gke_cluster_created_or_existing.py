@@ -244,6 +244,18 @@ def test_a_new_cluster_knows_the_google_groups_of_its_security_group() -> None:
     assert "authenticatorGroupsConfig" not in made({})
 
 
+def test_a_new_cluster_scrapes_the_exporter_of_the_operator_by_its_pods() -> None:
+    (monitoring,) = recorded({}).of("PodMonitoring")
+    assert monitoring.inputs["apiVersion"] == "monitoring.googleapis.com/v1"
+    assert monitoring.inputs["metadata"]["namespace"] == "gpu-operator"
+    assert monitoring.inputs["spec"] == {
+        "selector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
+        "endpoints": [{"port": "metrics", "interval": "15s"}],
+    }
+    assert cluster(made({})).monitoring_config.managed_prometheus_config.enabled is True
+    assert not recorded({}, cluster=EXISTING).has("PodMonitoring")
+
+
 @pytest.mark.parametrize(("where", "granted"), [(CREATED, True), (EXISTING, False)], ids=["created", "existing"])
 def test_members_get_the_role_for_logins_on_a_new_cluster_alone(where: dict[str, Any], granted: bool) -> None:
     google, _ = deploy(built({**platform_of({}, cluster=where), "teams": [TEAM]}), FOUND)

@@ -62,6 +62,11 @@ class Gke(Cloud):
         """Whether the stack file has `create`."""
         return self._cluster.create is not None
 
+    @property
+    def managed_prometheus(self) -> bool:
+        """Whether the program creates the cluster, and so switches it on."""
+        return self._cluster.create is not None
+
     def node_names(self, pool: Pool) -> None:
         """Return None: GKE names the nodes."""
 
