@@ -18,8 +18,7 @@ _EXPORTER_PORT = "metrics"
 class Monitoring(pulumi.ComponentResource):
     """A ServiceMonitor for the operator's dcgm-exporter, and PrometheusRules; or a PodMonitoring.
 
-    Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, the names of the
-    alerts.
+    Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
     """
 
     alerts: pulumi.Output[list[str]]

@@ -377,6 +377,17 @@ class GkeCluster(pulumi.ComponentResource):
                     in_kubernetes,
                 )
             )
+        if args.hyperdisk_class is not None:
+            # As GKE's own classes: the disk is created in the zone of its first pod, and can grow.
+            k8s.storage.v1.StorageClass(
+                args.hyperdisk_class,
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=args.hyperdisk_class),
+                provisioner="pd.csi.storage.gke.io",
+                parameters={"type": "hyperdisk-balanced"},
+                volume_binding_mode="WaitForFirstConsumer",
+                allow_volume_expansion=True,
+                opts=pulumi.ResourceOptions(parent=self, provider=self.provider),
+            )
         if args.installers:
             GkeInstallers(name, args.installers, in_kubernetes)
 

@@ -56,7 +56,7 @@ def test_every_resource_hangs_below_a_component_and_goes_through_the_clusters_pr
         assert f"::{cluster}::" in record.provider, record.urn
 
 
-# Those of clouds are compared with what is made where outputs are known: tests/components/eks and tests/components/gke.
+# Those of clouds are compared with what is made where outputs are known in tests of their own.
 @pytest.mark.parametrize("name", [name for name in STACKS if not name.endswith("-training")])
 def test_a_preview_with_every_output_unknown_registers_the_same_resources(stack: Stack, name: str) -> None:
     known = record_stack(

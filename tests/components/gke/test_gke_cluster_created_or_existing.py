@@ -244,6 +244,15 @@ def test_a_new_cluster_knows_the_google_groups_of_its_security_group() -> None:
     assert "authenticatorGroupsConfig" not in made({})
 
 
+def test_the_class_of_hyperdisk_makes_disks_in_the_zone_of_their_first_pod() -> None:
+    (made_class,) = recorded({"machine_type": "a4-highgpu-8g"}).of("StorageClass")
+    assert made_class.inputs["metadata"]["name"] == "hyperdisk-balanced"
+    assert made_class.inputs["provisioner"] == "pd.csi.storage.gke.io"
+    assert made_class.inputs["parameters"] == {"type": "hyperdisk-balanced"}
+    assert made_class.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
+    assert not recorded({}).has("StorageClass")
+
+
 def test_a_new_cluster_scrapes_the_exporter_of_the_operator_by_its_pods() -> None:
     (monitoring,) = recorded({}).of("PodMonitoring")
     assert monitoring.inputs["apiVersion"] == "monitoring.googleapis.com/v1"

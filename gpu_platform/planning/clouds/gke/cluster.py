@@ -32,6 +32,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 
+HYPERDISK_CLASS = "hyperdisk-balanced"
 MAX_NAME = 40
 MAX_ACCOUNT = 30
 MAX_NETWORK = 48  # names have at most 63 characters; the longest derived one ends in -gpu-0-internal
@@ -104,6 +105,16 @@ def plan_gke_cluster(
     logins = iam_members(members) if cluster.create is not None else ()
     if logins:
         decisions += (granted_decision(cluster, logins),)
+    hyperdisk_only = [pool.name for pool in pools if _needs_hyperdisk(pool, catalog)]
+    if hyperdisk_only and cluster.create is not None:
+        decisions += (
+            Decision(
+                subject=f"cluster {cluster.name}",
+                what="StorageClass",
+                chosen=HYPERDISK_CLASS,
+                why=f"volumes of GKE's default class cannot be attached to nodes of {', '.join(hyperdisk_only)}",
+            ),
+        )
     networks = plan_gpu_networks(_network(cluster), cluster, clouds, catalog)
     if networks:
         decisions += (
@@ -143,8 +154,15 @@ def plan_gke_cluster(
         resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},
         protect=cluster.production and cluster.create is not None,
         retained=_retained(cluster),
+        hyperdisk_class=HYPERDISK_CLASS if cluster.create is not None and hyperdisk_only else None,
     )
     return Decided(plan, decisions)
+
+
+def _needs_hyperdisk(pool: PoolPlan, catalog: Catalog) -> bool:
+    """Return whether Persistent Disk cannot be attached to nodes of a pool: they boot from Hyperdisk alone."""
+    family = catalog.gcp_family(catalog.machine_types[pool.machine_type])
+    return not any(disk.startswith("pd-") for disk in family.boot_disk_types)
 
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:

@@ -283,6 +283,8 @@ class GkeClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+    hyperdisk_class: str | None = None
+    """StorageClass of Hyperdisk Balanced, for nodes that Persistent Disk cannot be attached to."""
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -110,6 +110,21 @@ def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no
     assert all(len(place.node_account) <= 30 for place in places)
 
 
+@pytest.mark.parametrize(
+    ("machine", "where", "name"),
+    [
+        ("a4-highgpu-8g", cluster({}), "hyperdisk-balanced"),
+        ("g4-standard-48", cluster({}), "hyperdisk-balanced"),
+        ("a3-megagpu-8g", cluster({}), None),
+        ("a4-highgpu-8g", cluster(kubernetes="1.35"), None),
+    ],
+)
+def test_a_new_cluster_has_a_class_of_hyperdisk_where_persistent_disk_cannot_be_attached(
+    machine: str, where: dict[str, Any], name: str | None
+) -> None:
+    assert cloud(on(machine), cluster=where).hyperdisk_class == name
+
+
 def test_nodes_get_the_least_roles_that_they_work_with() -> None:
     assert set(cloud(on("g2-standard-48")).node_roles) == {
         "roles/container.defaultNodeServiceAccount",
