@@ -11,12 +11,14 @@ from gpu_platform.planning.monitoring.section import MonitoringPlan
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
+# Name of the port of its container.
+_EXPORTER_PORT = "metrics"
 
 
 class Monitoring(pulumi.ComponentResource):
-    """A ServiceMonitor for the operator's dcgm-exporter, and PrometheusRules.
+    """A ServiceMonitor for the operator's dcgm-exporter, and PrometheusRules; or a PodMonitoring.
 
-    Needs the CRDs of the Prometheus operator. Outputs: `alerts`, the names of the alerts.
+    Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
     """
 
     alerts: pulumi.Output[list[str]]
@@ -27,6 +29,8 @@ class Monitoring(pulumi.ComponentResource):
         if args.service_monitor:
             self._create_service_monitor(args)
             self._create_rules(args)
+        if args.pod_monitoring:
+            self._create_pod_monitoring(args)
         self.alerts = pulumi.Output.from_input([rule.alert for rule in args.alerts])
         self.register_outputs({"alerts": self.alerts})
 
@@ -43,6 +47,21 @@ class Monitoring(pulumi.ComponentResource):
                 "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
                 # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
                 "endpoints": [{"port": _METRICS_PORT, "interval": args.interval, "honorLabels": True}],
+            },
+            opts=self._child,
+        )
+
+    def _create_pod_monitoring(self, args: MonitoringPlan) -> None:
+        k8s.apiextensions.CustomResource(
+            "dcgm-exporter-pods",
+            api_version="monitoring.googleapis.com/v1",
+            kind="PodMonitoring",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE
+            ),
+            spec={
+                "selector": {"matchLabels": {"app": args.exporter}},
+                "endpoints": [{"port": _EXPORTER_PORT, "interval": args.interval}],
             },
             opts=self._child,
         )

@@ -23,10 +23,13 @@ from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
     found_kubeconfig,
+    missing_logins,
     require_fit,
     require_version,
 )
+from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.prerequisites import SYSTEM_DISK_GB
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane v2: it enforces network policies without an add-on, and multi-networking needs it. VPC-native needs
@@ -49,6 +52,8 @@ _LEGACY_ABAC = False
 _SHIELDED_NODES = True
 # Costs by namespace in Cloud Billing, without a charge.
 _COST_ALLOCATION = True
+# GKE's default, written down because PodMonitoring objects need it.
+_MANAGED_PROMETHEUS = True
 # A DNS cache on every node: training jobs resolve many names at once.
 _DNS_CACHE = True
 # Volumes of Persistent Disk, and buckets as file systems: datasets and checkpoints.
@@ -61,7 +66,6 @@ _SECURE_BOOT = True
 _IMAGE_TYPE = "COS_CONTAINERD"
 # GKE's own defaults, written down so that a new default replaces no nodes.
 _DISK_TYPE = "pd-balanced"
-_DISK_GB = 100
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
@@ -99,6 +103,7 @@ class GkeCluster(pulumi.ComponentResource):
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
         account = self._create_node_account()
+        self._grant_logins()
         networks = self._create_networks(name)
         if args.create is None:
             cluster, network, kubeconfig = self._look_up()
@@ -156,6 +161,18 @@ class GkeCluster(pulumi.ComponentResource):
             self._ready.append(grant)
         return account
 
+    def _grant_logins(self) -> None:
+        """Let members of teams fetch credentials and pass the cluster's DNS endpoint."""
+        args = self._args
+        for member in args.logins:
+            gcp.projects.IAMMember(
+                f"{args.name}-login-{member}",
+                project=args.project,
+                role=LOGIN_ROLE,
+                member=member,
+                opts=self._child,
+            )
+
     # -- existing cluster ----------------------------------------------------------------------------------
 
     def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
@@ -175,6 +192,8 @@ class GkeCluster(pulumi.ComponentResource):
             require_fit(self._args, facts)
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
+        for warning in missing_logins(self._args, facts):
+            pulumi.log.warn(warning, self)
         return {
             "cluster": found.id,
             "network": found.network,
@@ -256,10 +275,20 @@ class GkeCluster(pulumi.ComponentResource):
                     issue_client_certificate=_CLIENT_CERTIFICATE
                 )
             ),
+            authenticator_groups_config=(
+                container.ClusterAuthenticatorGroupsConfigArgs(security_group=create.authenticator_groups)
+                if create.authenticator_groups is not None
+                else None
+            ),
             enable_legacy_abac=_LEGACY_ABAC,
             enable_shielded_nodes=_SHIELDED_NODES,
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(create.logs)),
-            monitoring_config=container.ClusterMonitoringConfigArgs(enable_components=list(create.metrics)),
+            monitoring_config=container.ClusterMonitoringConfigArgs(
+                enable_components=list(create.metrics),
+                managed_prometheus=container.ClusterMonitoringConfigManagedPrometheusArgs(
+                    enabled=_MANAGED_PROMETHEUS
+                ),
+            ),
             cost_management_config=container.ClusterCostManagementConfigArgs(enabled=_COST_ALLOCATION),
             addons_config=container.ClusterAddonsConfigArgs(
                 dns_cache_config=container.ClusterAddonsConfigDnsCacheConfigArgs(enabled=_DNS_CACHE),
@@ -330,7 +359,7 @@ class GkeCluster(pulumi.ComponentResource):
                 machine_type=create.system_machine_type,
                 image_type=_IMAGE_TYPE,
                 disk_type=_DISK_TYPE,
-                disk_size_gb=_DISK_GB,
+                disk_size_gb=SYSTEM_DISK_GB,
                 service_account=account.email,
                 oauth_scopes=OAUTH_SCOPES,
                 gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
@@ -404,6 +433,7 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         datapath=found.datapath_provider,
         multi_networking=found.enable_multi_networking,
         workload_pool=next(iter(pools), None) or None,
+        security_group=next((each.security_group for each in found.authenticator_groups_configs), None) or None,
         dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),

@@ -23,6 +23,14 @@ _DRIFTS = [
 
 # The one collocation of compact placement: nodes close together in one zone.
 _COLLOCATION = "COLLOCATED"
+# GKE upgrades no node of the pool until its version is out of support.
+_UPGRADES_EXCLUDED = [
+    gcp.container.NodePoolMaintenancePolicyArgs(
+        exclusion_until_end_of_supports=[
+            gcp.container.NodePoolMaintenancePolicyExclusionUntilEndOfSupportArgs(enabled=True)
+        ]
+    )
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +86,8 @@ class GkeNodePool(pulumi.ComponentResource):
         return gcp.container.NodePool(
             plan.node_pool,
             cluster=cluster.cluster,
+            version=plan.version,
+            maintenance_policies=_UPGRADES_EXCLUDED if plan.upgrades_excluded else None,
             node_locations=list(plan.node_locations) or None,
             initial_node_count=plan.nodes_per_location if plan.autoscaled else None,
             node_count=None if plan.autoscaled else plan.nodes_per_location,

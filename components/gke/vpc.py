@@ -56,7 +56,9 @@ class GkeVpc(pulumi.ComponentResource):
             project=project,
             auto_create_subnetworks=False,
             routing_mode=_ROUTING_MODE,
-            opts=child,
+            mtu=create.mtu,
+            # Another MTU would interrupt every node of the cluster until it is restarted: a VPC keeps its own.
+            opts=pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["mtu"])),
         )
         subnetwork = gcp.compute.Subnetwork(
             f"{create.network}-nodes",

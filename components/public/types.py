@@ -120,6 +120,7 @@ class CreateCluster(TypedDict, total=False):
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    authenticator_groups: str
     release_channel: str
     maintenance: Maintenance
 
@@ -156,6 +157,7 @@ class PlatformCluster(TypedDict, total=False):
     account: str
     project: str
     location: str
+    gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]
     """Existing clusters: path of a kubeconfig, or an Output with its content."""
@@ -202,6 +204,7 @@ class Capacity(TypedDict, total=False):
     placement_group: str
     project: str
     block: str
+    sub_block: str
     ends: str
     needed_until: str
     max_run_duration: str
@@ -287,7 +290,7 @@ class Image(TypedDict, total=False):
     family: str
     ami: str
     release: str
-    """EKS: release of the family's image. Unset: the newest at the creation."""
+    """Release of the node image (EKS), or version of the nodes (GKE). Unset: the newest at the creation."""
     driver: str
 
 

@@ -139,6 +139,9 @@ class MachineType(Fact):
     )
     rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
     local_nvme_gb: int = 0
+    local_disk_gb: int | None = Field(
+        default=None, description="capacity of each local disk, GB; None: 375 on GCP, not needed elsewhere"
+    )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     price_usd_per_hour: float | None = Field(
         default=None, description="on-demand list price, USD/h; None: unknown, never zero"
@@ -169,8 +172,12 @@ class GcpFamily(Fact):
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
     compact_placement: bool = Field(default=True, description="COMPACT placement policies")
     compact_with_flex_start: bool = False
+    compact_max_nodes: int | None = Field(default=None, description="most nodes of one policy; None: not known")
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
     minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
+    fabric_broken_from: str | None = Field(
+        default=None, description="first GKE version whose nodes cannot use `fabric`: 1.34.1-gke.1431000"
+    )
     source: Source
 
 

@@ -18,7 +18,7 @@ from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.section import CloudPrerequisites
+from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
 from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas, prerequisites
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
@@ -79,6 +79,8 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
         yield Tool(example.field, "", f"replacing the example value {example.value}", True, example.fix)
     for quota in gpu_quotas(plan, load_catalog()):
         yield _quota(quota, needed)
+    for quota in needed.quotas:
+        yield _quota(quota, needed)
     why = f"creating, changing and deleting: {needed.permissions}"
     yield Tool("permissions", "", why, False, needed.permissions_fix, known=False)
     if needed.apis is not None:
@@ -96,12 +98,13 @@ def _credentials(needed: CloudPrerequisites) -> Tool:
     )
 
 
-def _quota(quota: QuotaNeed, needed: CloudPrerequisites) -> Tool:
+def _quota(quota: QuotaNeed | CloudQuota, needed: CloudPrerequisites) -> Tool:
     name = quota.name or "(unknown name)"
+    what = quota.what if isinstance(quota, CloudQuota) else ", ".join(quota.pools)
     return Tool(
         f"quota {name}",
         "",
-        f"{quota.amount} {quota.unit} in {quota.region} for the maximum size of {', '.join(quota.pools)}",
+        f"{quota.amount} {quota.unit} in {quota.region} for the maximum size of {what}",
         False,
         f"check that the quota is large enough: {needed.quota_console}",
         known=False,

@@ -94,7 +94,12 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     changes = maintenance.plan(spec.changes)
     context = CompleteContext(
         catalog=catalog,
-        cloud=cloud_of(spec.cluster, changes.window, spec.storage),
+        cloud=cloud_of(
+            spec.cluster,
+            changes.window,
+            storage=spec.storage,
+            members=[member for team in spec.teams for member in team.members],
+        ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
         sharing=spec.sharing,
@@ -105,6 +110,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
+    for index, team in enumerate(spec.teams):
+        context.cloud.check_members(team.members, context.at(f"teams[{index}].members"))
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     connected = cluster.plan(context, planned.value)
@@ -140,7 +147,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
-            *context.cloud.login_warnings(spec.teams),
+            *(
+                note
+                for team in spec.teams
+                for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
+            ),
             *monitored.decisions,
         ),
     )
@@ -171,6 +182,8 @@ def plan_team(
     problems = Problems()
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)
+    cloud = cloud_of(environment.cluster)
+    cloud.check_members(spec.team.members, problems.at("team").at("members"))
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available)
@@ -185,5 +198,8 @@ def plan_team(
         policy=policy.plan(spec.policy, [*offered, *classes]),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
-        decisions=tenants.decisions,
+        decisions=(
+            *tenants.decisions,
+            *cloud.login_notes(spec.team.name, spec.team.members, own_stack=True),
+        ),
     )

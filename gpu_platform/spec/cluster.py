@@ -125,6 +125,15 @@ class Maintenance(SpecModel):
     exclusions: Annotated[tuple[Exclusion, ...], Field(max_length=20)] = ()
 
 
+SecurityGroup = Annotated[
+    str,
+    Field(
+        pattern=r"^gke-security-groups@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$",
+        examples=["gke-security-groups@example.com"],
+    ),
+]
+
+
 class CreateGke(SpecModel):
     """Settings of a GKE cluster that the program creates: regional, dataplane v2, workload identity, private
     nodes."""
@@ -136,7 +145,10 @@ class CreateGke(SpecModel):
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
     reachable."""
-    release_channel: Literal["rapid", "regular", "stable"] = "regular"
+    authenticator_groups: SecurityGroup | None = None
+    """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
+    of groups cannot log in."""
+    release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 
 
@@ -154,6 +166,8 @@ class GkeCluster(SpecModel):
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
+    gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
+    """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True
     """The default of `protect`."""
     protect: bool | None = None

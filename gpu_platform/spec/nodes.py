@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
-from gpu_platform.spec.declared import On, Shows
+from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -30,14 +30,18 @@ class Image(SpecModel):
     )
     """EKS: a custom AMI, based on that family."""
     release: Annotated[
-        str | None,
-        On(("eks",), "GKE has versions of node pools instead of image releases"),
-        Shows(eks=("release_version",), karpenter=("node_class",)),
-    ] = Field(default=None, pattern=r"^v?\d[0-9a-f.-]+$", examples=["1.36.2-20260818", "v20260818"])
-    """EKS: release of the family's image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket); with
-    Karpenter also v20260818 or v1.64.0. Another release rolls the nodes: that is how they are patched. Unset: the
-    newest one at the creation of a managed node group, which then keeps it until Kubernetes is upgraded; with
-    Karpenter the release in the catalogue."""
+        str | None, ON_CLOUDS, Shows(eks=("release_version",), karpenter=("node_class",), gke=("version",))
+    ] = Field(
+        default=None,
+        pattern=r"^v?\d[0-9a-z.-]+$",
+        examples=["1.36.2-20260818", "v20260818", "1.35.1-gke.1396000"],
+    )
+    """Release of the node image; another one rolls the nodes, which is how they are patched. EKS: of the family's
+    image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket), with Karpenter also v20260818 or
+    v1.64.0. Unset there: the newest one at the creation of a managed node group, which then keeps it until
+    Kubernetes is upgraded; with Karpenter the release in the catalogue. GKE: version of the nodes, such as
+    1.35.1-gke.1396000, which they keep until it is out of support; unset: that of the cluster when they are
+    created, and GKE's upgrades after that."""
     driver: Annotated[str | None, _OWN_IMAGE] = Field(
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )

@@ -74,6 +74,7 @@ class Spot(SpecModel):
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
+_CALENDAR = On(("gke",), "an On-Demand Capacity Reservation of EC2 is compared with no time")
 _RESERVATION_NAME = Shows(gke=("reservation_affinity",))
 
 
@@ -98,6 +99,12 @@ class Reservation(SpecModel):
     """GKE: the project that shares the reservation; unset: the cluster's."""
     block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: name of one block of the reservation."""
+    sub_block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
+    """GKE: name of one sub-block of the block."""
+    ends: Annotated[Instant | None, _CALENDAR] = None
+    """GKE: end of a reservation for a fixed time, such as 2026-12-14T11:30:00Z; its nodes are deleted then."""
+    needed_until: Annotated[Instant | None, _CALENDAR] = None
+    """GKE: time until which the pool is needed; a reservation that ends earlier is refused."""
 
 
 class CapacityBlock(SpecModel):

@@ -14,8 +14,8 @@ EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
 ADMIN = "arn:aws:iam::123456789012:role/admin"
 
 
-def planned(cluster: dict[str, Any], monitoring: dict[str, Any]) -> EnvironmentPlan:
-    pool: dict[str, Any] = {"name": "serve", "count": {"desired": 1}, "workload": "inference"}
+def planned(cluster: dict[str, Any], monitoring: dict[str, Any], **said: Any) -> EnvironmentPlan:
+    pool: dict[str, Any] = {"name": "serve", "count": {"desired": 1}, "workload": "inference", **said}
     match cluster["provider"]:
         case "gke":
             pool |= {"machine_type": "g2-standard-4", "zones": ["us-central1-a"]}
@@ -55,6 +55,25 @@ def test_what_the_stack_says_of_the_prometheus_operator_is_taken_on_a_new_cluste
     assert plan.monitoring is not None
     assert plan.monitoring.service_monitor is said
     assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "pool", "monitoring", "scraped"),
+    [
+        ({**GKE, "create": {}}, {}, {}, True),
+        ({**GKE, "create": {}}, {}, {"prometheus_operator": False}, True),
+        ({**GKE, "create": {}}, {}, {"prometheus_operator": True}, False),
+        ({**GKE, "create": {}}, {"device_plugin": "provider"}, {}, False),
+        (GKE, {}, {}, False),
+        ({**EKS, "create": {"admins": [ADMIN]}}, {}, {}, False),
+    ],
+)
+def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter_of_the_operator(
+    cluster: dict[str, Any], pool: dict[str, Any], monitoring: dict[str, Any], scraped: bool
+) -> None:
+    plan = planned(cluster, monitoring, **pool)
+    assert plan.monitoring is not None
+    assert plan.monitoring.pod_monitoring is scraped
 
 
 def test_without_monitoring_there_is_nothing_to_say_of_it() -> None:

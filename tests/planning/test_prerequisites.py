@@ -9,7 +9,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.prerequisites import examples_left, gpu_quotas
+from gpu_platform.planning.prerequisites import examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 
@@ -82,6 +82,19 @@ def test_google_counts_gpus_by_family_and_over_all_regions_and_flex_start_as_spo
     }
 
 
+def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
+    plan = load_stack("gke-training").plan
+    assert plan.kind == "environment"
+    needed = prerequisites(plan, ())
+    assert needed is not None
+    assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
+        ("NETWORKS", "VPC networks"): 9,
+        ("CPUS", "vCPU"): 24,
+        ("SSD_TOTAL_GB", "GB"): 6 * 200 + 6 * 100,
+        (None, "vCPU"): 4 * 208 + 2 * 48,
+    }
+
+
 def test_clusters_that_are_no_clouds_need_no_quota_and_have_no_examples() -> None:
     plan = environment({"train": 1})
     assert gpu_quotas(plan, load_catalog()) == ()
@@ -103,4 +116,8 @@ def test_examples_of_the_shipped_stacks_are_told_from_the_real() -> None:
         "cluster.logins",
         "pools[0].capacity.reservation",
     }
-    assert fields["gke-training"] == {"cluster.project", f"{create}.api_access"}
+    assert fields["gke-training"] == {
+        "cluster.project",
+        f"{create}.api_access",
+        f"{create}.authenticator_groups",
+    }

@@ -259,7 +259,19 @@ def test_bottlerocket_would_take_a_profile_of_four_slices_for_the_whole_gpu() ->
     assert [problem.path for problem in found] == ["pools[0].sharing.layout"]
     assert "3g.40gb" in found[0].allowed
     assert "4g.40gb" not in found[0].allowed
-    assert by_gke(sharing) == []
+
+
+@pytest.mark.parametrize(
+    ("machine", "size"),
+    [("a2-ultragpu-4g", "4g.40gb"), ("a2-highgpu-8g", "4g.20gb"), ("a3-highgpu-4g", "4g.40gb")],
+)
+def test_the_device_plugin_of_gke_knows_no_instance_of_four_slices_on_a100_and_h100(
+    machine: str, size: str
+) -> None:
+    (problem,) = by_gke({"mode": "mig", "layout": {size: 1}}, machine)
+    assert problem.path == "pools[0].sharing.layout"
+    assert size not in problem.allowed
+    assert by_gke({"mode": "mig", "layout": {"4g.71gb": 1}}, "a3-ultragpu-8g") == []
 
 
 def test_gke_cuts_no_a100_into_instances_of_twice_the_memory() -> None:

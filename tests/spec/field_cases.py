@@ -91,12 +91,12 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
             {
                 "name": "train",
                 "machine_type": "a3-megagpu-8g",
-                "count": {"min": 1, "desired": 2, "max": 4},
+                "count": {"desired": 2},
                 "zones": ["us-central1-a"],
                 "workload": "training",
             }
         ],
-        "teams": [_TEAM],
+        "teams": [{**_TEAM, "members": ["group:vision@example.com"]}],
     },
 }
 
@@ -168,6 +168,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         ),
     },
     "pools[].capacity(reservation).zone": {"pools[0].zones": None},
+    "pools[].capacity(reservation).sub_block": by({}, gke={"pools[0].capacity.block": "block-a"}),
+    "pools[].capacity(reservation).needed_until": by({}, gke={"pools[0].capacity.ends": "2026-12-14T11:30:00Z"}),
+    "pools[].capacity(reservation).ends": by(
+        {},
+        gke={
+            "pools[0].capacity.ends": "2026-12-14T11:30:00Z",
+            "pools[0].capacity.needed_until": "2026-12-10T00:00:00Z",
+        },
+    ),
     "pools[].capacity(capacity-block).zone": {"pools[0].zones": None},
     "pools[].capacity(capacity-block)": {
         "pools[0].capacity": {
@@ -287,7 +296,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "storage{}(lustre)": {"storage.work": {"type": "lustre"}},
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
-    "overcommit": {"teams[0].quota.gpus": by(20, eks=40, gke=40)},
+    "overcommit": {"teams[0].quota.gpus": by(20, eks=40)},
     "teams[].workloads[].claim": {
         **_DRA,
         "teams[0].quota": {"devices": {"gpu.nvidia.com": 8}},
@@ -331,11 +340,13 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).project": ["other-project"],
     "cluster(gke).location": ["us-central1-a"],
     "cluster(gke).kubernetes": ["1.34"],
+    "cluster(gke).gpu_networks_cidr": ["10.200.0.0/16"],
     "cluster(gke).create.nodes_cidr": ["10.2.0.0/20"],
     "cluster(gke).create.pods_cidr": ["10.32.0.0/12"],
     "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
     "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
     "cluster(gke).create.api_access": [["198.51.100.0/24"]],
+    "cluster(gke).create.authenticator_groups": ["gke-security-groups@example.com"],
     "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
     "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],
     "cluster(gke).create.maintenance.exclusions[].name": ["other"],
@@ -355,6 +366,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].capacity(reservation).placement_group": ["group-a"],
     "pools[].capacity(reservation).project": ["other-project"],
     "pools[].capacity(reservation).block": ["block-a"],
+    "pools[].capacity(reservation).sub_block": ["sub-block-a"],
+    "pools[].capacity(reservation).ends": ["2026-12-09T00:00:00Z"],
+    "pools[].capacity(reservation).needed_until": ["2026-12-20T00:00:00Z"],
     "pools[].capacity(capacity-block).reservation": ["cr-0a1b2c3d4e5f60719"],
     "pools[].capacity(capacity-block).zone": ["us-east-2b"],
     "pools[].capacity(capacity-block).ends": ["2026-12-09T00:00:00Z"],
@@ -383,7 +397,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].karpenter.expire_after": ["77h"],
     "pools[].karpenter.limits": [{"cpu": "960"}],
     "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
-    "pools[].image.release": ["1.35.4-20260818"],
+    "pools[].image.release": by(["1.35.4-20260818"], gke=["1.35.1-gke.1396000"]),
     "pools[].image.driver": ["580.173.02"],
     "pools[].disk.kms_key": by(
         ["arn:aws:kms:us-east-2:123456789012:key/a"],
@@ -401,7 +415,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].quota.cpu": [9],
     "teams[].quota.memory": ["33Gi"],
     "teams[].priority": ["inference"],
-    "teams[].members": [["user:ada"]],
+    "teams[].members": [["user:ada@example.com"]],
     "teams[].claims[].memory": ["40Gi"],
     "teams[].claims[].product": ["H100"],
     "teams[].claims[].profile": ["2g.20gb"],
@@ -449,6 +463,8 @@ ALTERNATIVES: Mapping[str, Any] = {
 ONLY_CHECKED = {
     "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",
     "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
+    "pools[].capacity(reservation).ends": "a reservation that ends before it is needed no more is refused",
+    "pools[].capacity(reservation).needed_until": "a reservation that ends before it is refused",
     "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
     "overcommit": "quotas above the capacity are planned only with it",
 }

@@ -18,7 +18,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
-from gpu_platform.spec.team import Team
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -80,6 +79,11 @@ class Cloud(Protocol):
         return False
 
     @property
+    def managed_prometheus(self) -> bool:
+        """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
+        return False
+
+    @property
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses a Kubernetes version where the stack file names none."""
         return False
@@ -138,6 +142,9 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
+    def check_members(self, members: Sequence[str], problems: Problems) -> None:
+        """Record members of a team whom the cloud cannot authenticate; `problems` is at the team's `members`."""
+
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
@@ -149,6 +156,13 @@ class Cloud(Protocol):
         """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
 
     # -- plans --
+
+    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return warnings about members of a team who cannot log in, and what they need.
+
+        `own_stack`: the team has a stack of its own.
+        """
+        return ()
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
@@ -172,10 +186,6 @@ class Cloud(Protocol):
     ) -> Decided[StoragePlan]:
         """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
         return Decided(StoragePlan())
-
-    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
-        """Return warnings about members of teams that nobody can log in as, where planning can know it."""
-        return ()
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

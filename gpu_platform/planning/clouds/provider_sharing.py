@@ -15,6 +15,11 @@ from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
 """GPUs whose MIG profiles Bottlerocket documents."""
+NOT_OF_GKE = ("4g.20gb", "4g.40gb")
+"""Sizes that GKE's partitioner creates and its device plugin refuses.
+
+Source: container-engine-accelerators, gpuPartitionSizeMaxCount in pkg/gpu/nvidia/mig/mig.go; read 2026-11-23.
+"""
 
 
 def check_provider_sharing(
@@ -122,6 +127,8 @@ def _knows(profile: MigProfile, gpu: Gpu, device_plugin: Owner) -> bool:
     if device_plugin == "image":
         # Its MIG manager uses the whole GPU for an unknown name.
         return profile.compute_slices != 4
+    if profile.name in NOT_OF_GKE:
+        return False
     # GKE supports no profile of one compute slice with twice the memory on A100.
     return gpu.architecture != "ampere" or (profile.compute_slices, profile.memory_slices) != (1, 2)
 

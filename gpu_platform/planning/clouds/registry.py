@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.planning.clouds.eks.cloud import Eks
 from gpu_platform.planning.clouds.existing.cloud import Existing
@@ -15,9 +15,16 @@ from gpu_platform.spec.storage import StorageClass
 
 
 def cloud_of(
-    cluster: Cluster, window: WindowPlan | None = None, storage: Mapping[str, StorageClass] | None = None
+    cluster: Cluster,
+    window: WindowPlan | None = None,
+    *,
+    storage: Mapping[str, StorageClass] | None = None,
+    members: Sequence[str] = (),
 ) -> Cloud:
-    """Return the provider of a stack file's cluster; `window`: that of `changes`; `storage`: declared classes."""
+    """Return the provider of a stack file's cluster.
+
+    `window`: that of `changes`; `storage`: declared classes; `members`: of all its teams.
+    """
     match cluster:
         case SandboxCluster():
             return Sandbox(cluster)
@@ -26,4 +33,4 @@ def cloud_of(
         case EksCluster():
             return Eks(cluster)
         case GkeCluster():
-            return Gke(cluster, window, storage)
+            return Gke(cluster, window, storage=storage, members=members)

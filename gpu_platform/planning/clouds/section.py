@@ -26,13 +26,24 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloudQuota:
+    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here."""
+
+    name: str | None
+    unit: str
+    region: str
+    amount: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPrerequisites:
     """What an `up` needs from a cloud beside the stack.
 
     `command`: credential command of the kubeconfig; `credentials`: name of their kind in
     `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
     `all_regions_quota`: a quota of GPUs over all regions, if any; `permissions`: of the user;
-    `apis`: command that enables the cloud's APIs, None: not needed.
+    `apis`: command that enables the cloud's APIs, None: not needed; `quotas`: those beside GPUs.
     """
 
     cloud: str
@@ -47,6 +58,7 @@ class CloudPrerequisites:
     permissions_fix: str
     apis: str | None
     examples: tuple[Example, ...] = ()
+    quotas: tuple[CloudQuota, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """DCGM metrics and alerts.
 
 Sources: dcgm-exporter's default counters (etc/default-counters.csv) and the DCGM field identifiers; 2026-11-21.
+GKE docs, Collect and view DCGM metrics; 2026-11-23.
 """
 
 from __future__ import annotations
@@ -58,11 +59,19 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         return Decided(None)
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    if monitoring.prometheus_operator is None and new:
+    service_monitor = not new if monitoring.prometheus_operator is None else monitoring.prometheus_operator
+    # Google's own exporter reads only GPUs whose driver GKE has installed.
+    operands = any(pool.software.operands for pool in pools)
+    pod_monitoring = context.cloud.managed_prometheus and operands and not service_monitor
+    if monitoring.prometheus_operator is None and pod_monitoring:
+        why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
+        decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
+    elif monitoring.prometheus_operator is None and new:
         why = "a new cluster has no Prometheus operator: install it, then write prometheus_operator: true"
         decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
     section = MonitoringPlan(
-        service_monitor=not new if monitoring.prometheus_operator is None else monitoring.prometheus_operator,
+        service_monitor=service_monitor,
+        pod_monitoring=pod_monitoring,
         # A GPUCluster's exporter has a name of its own.
         exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
         interval=monitoring.interval,

@@ -23,8 +23,10 @@ class MonitoringPlan:
     """DCGM metrics and alerts."""
 
     service_monitor: bool
+    pod_monitoring: bool
+    """Whether Google's managed Prometheus scrapes the exporter of the operator."""
     exporter: str
-    """The label `app` of the exporter's service."""
+    """The label `app` of the exporter's service and pods."""
     interval: str
     labels: Labels
     alerts: tuple[AlertRule, ...]

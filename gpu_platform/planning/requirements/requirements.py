@@ -101,12 +101,17 @@ def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftw
     )
 
 
+def has_topology_policy(pool: Pool, gpus: int) -> bool:
+    """Return whether nodes with `gpus` GPUs that the program creates get a policy of the Topology Manager."""
+    return pool.topology is not None or (pool.workload == "training" and gpus > 1)
+
+
 def _kubelet(pool: Pool, gpus: int, cloud: Cloud) -> Decided[Kubelet | None]:
     memory: Literal["none", "static"] = "none"
     if pool.topology is not None:
         policy, scope, why = pool.topology.policy, pool.topology.scope, "the stack file sets it"
         memory = pool.topology.memory
-    elif cloud.sets_kubelet and pool.workload == "training" and gpus > 1:
+    elif cloud.sets_kubelet and has_topology_policy(pool, gpus):
         policy, scope = "restricted", "container"
         why = "training on several GPUs: GPUs, CPUs and NICs of one NUMA node"
     else:

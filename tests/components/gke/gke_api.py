@@ -55,6 +55,11 @@ NODE_POOL: Table = {
     ("NodePool", "nodeLocations"): Spelt("locations"),
     ("NodePool", "nodeConfig"): Spelt("config"),
     ("NodePool", "maxPodsPerNode"): Spelt("maxPodsConstraint.maxPodsPerNode"),
+    # The provider has lists of one for messages of the API.
+    ("NodePool", "maintenancePolicies"): Spelt("maintenancePolicy", lambda listed: listed[0]),
+    ("NodePoolMaintenancePolicy", "exclusionUntilEndOfSupports"): Spelt(
+        "exclusionUntilEndOfSupport", lambda listed: listed[0]
+    ),
     # The block is there or not; the API has a switch of its own beside it.
     ("NodePool", "autoscaling"): Spelt("autoscaling", lambda block: {**block, "enabled": True}),
     ("NodeConfig", "guestAccelerators"): Spelt("accelerators"),

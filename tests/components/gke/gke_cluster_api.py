@@ -42,9 +42,13 @@ CLUSTER: Table = {
     ("Cluster", "masterAuthorizedNetworksConfig"): Spelt(
         "masterAuthorizedNetworksConfig", lambda block: {**block, "enabled": True}
     ),
+    ("Cluster", "authenticatorGroupsConfig"): Spelt(
+        "authenticatorGroupsConfig", lambda block: {**block, "enabled": True}
+    ),
     ("MaintenancePolicy", "recurringWindow"): Spelt("window.recurringWindow", _recurring),
     ("MaintenancePolicy", "maintenanceExclusions"): Spelt("window.maintenanceExclusions", _exclusions),
     ("LoggingConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
+    ("MonitoringConfig", "managedPrometheus"): Spelt("managedPrometheusConfig"),
     ("MonitoringConfig", "enableComponents"): Spelt("componentConfig.enableComponents"),
 }
 

@@ -31,7 +31,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "workload": "development",
         "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
     },
-    "a3-high": {"machine_type": "a3-highgpu-8g", "count": {"desired": 2}},
+    "a3-high": {
+        "machine_type": "a3-highgpu-8g",
+        "count": {"desired": 2},
+        "image": {"release": "1.33.5-gke.2392000"},
+    },
     "a3-mega-reserved": {
         "machine_type": "a3-megagpu-8g",
         "count": {"desired": 4},
@@ -65,6 +69,10 @@ FORMS: dict[str, dict[str, Any]] = {
         "count": {"min": 0, "desired": 2, "max": 10},
         "zones": [ZONE, "us-central1-b"],
         "capacity": {"type": "spot"},
+        "workload": "inference",
+    },
+    "g2-time-slicing": {
+        "machine_type": "g2-standard-24",
         "workload": "inference",
         "sharing": {"mode": "time-slicing", "replicas": 4},
     },
@@ -132,8 +140,9 @@ def _record(platform: str) -> Recorded:
 
 def recorded_of(form: str) -> Recorded:
     """Return an environment with a pool of that form; one on Ubuntu stands alone, as one cluster must have it."""
-    alone = "image" in FORMS[form]
-    forms = {form: FORMS[form]} if alone else {name: said for name, said in FORMS.items() if "image" not in said}
+    alone = "family" in FORMS[form].get("image", {})
+    others = {name: said for name, said in FORMS.items() if "family" not in said.get("image", {})}
+    forms = {form: FORMS[form]} if alone else others
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
 
 

@@ -24,7 +24,16 @@ BIG: dict[str, Any] = {
     "placement": {"type": "none"},
 }
 A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
-EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], "machine_type": machine} for machine in A3_AND_NEWER)
+OLD_NODES: dict[str, Any] = {"image": {"release": "1.33.5-gke.2392000"}}
+"""Before the version from which on A3 High has no GPUDirect-TCPX."""
+
+
+def pool_of(machine: str) -> dict[str, Any]:
+    """Return what a training pool of a machine type says beside BIG."""
+    return {"machine_type": machine, **(OLD_NODES if machine == "a3-highgpu-8g" else {})}
+
+
+EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)
 
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tests.components.gke.gke_recorded import (
     google,
     made,
     pod_networks,
+    pool_of,
     recorded,
 )
 
@@ -28,13 +29,13 @@ from tests.components.gke.gke_recorded import (
 
 @pytest.mark.parametrize("machine", A3_AND_NEWER)
 def test_gke_1_a_cluster_for_a3_and_newer_has_dataplane_v2_advanced_datapath(machine: str) -> None:
-    api = cluster(made({"machine_type": machine}))
+    api = cluster(made(pool_of(machine)))
     assert api.network_config.datapath_provider == container_v1.DatapathProvider.ADVANCED_DATAPATH
 
 
 @pytest.mark.parametrize("machine", A3_AND_NEWER)
 def test_gke_1_a_cluster_for_a3_and_newer_has_enable_multi_networking(machine: str) -> None:
-    assert cluster(made({"machine_type": machine})).network_config.enable_multi_networking is True
+    assert cluster(made(pool_of(machine))).network_config.enable_multi_networking is True
     assert made({"machine_type": "g2-standard-48"})["enableMultiNetworking"] is False
 
 
@@ -59,7 +60,7 @@ def test_gke_1_a_cluster_for_a3_and_newer_has_an_upgrade_exclusion_window() -> N
     window = cluster(made({})).maintenance_policy.window
     (exclusion,) = window.maintenance_exclusions.values()
     options = exclusion.maintenance_exclusion_options
-    assert options.scope == container_v1.MaintenanceExclusionOptions.Scope.NO_MINOR_OR_NODE_UPGRADES
+    assert options.scope == container_v1.MaintenanceExclusionOptions.Scope.NO_MINOR_UPGRADES
     behaviour = container_v1.MaintenanceExclusionOptions.EndTimeBehavior
     assert options.end_time_behavior == behaviour.UNTIL_END_OF_SUPPORT
     assert not exclusion.end_time
@@ -79,13 +80,19 @@ def test_gke_1_an_exclusion_window_of_the_stack_has_its_end_and_no_other_end() -
 
 @pytest.mark.parametrize(("machine", "count"), [("a3-highgpu-8g", 4), ("a3-megagpu-8g", 8)])
 def test_gke_2_a3_high_and_mega_have_4_and_8_extra_vpcs_and_subnets_of_mtu_8244(machine: str, count: int) -> None:
-    recording = recorded({"machine_type": machine})
+    recording = recorded(pool_of(machine))
     vpcs = [record for record in google(recording, "Network") if record.name != "ml-us-central1"]
     assert [record.inputs["mtu"] for record in vpcs] == [8244] * count
     subnets = [record for record in google(recording, "Subnetwork") if record.name != "ml-us-central1-nodes"]
     assert len(subnets) == count
     owners = {urn for subnet in subnets for urn in subnet.property_dependencies["network"]}
     assert owners == {record.urn for record in vpcs}, "one subnet in each"
+
+
+def test_the_clusters_own_vpc_has_jumbo_frames_and_one_that_exists_keeps_its_mtu() -> None:
+    vpc = recorded({}).one("Network", "ml-us-central1")
+    assert vpc.inputs["mtu"] == 8244
+    assert vpc.ignore_changes == ("mtu",)
 
 
 def test_gke_2_traffic_between_gpu_nics_passes_the_firewall_of_each_extra_vpc() -> None:
@@ -102,7 +109,7 @@ def test_gke_2_traffic_between_gpu_nics_passes_the_firewall_of_each_extra_vpc() 
 def test_gke_2_a_kubernetes_network_of_type_device_and_a_gke_network_param_set_for_each(
     machine: str, count: int
 ) -> None:
-    recording = recorded({"machine_type": machine})
+    recording = recorded(pool_of(machine))
     networks = pod_networks(recording, "Network")
     parameters = {each["metadata"]["name"]: each["spec"] for each in pod_networks(recording, "GKENetworkParamSet")}
     assert len(networks) == len(parameters) == count
@@ -127,7 +134,7 @@ def test_gke_2_a_gke_network_param_set_has_vpc_vpc_subnet_and_device_mode() -> N
 
 
 def test_gke_2_additional_node_network_configs_of_each_pool_are_the_first_of_the_clusters_networks() -> None:
-    recording = recorded({"name": "mega"}, {"name": "high", "machine_type": "a3-highgpu-8g"})
+    recording = recorded({"name": "mega"}, {"name": "high", **pool_of("a3-highgpu-8g")})
     joined = {
         name: [
             (each["network"], each["subnetwork"])

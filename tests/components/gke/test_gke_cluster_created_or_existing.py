@@ -189,6 +189,7 @@ FOUND: dict[str, Any] = {
             "clusterCaCertificate": "Q0E=",
         }
     ],
+    "authenticatorGroupsConfigs": [],
     "controlPlaneEndpointsConfigs": [
         {
             "dnsEndpointConfigs": [
@@ -234,6 +235,50 @@ def test_a_new_cluster_whose_channel_is_too_old_for_its_pools_stops_the_program_
     assert "write kubernetes: '1.34'" in str(stopped.value)
     google, _ = deploy(ultra, version="1.34.1-gke.1829001")
     assert "gcp:container/nodePool:NodePool" in {kind for kind, _ in google.made}
+
+
+TEAM = {
+    "name": "vision",
+    "quota": {"gpus": 8},
+    "priority": "training",
+    "members": ["group:vision@example.com", "user:ada@example.com"],
+}
+
+
+def test_a_new_cluster_knows_the_google_groups_of_its_security_group() -> None:
+    create = {"authenticator_groups": "gke-security-groups@example.com"}
+    api = cluster(made({}, cluster={**EXISTING, "create": create}))
+    assert api.authenticator_groups_config.security_group == "gke-security-groups@example.com"
+    assert "authenticatorGroupsConfig" not in made({})
+
+
+def test_the_class_of_hyperdisk_makes_disks_in_the_zone_of_their_first_pod() -> None:
+    (made_class,) = recorded({"machine_type": "a4-highgpu-8g"}).of("StorageClass")
+    assert made_class.inputs["metadata"]["name"] == "hyperdisk-balanced"
+    assert made_class.inputs["provisioner"] == "pd.csi.storage.gke.io"
+    assert made_class.inputs["parameters"] == {"type": "hyperdisk-balanced"}
+    assert made_class.inputs["volumeBindingMode"] == "WaitForFirstConsumer"
+    assert not recorded({}).has("StorageClass")
+
+
+def test_a_new_cluster_scrapes_the_exporter_of_the_operator_by_its_pods() -> None:
+    (monitoring,) = recorded({}).of("PodMonitoring")
+    assert monitoring.inputs["apiVersion"] == "monitoring.googleapis.com/v1"
+    assert monitoring.inputs["metadata"]["namespace"] == "gpu-operator"
+    assert monitoring.inputs["spec"] == {
+        "selector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
+        "endpoints": [{"port": "metrics", "interval": "15s"}],
+    }
+    assert cluster(made({})).monitoring_config.managed_prometheus_config.enabled is True
+    assert not recorded({}, cluster=EXISTING).has("PodMonitoring")
+
+
+@pytest.mark.parametrize(("where", "granted"), [(CREATED, True), (EXISTING, False)], ids=["created", "existing"])
+def test_members_get_the_role_for_logins_on_a_new_cluster_alone(where: dict[str, Any], granted: bool) -> None:
+    google, _ = deploy(built({**platform_of({}, cluster=where), "teams": [TEAM]}), FOUND)
+    logins = {name for kind, name in google.made if kind == "gcp:projects/iAMMember:IAMMember" and "login" in name}
+    expected = {"ml-login-group:vision@example.com", "ml-login-user:ada@example.com"}
+    assert logins == (expected if granted else set())
 
 
 # -- a cluster that is there ------------------------------------------------------------------------------------
@@ -285,6 +330,22 @@ def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(
     with pytest.raises(pulumi.RunError, match=words) as stopped:
         deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, **facts})
     assert "GKE cluster ml: 1 problem" in str(stopped.value)
+
+
+def test_a_cluster_that_knows_no_google_groups_is_deployed_with_a_warning_that_says_what_to_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: warnings.append(text))
+    platform = {**platform_of({}, cluster=EXISTING), "teams": [TEAM]}
+    deploy(
+        built(platform), {**FOUND, "authenticatorGroupsConfigs": [{"securityGroup": "gke-security-groups@e.com"}]}
+    )
+    assert warnings == []
+    deploy(built(platform), FOUND)
+    (warning,) = warnings
+    assert "members of vision@example.com cannot log in" in warning
+    assert "gcloud container clusters update ml --location us-central1 --security-group" in warning
 
 
 def test_a_cluster_without_a_provider_of_google_cloud_says_what_it_lacks() -> None:

@@ -140,7 +140,7 @@ class Azure(Cloud):
 
 
 def planned(monkeypatch: pytest.MonkeyPatch, name: str = "train") -> EnvironmentPlan:
-    monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_: Azure(cluster))
+    monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_, **__: Azure(cluster))
     workload = {"name": "job", "pool": name, "replicas": 1, "gpus": 8}
     file = environment(
         pool(name, "p4de.24xlarge"), cluster={"provider": "existing"}, teams=[team(workloads=[workload])]

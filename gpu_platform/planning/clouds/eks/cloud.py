@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
-from gpu_platform.planning.clouds.eks.logins import login_warnings
+from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
@@ -24,7 +24,6 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
-from gpu_platform.spec.team import Team
 
 
 class Eks(Cloud):
@@ -131,9 +130,9 @@ class Eks(Cloud):
         zones = sorted({zone for cloud in clouds for zone in cloud.zones})
         return plan_eks_storage(self._cluster, storage, stack, zones, kubernetes, catalog)
 
-    def login_warnings(self, teams: Sequence[Team]) -> tuple[Decision, ...]:
-        """Return warnings about members that have neither a login nor an OIDC provider."""
-        return login_warnings(self._cluster, teams)
+    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return a warning about members that have neither a login nor an OIDC provider."""
+        return login_notes(self._cluster, team, members)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

@@ -13,7 +13,6 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.eks_access import Login, Oidc
-from gpu_platform.spec.team import Team
 
 _SESSION = "{{SessionName"  # EKS also knows {{SessionNameRaw}}
 
@@ -59,22 +58,21 @@ def plan_access(cluster: EksCluster) -> AccessPlan:
     return AccessPlan(logins=logins, oidc=provider)
 
 
-def login_warnings(cluster: EksCluster, teams: Iterable[Team]) -> tuple[Decision, ...]:
-    """Return warnings about members of teams that nobody can log in as.
+def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
+    """Return a warning about members of a team that nobody can log in as.
 
     An existing cluster may have access entries of its owner, which planning cannot know: none is warned of.
     """
-    if cluster.create is None:
+    unreachable = list(_unreachable(members, cluster.logins, cluster.oidc)) if cluster.create is not None else []
+    if not unreachable:
         return ()
-    return tuple(
+    return (
         Decision(
-            subject=f"team {team.name}",
+            subject=f"team {team}",
             what="warning: members",
             chosen=f"nobody can log in as {', '.join(unreachable)}",
             why=_fix(unreachable),
-        )
-        for team in teams
-        if (unreachable := list(_unreachable(team.members, cluster.logins, cluster.oidc)))
+        ),
     )
 
 

@@ -73,6 +73,8 @@ def reservation_affinity(pool: Pool, cluster: GkeCluster) -> ReservationAffinity
     value = f"projects/{capacity.project or cluster.project}/reservations/{capacity.reservation}"
     if capacity.block is not None:
         value += f"/reservationBlocks/{capacity.block}"
+        if capacity.sub_block is not None:
+            value += f"/reservationSubBlocks/{capacity.sub_block}"
     return ReservationAffinity(type="SPECIFIC_RESERVATION", key=RESERVATION_KEY, values=(value,))
 
 
@@ -115,6 +117,28 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
             f"{capacity.block!r}",
             "the bare name of a block of the reservation: a-z, 0-9 and -",
             "see gcloud compute reservations blocks list",
+        )
+    if capacity.sub_block is not None and capacity.block is None:
+        here.at("sub_block").add(
+            f"{capacity.sub_block!r} without block", "a sub-block of a block of the reservation", "write its block"
+        )
+    elif capacity.sub_block is not None and not _NAME.fullmatch(capacity.sub_block):
+        here.at("sub_block").add(
+            f"{capacity.sub_block!r}",
+            "the bare name of a sub-block of the block: a-z, 0-9 and -",
+            "see gcloud compute reservations sub-blocks list",
+        )
+    if capacity.needed_until is not None and capacity.ends is None:
+        here.at("ends").add(
+            f"nothing, with needed_until {capacity.needed_until.isoformat()}",
+            "the end of the reservation, or no needed_until: the two are compared",
+            "write ends: as gcloud compute future-reservations describe shows timeWindow.endTime",
+        )
+    elif capacity.needed_until is not None and capacity.ends is not None and capacity.ends < capacity.needed_until:
+        here.at("ends").add(
+            capacity.ends.isoformat(),
+            f"an end after needed_until ({capacity.needed_until.isoformat()}): the nodes are deleted with the end",
+            "reserve for longer, or lower needed_until",
         )
     if capacity.project is not None and not _PROJECT.fullmatch(capacity.project):
         here.at("project").add(

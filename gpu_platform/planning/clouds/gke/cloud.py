@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
@@ -48,11 +49,14 @@ class Gke(Cloud):
         self,
         cluster: GkeCluster,
         window: WindowPlan | None = None,
+        *,
         storage: Mapping[str, StorageClass] | None = None,
+        members: Sequence[str] = (),
     ) -> None:
         self._cluster = cluster
         self._window = window
         self._storage = storage or {}
+        self._members = members
 
     @property
     def cluster(self) -> GkeCluster:
@@ -67,6 +71,11 @@ class Gke(Cloud):
     @property
     def creates_cluster(self) -> bool:
         """Whether the stack file has `create`."""
+        return self._cluster.create is not None
+
+    @property
+    def managed_prometheus(self) -> bool:
+        """Whether the program creates the cluster, and so switches it on."""
         return self._cluster.create is not None
 
     def node_names(self, pool: Pool) -> None:
@@ -129,6 +138,10 @@ class Gke(Cloud):
         """Record every combination that GKE refuses."""
         check_gke_pool(pool, machine, self._cluster, catalog, problems)
 
+    def check_members(self, members: Sequence[str], problems: Problems) -> None:
+        """Record members whom GKE knows by no such name."""
+        check_members(members, problems)
+
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
@@ -141,6 +154,10 @@ class Gke(Cloud):
         """Record storage classes that GKE or the pools' machines cannot have."""
         check_gke_storage(self._cluster, storage, pools, catalog, problems)
 
+    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return warnings about members who cannot log in, and the IAM role that they need."""
+        return login_notes(self._cluster, team, members, own_stack=own_stack)
+
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[GkePoolPlan]:
@@ -151,7 +168,9 @@ class Gke(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_gke_cluster(self._cluster, stack, pools, catalog, self._window, self._storage)
+        return plan_gke_cluster(
+            self._cluster, stack, pools, release, catalog, self._window, self._storage, self._members
+        )
 
     def plan_storage(
         self,

@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
     check_gpu_networks,
+    cluster_mtu,
     gpu_network_ranges,
     plan_gpu_networks,
 )
 from gpu_platform.planning.clouds.gke.installers import plan_installers
-from gpu_platform.planning.clouds.gke.network import PROFILE_FEATURE
+from gpu_platform.planning.clouds.gke.logins import google_groups, granted_decision, iam_members
+from gpu_platform.planning.clouds.gke.node_versions import (
+    check_versions,
+    fabric_broken_from,
+    minimums_of_plans,
+)
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -33,7 +38,6 @@ MAX_ACCOUNT = 30
 MAX_NETWORK = 48  # names have at most 63 characters; the longest derived one ends in -gpu-0-internal
 # Logs, metrics and images of a node. Workloads have identities of their own.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
-FLEX_START = "flex-start"
 
 
 def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
@@ -45,11 +49,11 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     ]
     _check_name(cluster, problems.at("name"))
     _check_location(cluster, problems.at("location"))
-    _check_version(cluster, known, catalog, problems.at("kubernetes"))
+    check_versions(cluster, known, catalog, problems.at("kubernetes"))
     check_gpu_networks(cluster, known, catalog, problems)
     if cluster.create is not None:
         here = problems.at("create")
-        ranges = gpu_network_ranges(known, catalog)
+        ranges = gpu_network_ranges(cluster, known, catalog)
         check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 
@@ -70,43 +74,20 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
         )
 
 
-def _check_version(
-    cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog, problems: Problems
-) -> None:
-    """Compare the declared minor version with the needs of each pool; the patch is checked at the deploy.
-
-    The network of a pool is checked with the pool.
-    """
-    if cluster.kubernetes is None:
-        return
-    for pool, machine in pools:
-        needed = highest(
-            [
-                catalog.gcp_family(machine).minimum_gke,
-                _feature(catalog, FLEX_START, pool.capacity.type == "flex-start"),
-            ]
-        )
-        if needed is not None and minor(cluster.kubernetes) < minor(needed):
-            problems.add(
-                f"{cluster.kubernetes!r} with pool {pool.name} ({machine.name})",
-                f"GKE {needed} or newer for this machine type and capacity",
-                f"write kubernetes: '1.{minor(needed)}', or change the pool's machine type or capacity",
-            )
-
-
-def _feature(catalog: Catalog, name: str, used: bool) -> str | None:
-    return catalog.gke_features[name].minimum if used else None
-
-
 def plan_gke_cluster(
     cluster: GkeCluster,
     stack: str,
     pools: Sequence[PoolPlan],
+    release: OperatorRelease,
     catalog: Catalog,
     window: WindowPlan | None = None,
     storage: Mapping[str, StorageClass] | None = None,
+    members: Sequence[str] = (),
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes."""
+    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes.
+
+    `members`: of all teams of the stack.
+    """
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -119,12 +100,17 @@ def plan_gke_cluster(
             cluster.create,
             network=network_name(cluster),
             newest_gpus=newest,
+            mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
             window=recurring_window(window) if window is not None else None,
             storage={one.type for one in (storage or {}).values()},
         )
         create, decisions = created.value, created.decisions
-    networks = plan_gpu_networks(network_name(cluster), clouds, catalog)
+    # IAM of a project with a cluster of somebody else is not the program's.
+    logins = iam_members(members) if cluster.create is not None else ()
+    if logins:
+        decisions += (granted_decision(cluster, logins),)
+    networks = plan_gpu_networks(network_name(cluster), cluster, clouds, catalog)
     if networks:
         decisions += (
             Decision(
@@ -146,8 +132,20 @@ def plan_gke_cluster(
         networks=networks,
         node_account=_account(cluster),
         node_roles=NODE_ROLES,
+        disks_gb=_disks(on_gke),
+        vcpus=sum(catalog.machine_types[pool.machine_type].vcpu * pool.nodes.max for pool, _ in on_gke),
+        logins=logins,
+        groups=google_groups(members),
         installers=plan_installers(on_gke, catalog),
-        minimum_version=highest(_minimums(clouds, catalog)),
+        minimum_version=highest(minimums_of_plans(clouds, catalog)),
+        node_versions={pool.name: cloud.version for pool, cloud in on_gke if cloud.version is not None},
+        broken_from={
+            pool.name: broken
+            for pool, cloud in on_gke
+            if (broken := fabric_broken_from(cloud, catalog)) is not None and cloud.version is None
+        },
+        operator=release.version,
+        operator_kubernetes=release.kubernetes,
         resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},
         protect=cluster.is_protected and cluster.create is not None,
         retained=_retained(cluster),
@@ -155,21 +153,17 @@ def plan_gke_cluster(
     return Decided(plan, decisions)
 
 
+def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
+    """Return the GB of boot disks of all pools at their most nodes, by type of disk."""
+    sizes: dict[str, int] = {}
+    for pool, cloud in pools:
+        sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * pool.nodes.max
+    return sizes
+
+
 def _is_newest(machine: MachineType, catalog: Catalog) -> bool:
     """Return whether a machine type is of A3 or newer, whose GPUs communicate over NICs of their own."""
     return catalog.gcp_family(machine).fabric != "none"
-
-
-def _minimums(pools: Sequence[GkePoolPlan], catalog: Catalog) -> list[str | None]:
-    return [
-        version
-        for pool in pools
-        for version in (
-            catalog.gcp_family(catalog.machine_types[pool.machine_type]).minimum_gke,
-            _feature(catalog, PROFILE_FEATURE, pool.network == "profile"),
-            _feature(catalog, FLEX_START, pool.flex_start),
-        )
-    ]
 
 
 def label_value(text: str) -> str:

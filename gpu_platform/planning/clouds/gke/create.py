@@ -155,15 +155,16 @@ def plan_create(
     *,
     network: str,
     newest_gpus: Sequence[str],
+    mtu: int,
     gke_owned: bool,
     window: tuple[datetime, datetime, str] | None = None,
     storage: Collection[str] = (),
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
-    `network`: name of its VPC; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device plugin of
-    a pool; `window`: start, end and recurrence of the window of `changes`, instead of `create.maintenance`;
-    `storage`: types of the declared storage classes.
+    `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
+    plugin of a pool; `window`: start, end and recurrence of the window of `changes`, instead of
+    `create.maintenance`; `storage`: types of the declared storage classes.
     """
     public = [cidr for cidr in create.api_access if not _private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -187,11 +188,13 @@ def plan_create(
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
         network=network,
+        mtu=mtu,
         nodes_cidr=create.nodes_cidr,
         pods_cidr=create.pods_cidr,
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
         api_access=create.api_access,
+        authenticator_groups=create.authenticator_groups,
         public_endpoint=bool(public),
         release_channel=create.release_channel.upper(),
         maintenance_start=_utc(start),
@@ -219,7 +222,10 @@ def plan_create(
 def _plan_exclusions(
     maintenance: Maintenance, newest_gpus: Sequence[str], subject: str
 ) -> Decided[tuple[MaintenanceExclusion, ...]]:
-    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support."""
+    """Return the declared exclusions; for A3 and newer without any, one until the version's end of support.
+
+    It keeps the control plane near the nodes of these pools, which have exclusions of their own for node upgrades.
+    """
     if maintenance.exclusions:
         declared = tuple(
             MaintenanceExclusion(name=one.name, start=_utc(one.start), end=_utc(one.end), scope=SCOPES[one.scope])
@@ -231,14 +237,14 @@ def _plan_exclusions(
     decision = Decision(
         subject=subject,
         what="maintenance exclusion",
-        chosen="no minor and no node upgrades until the version's end of support",
-        why=f"an upgrade stops the jobs of {', '.join(newest_gpus)}: upgrade by hand, or declare exclusions",
+        chosen="no minor upgrades until the version's end of support",
+        why=f"nodes of {', '.join(newest_gpus)} keep their version as long; other pools get patches",
     )
     exclusion = MaintenanceExclusion(
         name="until-end-of-support",
         start=_utc(maintenance.start),
         end=None,
-        scope=SCOPES["no-minor-or-node-upgrades"],
+        scope=SCOPES["no-minor-upgrades"],
     )
     return Decided((exclusion,), (decision,))
 

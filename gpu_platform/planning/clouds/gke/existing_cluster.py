@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.gke.logins import no_groups
+from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
-from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
@@ -27,6 +29,8 @@ class ExistingGke:
     multi_networking: bool
     workload_pool: str | None
     """`<project>.svc.id.goog`; None: workload identity is off."""
+    security_group: str | None
+    """E-mail address of the group of Google Groups for RBAC; None: it is off."""
     dns_endpoint: str | None
     """Host name; None: not open to clients outside the VPC."""
     endpoint: str
@@ -43,8 +47,19 @@ def found_kubeconfig(name: str, found: ExistingGke) -> str:
     return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
 
 
+def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
+    """Return warnings about members of teams whom the cluster does not know, with what its owner has to do."""
+    if not plan.groups or found.security_group is not None:
+        return ()
+    return (
+        f"{no_groups(plan.groups)}: GKE cluster {plan.name} knows no Google groups. Its owner can run gcloud "
+        f"container clusters update {plan.name} --location {plan.location} "
+        "--security-group=gke-security-groups@ and the domain",
+    )
+
+
 def require_version(plan: GkeClusterPlan, version: str) -> None:
-    """Raise BadInput if a new cluster, whose version its channel chose, is too old for the pools of a plan."""
+    """Raise BadInput if a new cluster's version, which its channel chose, does not fit pools or operator."""
     problems = Problems("cluster")
     _check_version(plan, version, problems)
     if problems.found:
@@ -52,6 +67,19 @@ def require_version(plan: GkeClusterPlan, version: str) -> None:
 
 
 def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> None:
+    for broken in sorted(set(plan.broken_from.values()), key=order):
+        pools = [name for name, first in plan.broken_from.items() if first == broken]
+        if order(version) >= order(broken):
+            broken_problem(pools, version, broken, problems)
+    for pool, release in plan.node_versions.items():
+        check_skew(release, version, Problems(f"image.release of pool {pool}", problems.found))
+    lowest, newest = plan.operator_kubernetes
+    if not minor(lowest) <= minor(version) <= minor(newest):
+        problems.add(
+            f"GKE {version}",
+            f"{lowest} to {newest}: what GPU Operator {plan.operator} supports",
+            operator_fix(f"1.{minor(version)}", plan.operator_kubernetes),
+        )
     needed = plan.minimum_version
     if needed is not None and order(version) < order(needed):
         problems.add(

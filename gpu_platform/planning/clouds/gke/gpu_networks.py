@@ -21,10 +21,11 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 
-RANGE = ipaddress.IPv4Network("192.168.0.0/16")
 SUBNET_PREFIX = 20  # 4,092 nodes
 TCPX_MTU = 8244  # a jumbo frame without the TCPX header
 RDMA_MTU = 8896
+MAIN_MTU = 8896
+"""Of the cluster's own VPC, for storage: the default of cluster-toolkit 1.95, modules/network/vpc."""
 
 Fabric = Literal["none", "tcpx", "tcpxo", "rdma"]
 
@@ -44,14 +45,24 @@ def network_count(machine: MachineType, fabric: Fabric) -> int:
     return machine.rdma_interfaces + (1 if fabric == "rdma" else 0)
 
 
-def gpu_network_ranges(pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog) -> list[ipaddress.IPv4Network]:
+def cluster_mtu(pools: Sequence[GkePoolPlan]) -> int:
+    """Return the MTU of the VPC of a new cluster: that of the GPU networks of A3 High and Mega beside such pools.
+
+    Source: cluster-toolkit 1.95, examples gke-a3-highgpu, gke-a3-megagpu and gke-a4; read 2026-11-23.
+    """
+    return TCPX_MTU if any(pool.fabric in ("tcpx", "tcpxo") for pool in pools) else MAIN_MTU
+
+
+def gpu_network_ranges(
+    cluster: GkeCluster, pools: Sequence[tuple[Pool, MachineType]], catalog: Catalog
+) -> list[ipaddress.IPv4Network]:
     """Return the address ranges of the GPU networks of pools."""
     counts = [
         network_count(machine, catalog.gcp_family(machine).fabric)
         for pool, machine in pools
         if network_mode(pool, machine, catalog) == "networks"
     ]
-    return [_subnet(index) for index in range(max(counts, default=0))]
+    return [_subnet(cluster, index) for index in range(max(counts, default=0))]
 
 
 def check_gpu_networks(
@@ -59,6 +70,7 @@ def check_gpu_networks(
 ) -> None:
     """Record pools whose GPU networks cannot be in one cluster; `problems` is at the cluster."""
     joining = [(pool, machine) for pool, machine in pools if network_mode(pool, machine, catalog) == "networks"]
+    _check_range(cluster, len(gpu_network_ranges(cluster, pools, catalog)), problems.at("gpu_networks_cidr"))
     over_rdma = [pool for pool, machine in joining if catalog.gcp_family(machine).fabric == "rdma"]
     if over_rdma and len(over_rdma) < len(joining):
         others = [pool.name for pool, _ in joining if pool not in over_rdma]
@@ -77,7 +89,20 @@ def check_gpu_networks(
         )
 
 
-def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalog) -> tuple[GpuNetwork, ...]:
+def _check_range(cluster: GkeCluster, subnets: int, problems: Problems) -> None:
+    prefix = ipaddress.IPv4Network(cluster.gpu_networks_cidr).prefixlen
+    possible = 2 ** (SUBNET_PREFIX - prefix) if prefix <= SUBNET_PREFIX else 0
+    if subnets > possible:
+        problems.add(
+            f"{cluster.gpu_networks_cidr}, which has {possible} ranges of /{SUBNET_PREFIX}",
+            f"{subnets} of them, one for each network of a node",
+            f"take a /{SUBNET_PREFIX - (subnets - 1).bit_length()} or larger",
+        )
+
+
+def plan_gpu_networks(
+    prefix: str, cluster: GkeCluster, pools: Sequence[GkePoolPlan], catalog: Catalog
+) -> tuple[GpuNetwork, ...]:
     """Return the networks for the pool with the most GPU NICs: other pools join the first of them.
 
     `prefix`: of the names of their VPCs.
@@ -88,12 +113,12 @@ def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalo
     count = max(network_count(catalog.machine_types[pool.machine_type], pool.fabric) for pool in joining)
     first = joining[0]
     if first.fabric == "rdma":
-        return _rdma(prefix, count, first.node_locations[0])
+        return _rdma(prefix, cluster, count, first.node_locations[0])
     return tuple(
         GpuNetwork(
             vpc=f"{prefix}-gpu-{index}",
             subnet=f"{prefix}-gpu-{index}",
-            cidr=str(_subnet(index)),
+            cidr=str(_subnet(cluster, index)),
             mtu=TCPX_MTU,
             network_profile=None,
             kubernetes_network=f"vpc{index + 1}",
@@ -103,11 +128,11 @@ def plan_gpu_networks(prefix: str, pools: Sequence[GkePoolPlan], catalog: Catalo
     )
 
 
-def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
+def _rdma(prefix: str, cluster: GkeCluster, count: int, zone: str) -> tuple[GpuNetwork, ...]:
     gvnic = GpuNetwork(
         vpc=f"{prefix}-gvnic",
         subnet=f"{prefix}-gvnic",
-        cidr=str(_subnet(0)),
+        cidr=str(_subnet(cluster, 0)),
         mtu=RDMA_MTU,
         network_profile=None,
         kubernetes_network="gvnic-1",
@@ -119,7 +144,7 @@ def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
             GpuNetwork(
                 vpc=f"{prefix}-rdma",
                 subnet=f"{prefix}-rdma-{index}",
-                cidr=str(_subnet(index + 1)),
+                cidr=str(_subnet(cluster, index + 1)),
                 mtu=RDMA_MTU,
                 network_profile=f"{zone}-vpc-roce",
                 kubernetes_network=f"rdma-{index}",
@@ -130,9 +155,10 @@ def _rdma(prefix: str, count: int, zone: str) -> tuple[GpuNetwork, ...]:
     )
 
 
-def _subnet(index: int) -> ipaddress.IPv4Network:
+def _subnet(cluster: GkeCluster, index: int) -> ipaddress.IPv4Network:
+    whole = ipaddress.IPv4Network(cluster.gpu_networks_cidr)
     size = 2 ** (32 - SUBNET_PREFIX)
-    return ipaddress.IPv4Network((int(RANGE.network_address) + index * size, SUBNET_PREFIX))
+    return ipaddress.IPv4Network((int(whole.network_address) + index * size, SUBNET_PREFIX))
 
 
 def _named(pools: Sequence[Pool]) -> str:

@@ -26,6 +26,7 @@ NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 QUEUED_KEY = "cloud.google.com/gke-queued"
 """GKE sets the taint of that name itself, and not the label (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
+"""Size of a local SSD of most machine types; the catalogue has the others."""
 _EFFECTS = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
@@ -46,7 +47,7 @@ def disk_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
 
 def local_ssd_count(machine: MachineType) -> int:
     """Return the number of local SSDs of the machine; all of them are ephemeral storage of pods."""
-    return machine.local_nvme_gb // LOCAL_SSD_GB
+    return machine.local_nvme_gb // (machine.local_disk_gb or LOCAL_SSD_GB)
 
 
 def secure_boot(pool: Pool) -> bool:

@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog, GcpFamily, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, UpgradeSettings
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool
 
@@ -82,6 +83,7 @@ def check_placement(
 ) -> None:
     """Record a placement that GKE refuses."""
     placement = pool.placement
+    _check_size(pool, plan_placement(pool, machine, cluster, catalog), catalog.gcp_family(machine), problems)
     if placement is None:
         return
     here = problems.at("placement")
@@ -108,6 +110,19 @@ def check_placement(
             "create one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
         )
     _check_compact(pool, machine, cluster, family, here.at("type"))
+
+
+def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
+    """Record more nodes than a policy places together; how many one of the owner places is known for A4X alone."""
+    most = family.compact_max_nodes
+    known = choice.compact is not None and (choice.compact.create or not family.compact_placement)
+    if most is None or not known or pool.count.maximum <= most:
+        return
+    problems.at("count").at("desired" if pool.count.max is None else "max").add(
+        f"{counted(pool.count.maximum, 'node')} with compact placement",
+        f"at most {most}: the nodes of {family.name} that one policy places together",
+        f"split the pool into pools of {most} nodes or fewer, or write placement: {{type: none}}",
+    )
 
 
 def _check_compact(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
@@ -99,6 +99,10 @@ class GkePoolPlan:
     machine_type: str
     accelerator: Accelerator
     image_type: str
+    version: str | None
+    """GKE version of the nodes; None: the cluster's when they are created."""
+    upgrades_excluded: bool
+    """Whether GKE keeps the version of the nodes until it is out of support."""
     spot: bool
     flex_start: bool
     queued_provisioning: bool
@@ -217,11 +221,15 @@ class CreateGkePlan:
     """The settings of a new cluster."""
 
     network: str
+    mtu: int
+    """Of the VPC, bytes; one that exists keeps its own."""
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    authenticator_groups: str | None
+    """E-mail address of the security group whose member groups RBAC can name."""
     public_endpoint: bool
     """Whether the API server has a public address: only if `api_access` has a public network."""
     release_channel: str
@@ -262,10 +270,25 @@ class GkeClusterPlan:
     """Id of the nodes' service account, which the program creates."""
     node_roles: tuple[str, ...]
     """Its IAM roles."""
+    disks_gb: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Boot disks of all pools at their most nodes, GB by type of disk."""
+    vcpus: int = 0
+    """Of all pools at their most nodes."""
+    logins: tuple[str, ...] = ()
+    """Members of teams, as IAM names them, who get the role for logins."""
+    groups: tuple[str, ...] = ()
+    """Google groups that are members of teams, by e-mail address."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None
     """The lowest GKE version that supports all pools, with the patch."""
+    node_versions: Mapping[str, str]
+    """GKE version of nodes by pool, of pools that declare it."""
+    broken_from: Mapping[str, str]
+    """First GKE version whose nodes cannot use the pool's GPU NICs, by pool; of pools that declare no version."""
+    operator: str
+    operator_kubernetes: tuple[str, str]
+    """Lowest and highest minor version that the GPU Operator's release supports."""
     resource_labels: Mapping[str, str]
     protect: bool
     retained: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke.autoscaler import check_autoscaler
 from gpu_platform.planning.clouds.gke.capacity import (
     Sizes,
     check_capacity,
@@ -27,6 +28,7 @@ from gpu_platform.planning.clouds.gke.node import (
     node_taints,
     secure_boot,
 )
+from gpu_platform.planning.clouds.gke.node_versions import check_node_version
 from gpu_platform.planning.clouds.gke.placement import (
     PlacementChoice,
     check_placement,
@@ -56,10 +58,12 @@ def check_gke_pool(
             "shorten it",
         )
     check_capacity(pool, cluster, problems)
+    check_autoscaler(pool, machine, sizes(pool, cluster), problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)
     check_network(pool, machine, cluster, catalog, problems)
     check_node(pool, machine, catalog, problems)
+    check_node_version(pool, machine, cluster, catalog, problems)
 
 
 def plan_gke_pool(
@@ -82,6 +86,8 @@ def plan_gke_pool(
         machine_type=machine.name,
         accelerator=accelerator(pool, machine, requirements.software),
         image_type=image_type(pool, machine, catalog),
+        version=pool.image.release,
+        upgrades_excluded=_excludes_upgrades(pool, machine, cluster, catalog),
         spot=pool.capacity.type == "spot",
         flex_start=flex is not None,
         queued_provisioning=flex is not None and flex.queued,
@@ -123,6 +129,18 @@ def plan_gke_pool(
     return Decided(plan, decisions)
 
 
+def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:
+    """Return whether GKE keeps the version of the nodes: a declared one, and that of A3 and newer.
+
+    The exclusions of the stack file are for all pools of the cluster, instead of those for A3 and newer. Release
+    channels require auto-upgrade, which without this would fight with the declared version.
+    """
+    if pool.image.release is not None:
+        return True
+    own = cluster.create is not None and not cluster.create.maintenance.exclusions
+    return own and catalog.gcp_family(machine).fabric != "none"
+
+
 def _why_no_gpu_nics(pool: Pool, machine: MachineType) -> str:
     if machine.rdma_interfaces == 0:
         return "the machine type has none"
@@ -134,6 +152,12 @@ def _reasons(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield what was chosen and why, as text."""
     compact = placement.compact
+    if plan.upgrades_excluded:
+        yield (
+            "node version",
+            f"{plan.version or 'that of the cluster at first'}, until it is out of support",
+            "the stack file sets it" if plan.version else "an upgrade of a node ends its jobs: upgrade by hand",
+        )
     yield "placement", "none" if compact is None else f"compact, {compact.policy}", placement.why
     affinity = plan.reservation
     yield (
@@ -141,6 +165,8 @@ def _reasons(
         ", ".join(affinity.values) or "none",
         "the stack file sets it" if affinity.values else "the pool names no reservation",
     )
+    if isinstance(pool.capacity, Reservation) and pool.capacity.ends is not None:
+        yield "end of the reservation", f"{pool.capacity.ends:%Y-%m-%d %H:%M} UTC", "its nodes are deleted then"
     match plan.network:
         case "networks":
             yield (

@@ -6,13 +6,23 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from gpu_platform.planning.clouds.examples import api_access_examples
-from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
 
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 
 # The project of the shipped stack files and of Google's own examples.
 _EXAMPLE_PROJECT: Final = "my-project"
+# Compute Engine docs, Allocation quotas, read 2026-11-23: balanced and SSD Persistent Disk count together.
+_DISK_QUOTAS: Final = {
+    "pd-balanced": "SSD_TOTAL_GB",
+    "pd-ssd": "SSD_TOTAL_GB",
+    "hyperdisk-balanced": "HDB_TOTAL_GB",
+}
+SYSTEM_VCPUS: Final = 4
+"""Of a system node, e2-standard-4."""
+SYSTEM_DISK_GB: Final = 100
+_EXAMPLE_DOMAIN: Final = "@example.com"
 # Roles and APIs of each service that the program uses.
 _ROLES: Final = {
     "compute": "roles/compute.admin",
@@ -61,12 +71,48 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
         permissions_fix="see gcloud projects get-iam-policy",
         apis=f"gcloud services enable --project {cluster.project} " + " ".join(sorted(apis)),
         examples=tuple(_examples(cluster)),
+        quotas=tuple(_quotas(cluster)),
     )
+
+
+def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
+    """Yield quotas on networks, disks and vCPUs; that of the vCPUs of GPU machines depends on their family."""
+    create = cluster.create
+    vpcs = len({network.vpc for network in cluster.networks}) + (1 if create is not None else 0)
+    if vpcs:
+        yield CloudQuota(
+            name="NETWORKS", unit="VPC networks", region="the project", amount=vpcs, what="the cluster"
+        )
+    disks: dict[str, int] = {}
+    for disk, gb in cluster.disks_gb.items():
+        name = _DISK_QUOTAS[disk]
+        disks[name] = disks.get(name, 0) + gb
+    if create is not None:
+        system = create.system_nodes[1]
+        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * SYSTEM_DISK_GB
+        yield CloudQuota(
+            name="CPUS", unit="vCPU", region=cluster.region, amount=system * SYSTEM_VCPUS, what="system nodes"
+        )
+    for name, gb in sorted(disks.items()):
+        yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")
+    if cluster.vcpus:
+        yield CloudQuota(
+            name=None,
+            unit="vCPU",
+            region=cluster.region,
+            amount=cluster.vcpus,
+            what="GPU nodes, by machine family",
+        )
 
 
 def _examples(cluster: GkeClusterPlan) -> Iterator[Example]:
     if cluster.project == _EXAMPLE_PROJECT:
         yield Example(field="cluster.project", value=cluster.project, fix="write the id of your project")
+    groups = cluster.create.authenticator_groups if cluster.create is not None else None
+    if groups is not None and groups.endswith(_EXAMPLE_DOMAIN):
+        yield Example(
+            field="cluster.create.authenticator_groups", value=groups, fix="write the domain of your organisation"
+        )
     yield from api_access_examples(cluster)
 
 

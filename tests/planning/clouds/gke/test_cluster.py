@@ -12,13 +12,15 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, found_kubeconfig, require_fit
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool
 
 ZONE = "us-central1-a"
+OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
+"""Before the version from which on A3 High has no GPUDirect-TCPX."""
 
 
 def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -27,7 +29,8 @@ def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]
 
 
 def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
-    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **rest})
+    old = OLD_NODES if machine_type == "a3-highgpu-8g" else {}
+    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **old, **rest})
 
 
 def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
@@ -210,9 +213,22 @@ def test_a3_and_newer_without_an_exclusion_get_one_until_the_end_of_support_and_
     assert made.cluster.cloud.create is not None
     (exclusion,) = made.cluster.cloud.create.exclusions
     assert exclusion.end is None
-    assert exclusion.scope == "NO_MINOR_OR_NODE_UPGRADES"
+    assert exclusion.scope == "NO_MINOR_UPGRADES"
     assert exclusion.start == "2026-01-03T03:00:00Z"
     assert [each.why for each in made.decisions if each.what == "maintenance exclusion"]
+
+
+def test_only_nodes_of_a3_and_newer_keep_their_version_and_only_where_no_exclusion_is_declared() -> None:
+    both = on("a3-megagpu-8g"), on("g2-standard-48", name="serve", workload="inference")
+
+    def excluded(where: dict[str, Any]) -> list[bool]:
+        clouds = [pool.cloud for pool in plan(*both, cluster=where).pools]
+        return [each.upgrades_excluded for each in clouds if isinstance(each, GkePoolPlan)]
+
+    freeze = {"name": "freeze", "start": "2026-12-01T00:00:00Z", "end": "2027-01-10T00:00:00Z"}
+    assert excluded(cluster({})) == [True, False]
+    assert excluded(cluster({"maintenance": {"exclusions": [freeze]}})) == [False, False]
+    assert excluded(cluster(kubernetes="1.35")) == [False, False]
 
 
 def test_older_machine_types_are_upgraded_as_the_channel_says() -> None:
@@ -306,12 +322,23 @@ def test_the_minimum_version_is_the_highest_that_some_pool_needs() -> None:
     profile = on("a3-ultragpu-8g")
     networks = on("a3-ultragpu-8g", network={"via": "networks"})
     assert cloud(profile).minimum_version == "1.34.1-gke.1829001"
-    assert cloud(networks).minimum_version == "1.31.4-gke.1183000"
-    assert cloud(on("g2-standard-48")).minimum_version is None
+    assert cloud(on("g2-standard-48", workload="inference")).minimum_version is None
+    assert cloud(networks).minimum_version == "1.32.3-gke.1785000", "the Topology Manager's policy"
+    assert cloud(on("g4-standard-48", workload="inference")).minimum_version == "1.34.0-gke.1662000"
+
+
+@pytest.mark.parametrize(("queued", "version"), [(False, "1.33.0-gke.1712000"), (True, "1.32.2-gke.1652000")])
+def test_flex_start_without_a_queue_needs_a_newer_version_than_queued_provisioning(
+    queued: bool, version: str
+) -> None:
     flexible = on(
-        "a2-highgpu-8g", "batch", capacity={"type": "flex-start"}, count={"min": 0, "desired": 0, "max": 4}
+        "a2-highgpu-8g",
+        "batch",
+        workload="inference",
+        capacity={"type": "flex-start", "queued": queued},
+        count={"desired": 0, "max": 4},
     )
-    assert cloud(flexible, networks).minimum_version == "1.32.2-gke.1652000"
+    assert cloud(flexible).minimum_version == version
 
 
 # -- GPU networks -----------------------------------------------------------------------------------------
@@ -323,6 +350,28 @@ def test_a_cluster_has_gpu_networks_for_the_largest_need_of_its_pools() -> None:
     assert len(cloud(high, mega).networks) == 8
     assert cloud(on("a3-megagpu-8g", workload="inference")).networks == ()
     assert cloud(on("a3-megagpu-8g", network={"via": "profile"})).networks == ()
+
+
+def test_gpu_networks_are_in_the_declared_range_on_new_and_existing_clusters() -> None:
+    for create in ({}, None):
+        networks = cloud(on("a3-megagpu-8g"), cluster=cluster(create, gpu_networks_cidr="10.200.0.0/17")).networks
+        assert [network.cidr for network in networks][::7] == ["10.200.0.0/20", "10.200.112.0/20"]
+
+
+def test_a_range_with_too_few_subnets_for_the_gpu_networks_is_refused_with_the_size() -> None:
+    small = cluster({}, gpu_networks_cidr="10.200.0.0/18")
+    assert "take a /17 or larger" in refused(on("a3-megagpu-8g"), cluster=small)["cluster.gpu_networks_cidr"]
+    tiny = cluster({}, gpu_networks_cidr="10.200.0.0/24")
+    assert "has 0 ranges" in refused(on("a3-megagpu-8g"), cluster=tiny)["cluster.gpu_networks_cidr"]
+    assert plan(on("g2-standard-48"), cluster=tiny)
+
+
+@pytest.mark.parametrize(
+    ("machine", "mtu"),
+    [("a3-megagpu-8g", 8244), ("a3-highgpu-8g", 8244), ("a3-ultragpu-8g", 8896), ("g2-standard-48", 8896)],
+)
+def test_the_vpc_of_a_new_cluster_has_jumbo_frames(machine: str, mtu: int) -> None:
+    assert created(on(machine)).mtu == mtu
 
 
 def test_each_tcpx_network_is_a_vpc_of_its_own() -> None:
@@ -468,6 +517,7 @@ def found(**rest: Any) -> ExistingGke:
         "datapath": "ADVANCED_DATAPATH",
         "multi_networking": True,
         "workload_pool": "my-project.svc.id.goog",
+        "security_group": None,
         "dns_endpoint": "gke-abc.us-central1.gke.goog",
         "endpoint": "34.1.2.3",
         "certificate_authority": "Q0E=",

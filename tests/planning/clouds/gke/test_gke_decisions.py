@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.catalog import MachineType, load_catalog
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.gke.node import local_ssd_count
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -51,7 +52,7 @@ def decided(**pool: Any) -> GkePoolPlan:
     ("said", "policy"),
     [
         ({}, "train-compact"),
-        ({"machine_type": "a3-highgpu-8g"}, "train-compact"),
+        ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "train-compact"),
         ({"machine_type": "a3-ultragpu-8g", "capacity": {"type": "spot"}}, "train-compact"),
         ({"machine_type": "a4-highgpu-8g", "capacity": FLEX, "count": GROW}, "train-compact"),
         # not by default
@@ -132,10 +133,36 @@ def test_a_count_that_says_only_desired_is_kept_and_nodes_are_counted_by_zone(
 
 
 @pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        ({}, "h100"),
+        ({"block": "b"}, "h100/reservationBlocks/b"),
+        ({"block": "b", "sub_block": "s"}, "h100/reservationBlocks/b/reservationSubBlocks/s"),
+    ],
+)
+def test_a_reservation_is_named_with_its_block_and_sub_block(parts: dict[str, str], value: str) -> None:
+    affinity = decided(capacity={**RESERVED, **parts}).reservation
+    assert affinity.values == (f"projects/my-project/reservations/{value}",)
+
+
+LOCAL_SSDS = {
+    "a2-ultragpu-1g": 1, "a2-ultragpu-2g": 2, "a2-ultragpu-4g": 4, "a2-ultragpu-8g": 8,
+    "a3-highgpu-1g": 2, "a3-highgpu-2g": 4, "a3-highgpu-4g": 8, "a3-highgpu-8g": 16,
+    "a3-megagpu-8g": 16, "a3-ultragpu-8g": 32, "a4-highgpu-8g": 32, "a4x-highgpu-4g": 4,
+}  # fmt: skip
+"""Disks that come with each machine type: Compute Engine docs, About Local SSD disks. All others have none."""
+
+
+@pytest.mark.parametrize("machine", sorted(GCP))
+def test_a_node_has_as_many_local_ssds_as_its_machine_type(machine: str) -> None:
+    assert local_ssd_count(GCP[machine]) == LOCAL_SSDS.get(machine, 0)
+
+
+@pytest.mark.parametrize(
     ("said", "network", "fabric", "joined"),
     [
         ({}, "networks", "tcpxo", 8),
-        ({"machine_type": "a3-highgpu-8g"}, "networks", "tcpx", 4),
+        ({"machine_type": "a3-highgpu-8g", "image": {"release": "1.33.5-gke.2392000"}}, "networks", "tcpx", 4),
         ({"machine_type": "a3-ultragpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g", "network": {"via": "networks"}}, "networks", "rdma", 9),
@@ -183,7 +210,7 @@ def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
         "name": "vision",
         "quota": {"gpus": 8},
         "priority": "training",
-        "members": ["group:vision"],
+        "members": ["group:vision@example.com"],
         "workloads": [{"name": "job", "pool": "train"}],
     }
     plan = plan_platform({**said, "teams": [team]}, "test")
@@ -364,7 +391,7 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
     dra = cloud.labels.get("cloud.google.com/gke-networking-dra-driver") == "true"
     assert dra == (cloud.network == "profile")
     # node
-    assert cloud.local_ssd_count * 375 == machine.local_nvme_gb
+    assert cloud.local_ssd_count * (machine.local_disk_gb or 375) == machine.local_nvme_gb
     assert cloud.disk_type in family.boot_disk_types
     assert cloud.taints[0].effect == "NO_SCHEDULE"
     assert not cloud.secure_boot or cloud.image_type == "COS_CONTAINERD"

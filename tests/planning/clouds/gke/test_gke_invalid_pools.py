@@ -66,6 +66,18 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     ({"capacity": {**RESERVED, "reservation": "H100_pool"}}, "capacity.reservation", "bare name"),
     ({"capacity": {**RESERVED, "reservation": "projects/p/reservations/r"}}, "capacity.reservation", "project"),
     ({"capacity": {**RESERVED, "block": "reservationBlocks/b"}}, "capacity.block", "bare name of a block"),
+    ({"capacity": {**RESERVED, "sub_block": "s"}}, "capacity.sub_block", "write its block"),
+    (
+        {"capacity": {**RESERVED, "block": "b", "sub_block": "reservationSubBlocks/s"}},
+        "capacity.sub_block",
+        "bare name of a sub-block",
+    ),
+    ({"capacity": {**RESERVED, "needed_until": "2026-12-10T00:00:00Z"}}, "capacity.ends", "write ends"),
+    (
+        {"capacity": {**RESERVED, "ends": "2026-12-09T00:00:00Z", "needed_until": "2026-12-10T00:00:00Z"}},
+        "capacity.ends",
+        "an end after needed_until",
+    ),
     ({"capacity": {**RESERVED, "project": "P"}}, "capacity.project", "id of the project"),
     ({"capacity": {**RESERVED, "placement_group": "g"}}, "capacity.placement_group", "EC2 has placement groups"),
     (
@@ -119,6 +131,9 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"placement": COMPACT, "capacity": FLEX, "count": GROW}, "placement.type", "with flex-start"),
     ({**A4, "placement": COMPACT, "capacity": QUEUED, "count": GROW}, "placement.type", "queued provisioning"),
+    ({"count": {"desired": 97}}, "count.desired", "split the pool into pools of 96"),
+    ({"count": {"desired": 2, "max": 97}, "placement": COMPACT}, "count.max", "at most 96"),
+    ({**A4X, "count": {"desired": 19}, "placement": {**COMPACT, "group": "g"}}, "count.desired", "at most 18"),
     # upgrades
     ({"upgrade": BLUE_GREEN}, "upgrade.strategy", "with compact placement"),
     ({**A2, "placement": COMPACT, "upgrade": BLUE_GREEN}, "upgrade.strategy", "second set of nodes"),
@@ -230,6 +245,22 @@ def test_the_accelerator_network_profile_is_refused_on_an_older_gke(
     found = problems_of(said, kubernetes="1.33")
     assert [problem.path for problem in found] == [f"pools[0].{place}"]
     assert words in str(found[0])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"count": {"desired": 96}},
+        {"count": {"desired": 97}, "placement": {"type": "none"}},
+        {"count": {"desired": 97}, "placement": {**COMPACT, "group": "of-the-reservation"}},
+        {**A4X, "count": {"desired": 18}, "placement": {**COMPACT, "group": "nvlink"}},
+        {"count": {"desired": 200}, "workload": "inference"},
+    ],
+)
+def test_pools_within_the_limit_of_a_policy_and_pools_without_one_of_the_program_are_taken(
+    said: dict[str, Any],
+) -> None:
+    assert problems_of(said) == []
 
 
 def test_there_are_more_than_fifty_impossible_pools_and_each_is_another() -> None:

@@ -1,0 +1,68 @@
+"""Check that GKE's cluster autoscaler knows the GPU resources of an autoscaled pool.
+
+The autoscaler counts the GPUs of a pool as `nvidia.com/gpu` alone. From zero nodes it expects no other GPU
+resource of a new node, so pods that request one get none; and a node with the accelerator label whose allocatable
+`nvidia.com/gpu` is 0 counts as unready for ever. GKE's own sharing keeps that resource name.
+
+Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customresources/gpu_processor.go
+(FilterOutNodesWithUnreadyResources, GetNodeGpuTarget); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from gpu_platform import names
+from gpu_platform.catalog import MachineType
+from gpu_platform.planning.clouds.gke.capacity import Sizes
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.sharing.sharing import layouts_of
+from gpu_platform.quantity import counted
+from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
+
+
+def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: Problems) -> None:
+    """Record an autoscaled pool whose GPUs the cluster autoscaler cannot see; `problems` is at the pool."""
+    if not nodes.autoscaled or pool.device_plugin == "provider":
+        return
+    whole, others = _offered(pool, machine)
+    if not others or (whole and nodes.min > 0):
+        return
+    found = f"{nodes.min} to {counted(nodes.max, 'node')} that offer {others}"
+    if whole:
+        problems.at("count").at("min").add(
+            f"{found} beside {names.GPU_RESOURCE}",
+            f"1 or more: from zero nodes GKE's cluster autoscaler expects {names.GPU_RESOURCE} alone of a new "
+            "node, so pods that request another resource get none",
+            "write min: 1, or a fixed number of nodes",
+        )
+        return
+    problems.at("count").add(
+        f"{found} and no {names.GPU_RESOURCE}",
+        f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs as {names.GPU_RESOURCE} alone; it adds no "
+        "node for pods that request another resource, and counts nodes without it as unready",
+        _fix(pool),
+    )
+
+
+def _fix(pool: Pool) -> str:
+    own = f"write device_plugin: provider, GKE's own sharing, which offers {names.GPU_RESOURCE}"
+    if isinstance(pool.capacity, FlexStart):
+        return own + ", or another capacity with a fixed number of nodes"
+    return own + f", or count: {{desired: {pool.count.desired or pool.count.maximum}}}"
+
+
+def _offered(pool: Pool, machine: MachineType) -> tuple[bool, str]:
+    """Return whether nodes offer `nvidia.com/gpu`, and the other GPU resources that they offer, as text."""
+    match pool.sharing:
+        case TimeSlicing() | Mps() as sharing if sharing.rename:
+            return False, names.SHARED_GPU_RESOURCE
+        case Mig(strategy="single") as sharing if sharing.replicas > 1 and sharing.rename:
+            return False, names.SHARED_GPU_RESOURCE
+        case Mig(strategy="mixed") as sharing:
+            entries = tuple(layouts_of(sharing))
+            profiles = sorted({profile for entry in entries for profile in entry.layout})
+            partitioned = {device for entry in entries for device in entry.devices or range(machine.gpu_count)}
+            whole = not partitioned >= set(range(machine.gpu_count))
+            return whole, ", ".join(names.mig_resource(profile) for profile in profiles)
+        case _:
+            return True, ""

@@ -1,0 +1,118 @@
+"""Check and plan how members of teams log in to a GKE cluster.
+
+Kubernetes on GKE names users by the e-mail address of their Google account or service account, and groups by that
+of a Google group. It knows a group only if the cluster has a security group, gke-security-groups@DOMAIN, of which
+the group is a member. Users and groups of a workforce identity pool are named by principal:// and principalSet://.
+
+Before RBAC, the cluster's DNS endpoint and `get-credentials` ask IAM. roles/container.clusterViewer is the
+smallest predefined role with both permissions, container.clusters.connect and container.clusters.get; it gives no
+right on Kubernetes objects.
+
+Sources: GKE docs, Configure Google Groups for RBAC, Authenticate to GKE from external identity providers, and
+Role-based access control; permissions of the role by iann0036/iam-dataset, gcp/roles/container.clusterViewer.json;
+read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+
+LOGIN_ROLE: Final = "roles/container.clusterViewer"
+_EMAIL: Final = re.compile(r"[^@\s]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+_UNIQUE_ID: Final = re.compile(r"\d{15,}")
+_WORKFORCE: Final = {"user": "principal://", "group": "principalSet://"}
+_SERVICE_ACCOUNT: Final = ".gserviceaccount.com"
+
+
+def check_members(members: Sequence[str], problems: Problems) -> None:
+    """Record members whom GKE knows by no such name; `problems` is at the team's `members`."""
+    for index, member in enumerate(members):
+        kind, _, name = member.partition(":")
+        if kind == "serviceaccount" or _EMAIL.fullmatch(name) or name.startswith(_WORKFORCE[kind]):
+            continue
+        if kind == "user" and _UNIQUE_ID.fullmatch(name):
+            continue
+        what = "a Google group" if kind == "group" else "a Google account or service account"
+        problems.at(f"[{index}]").add(
+            f"{member!r} on GKE",
+            f"the e-mail address of {what}, or {_WORKFORCE[kind]}... of a workforce identity pool",
+            f"write '{kind}:{name}@' and your domain",
+        )
+
+
+def iam_members(members: Iterable[str]) -> tuple[str, ...]:
+    """Return users and groups as IAM names them, each once; service accounts of Kubernetes are not in IAM."""
+    found = (_iam_member(*member.split(":", 1)) for member in members)
+    return tuple(sorted({member for member in found if member is not None}))
+
+
+def _iam_member(kind: str, name: str) -> str | None:
+    if kind == "serviceaccount" or _UNIQUE_ID.fullmatch(name):
+        return None
+    if name.startswith(_WORKFORCE[kind]):
+        return name
+    return f"serviceAccount:{name}" if name.endswith(_SERVICE_ACCOUNT) else f"{kind}:{name}"
+
+
+def google_groups(members: Iterable[str]) -> tuple[str, ...]:
+    """Return the Google groups among members, by their e-mail addresses."""
+    names = (member.partition(":") for member in members)
+    return tuple(name for kind, _, name in names if kind == "group" and _EMAIL.fullmatch(name))
+
+
+def no_groups(groups: Sequence[str]) -> str:
+    """Return the warning that a cluster knows no Google groups."""
+    return f"members of {', '.join(groups)} cannot log in"
+
+
+def login_notes(
+    cluster: GkeCluster, team: str, members: Sequence[str], *, own_stack: bool
+) -> tuple[Decision, ...]:
+    """Return warnings about members of a team who cannot log in, and the IAM role that they need.
+
+    `own_stack`: the team has a stack of its own, which has no Google Cloud resources.
+    """
+    notes: list[Decision] = []
+    groups = google_groups(members)
+    if groups and cluster.create is not None and cluster.create.authenticator_groups is None:
+        notes.append(
+            Decision(
+                subject=f"team {team}",
+                what="warning: logins",
+                chosen=no_groups(groups),
+                why="the cluster knows no Google groups: write cluster.create.authenticator_groups: "
+                "gke-security-groups@ and your domain",
+            )
+        )
+    needing = iam_members(members)
+    if needing and (own_stack or cluster.create is None):
+        why = (
+            "a stack of a team changes nothing in Google Cloud"
+            if own_stack
+            else "the cluster is not the program's"
+        )
+        notes.append(
+            Decision(
+                subject=f"team {team}",
+                what="logins",
+                chosen=f"{', '.join(needing)} must have {LOGIN_ROLE} in project {cluster.project}",
+                why=f"{why}: see gcloud projects add-iam-policy-binding",
+            )
+        )
+    return tuple(notes)
+
+
+def granted_decision(cluster: GkeCluster, members: Sequence[str]) -> Decision:
+    """Return the decision about the members who get the role."""
+    return Decision(
+        subject=f"cluster {cluster.name}",
+        what="logins",
+        chosen=f"{LOGIN_ROLE} for {', '.join(members)}",
+        why="to fetch credentials and pass the DNS endpoint; the Role of their team decides the rest",
+    )

@@ -1,0 +1,84 @@
+"""Autoscaled GKE pools whose GPU resources the cluster autoscaler does not know are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import Problem
+from tests.planning.clouds.gke.test_gke_invalid_pools import problems_of
+
+SLICES = {"mode": "time-slicing", "replicas": 4}
+INSTANCES = {"mode": "mig", "layout": {"1g.10gb": 7}}
+GROW = {"min": 0, "desired": 2, "max": 10}
+KEPT = {"min": 2, "desired": 2, "max": 10}
+G2 = {"machine_type": "g2-standard-48", "workload": "inference", "capacity": {"type": "spot"}}
+A2 = {"machine_type": "a2-ultragpu-8g", "workload": "development"}
+PARTLY = {"mode": "mig", "layouts": [{"devices": [0, 1], "layout": {"1g.10gb": 7}}]}
+EVERY = {"mode": "mig", "layouts": [{"devices": list(range(8)), "layout": {"3g.40gb": 2}}]}
+
+
+def found(**pool: Any) -> list[Problem]:
+    return problems_of(pool)
+
+
+@pytest.mark.parametrize(
+    ("pool", "resource"),
+    [
+        ({**G2, "sharing": SLICES, "count": GROW}, "nvidia.com/gpu.shared"),
+        ({**G2, "sharing": SLICES, "count": KEPT}, "nvidia.com/gpu.shared"),
+        ({**G2, "sharing": {"mode": "mps", "replicas": 4}, "count": GROW}, "nvidia.com/gpu.shared"),
+        ({**A2, "sharing": INSTANCES, "count": GROW}, "nvidia.com/mig-1g.10gb"),
+        ({**A2, "sharing": EVERY, "count": KEPT}, "nvidia.com/mig-3g.40gb"),
+        (
+            {**A2, "sharing": {**INSTANCES, "strategy": "single", "replicas": 2}, "count": GROW},
+            "nvidia.com/gpu.shared",
+        ),
+    ],
+)
+def test_an_autoscaled_pool_without_whole_gpus_is_refused_with_what_works_instead(
+    pool: dict[str, Any], resource: str
+) -> None:
+    (problem,) = found(**pool)
+    assert problem.path == "pools[0].count"
+    assert resource in problem.found
+    assert "counts nodes without it as unready" in problem.allowed
+    assert "device_plugin: provider" in problem.fix
+    assert "count: {desired: 2}" in problem.fix
+
+
+@pytest.mark.parametrize("change", [{"device_plugin": "provider"}, {"count": {"desired": 2}}])
+def test_what_the_refusal_proposes_is_taken(change: dict[str, Any]) -> None:
+    assert found(**{**G2, "sharing": SLICES, "count": GROW, **change}) == []
+
+
+def test_a_flex_start_pool_is_never_of_a_fixed_size_so_the_fix_is_the_sharing_of_gke() -> None:
+    flex = {**G2, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 4}, "sharing": SLICES}
+    (problem,) = found(**flex)
+    assert "device_plugin: provider" in problem.fix
+    assert "another capacity" in problem.fix
+
+
+def test_whole_gpus_beside_instances_make_nodes_ready_but_let_no_instance_grow_from_zero() -> None:
+    (problem,) = found(**A2, sharing=PARTLY, count=GROW)
+    assert problem.path == "pools[0].count.min"
+    assert "from zero nodes" in problem.allowed
+    assert found(**A2, sharing=PARTLY, count={"min": 1, "desired": 2, "max": 10}) == []
+
+
+@pytest.mark.parametrize(
+    "sharing",
+    [
+        {"mode": "none"},
+        {**SLICES, "rename": False},
+        {**INSTANCES, "strategy": "single"},
+    ],
+)
+def test_pools_that_offer_nvidia_gpu_grow_from_zero(sharing: dict[str, Any]) -> None:
+    assert found(**A2, sharing=sharing, count=GROW) == []
+
+
+def test_a_layout_that_no_gpu_has_is_one_mistake_of_an_autoscaled_pool() -> None:
+    problems = found(**A2, sharing={"mode": "mig", "layout": "all-9g.90gb"}, count=GROW)
+    assert [problem.path for problem in problems] == ["pools[0].sharing.layout"]

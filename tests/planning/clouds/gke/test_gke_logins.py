@@ -1,0 +1,125 @@
+"""Who of a team can log in to a GKE cluster, and what is granted or missing for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.gke.existing_cluster import missing_logins
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.spec import CONFIG_KEY
+from gpu_platform.stacks import plan_platform
+from tests.planning.clouds.gke.test_cluster import cluster, found, on
+from tests.planning.conftest import environment, team
+
+GROUPS = "gke-security-groups@example.com"
+VISION = "group:vision@example.com"
+
+
+def platform(*members: str, **where: Any) -> dict[str, Any]:
+    where = where or {"create": {"authenticator_groups": GROUPS}}
+    return environment(on("g2-standard-48"), cluster=cluster(**where), teams=[team(members=list(members))])
+
+
+def planned(*members: str, **where: Any) -> EnvironmentPlan:
+    plan = plan_platform(platform(*members, **where), "test")
+    assert isinstance(plan, EnvironmentPlan)
+    return plan
+
+
+def cloud(*members: str, **where: Any) -> GkeClusterPlan:
+    made = planned(*members, **where).cluster.cloud
+    assert isinstance(made, GkeClusterPlan)
+    return made
+
+
+@pytest.mark.parametrize("member", ["group:vision", "user:ada", "group:vision@example", "user:system:admin"])
+def test_a_member_whom_gke_knows_by_no_such_name_is_refused_with_the_form_that_it_knows(member: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        planned(VISION, member)
+    (problem,) = caught.value.problems
+    assert problem.path == "teams[0].members[1]"
+    assert "the e-mail address of" in problem.allowed
+    assert problem.fix.startswith(f"write '{member}@'")
+
+
+@pytest.mark.parametrize(
+    ("member", "granted"),
+    [
+        (VISION, VISION),
+        ("user:ada@example.com", "user:ada@example.com"),
+        (
+            "user:ci@my-project.iam.gserviceaccount.com",
+            "serviceAccount:ci@my-project.iam.gserviceaccount.com",
+        ),
+        (
+            "group:principalSet://iam.googleapis.com/locations/global/workforcePools/acme/group/vision",
+            "principalSet://iam.googleapis.com/locations/global/workforcePools/acme/group/vision",
+        ),
+        ("user:112233445566778899001", None),
+        ("serviceaccount:ci/runner", None),
+    ],
+)
+def test_members_of_a_new_cluster_get_the_role_for_logins_where_iam_knows_them(
+    member: str, granted: str | None
+) -> None:
+    assert cloud(member).logins == (() if granted is None else (granted,))
+
+
+def test_a_member_of_several_teams_gets_the_role_once() -> None:
+    both = platform(VISION)
+    both["teams"].append(team("audio", members=[VISION]))
+    made = plan_platform(both, "test").cluster.cloud
+    assert isinstance(made, GkeClusterPlan)
+    assert made.logins == (VISION,)
+
+
+def test_groups_on_a_new_cluster_without_a_security_group_are_warned_of() -> None:
+    warned = [each for each in planned(VISION, create={}).decisions if each.what == "warning: logins"]
+    assert [each.subject for each in warned] == ["team vision"]
+    assert "vision@example.com cannot log in" in warned[0].chosen
+    assert "cluster.create.authenticator_groups" in warned[0].why
+    assert not [each for each in planned(VISION).decisions if each.what.startswith("warning")]
+    assert not [each for each in planned("user:a@b.com", create={}).decisions if each.what.startswith("warning")]
+
+
+def test_a_security_group_of_another_name_is_refused() -> None:
+    with pytest.raises(BadInput) as caught:
+        planned(VISION, create={"authenticator_groups": "all@example.com"})
+    assert [problem.path for problem in caught.value.problems] == ["cluster.create.authenticator_groups"]
+
+
+def test_the_iam_of_an_existing_cluster_is_left_to_its_owner_who_is_told_the_role() -> None:
+    plan = planned(VISION, kubernetes="1.35")
+    assert isinstance(plan.cluster.cloud, GkeClusterPlan)
+    assert plan.cluster.cloud.logins == ()
+    (note,) = [each for each in plan.decisions if each.what == "logins"]
+    assert note.chosen == f"{VISION} must have roles/container.clusterViewer in project my-project"
+
+
+def test_an_existing_cluster_without_google_groups_is_warned_of_with_the_command() -> None:
+    plan = cloud(VISION, kubernetes="1.35")
+    (warning,) = missing_logins(plan, found(security_group=None))
+    assert "--security-group=gke-security-groups@" in warning
+    assert missing_logins(plan, found(security_group=GROUPS)) == ()
+    assert missing_logins(dataclasses.replace(plan, groups=()), found(security_group=None)) == ()
+
+
+def test_a_team_with_a_stack_of_its_own_is_checked_and_told_the_role(tmp_path: Path) -> None:
+    text = yaml.safe_dump({"config": {CONFIG_KEY: platform("user:ops@example.com")}})
+    (tmp_path / "Pulumi.here.yaml").write_text(text, "utf-8")
+    own = {"kind": "team", "environment": {"stack": "here"}, "team": team("audio", members=[VISION])}
+    notes = [
+        each.chosen for each in plan_platform(own, "audio", folder=tmp_path).decisions if each.what == "logins"
+    ]
+    assert notes == [f"{VISION} must have roles/container.clusterViewer in project my-project"]
+    own["team"]["members"] = ["group:audio"]
+    with pytest.raises(BadInput) as caught:
+        plan_platform(own, "audio", folder=tmp_path)
+    assert [problem.path for problem in caught.value.problems] == ["team.members[0]"]
