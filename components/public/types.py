@@ -113,6 +113,7 @@ class CreateCluster(TypedDict, total=False):
     zones: Sequence[str]
     nat: str
     api_access: Sequence[str]
+    api_from_anywhere: bool
     admins: Sequence[str]
     system: SystemNodes
     logs_retention_days: float

@@ -55,7 +55,10 @@ class CreateEks(SpecModel):
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks outside the VPC that may reach the API server; empty: none, so `up` must run inside the VPC."""
+    """Public CIDR blocks that may reach the API server from outside the VPC; empty: none, so `up` must run inside
+    the VPC, which the first one creates. None is wider than a /8 without `api_from_anywhere`."""
+    api_from_anywhere: bool = False
+    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
@@ -135,7 +138,9 @@ class CreateGke(SpecModel):
     control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
-    reachable."""
+    reachable. None is wider than a /8 without `api_from_anywhere`."""
+    api_from_anywhere: bool = False
+    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
     release_channel: Literal["rapid", "regular", "stable"] = "regular"
     maintenance: Maintenance = Maintenance()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
@@ -445,6 +446,19 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    @property
+    def first_up_problem(self) -> Problem | None:
+        """Why an `up` that creates the cluster could not end: nobody outside reaches a VPC that does not exist."""
+        if self.create is None or self.create.api_access:
+            return None
+        return Problem(
+            "cluster.create.api_access",
+            "nothing, and the VPC does not exist yet",
+            "the public network of the machine that runs the first `up`: it creates the VPC and then objects in "
+            "the cluster",
+            "name it, and remove it when a network that reaches the VPC runs `up`; nothing was changed",
+        )
 
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:

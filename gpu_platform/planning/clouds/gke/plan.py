@@ -268,6 +268,10 @@ class GkeClusterPlan:
     """Resources that `destroy` does not delete, as text."""
 
     @property
+    def first_up_problem(self) -> None:
+        """None: clients reach the API server by its DNS endpoint."""
+
+    @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
         return ()
