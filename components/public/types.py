@@ -116,6 +116,7 @@ class CreateCluster(TypedDict, total=False):
     api_from_anywhere: bool
     admins: Sequence[str]
     system: SystemNodes
+    support: str
     logs_retention_days: float
     nodes_cidr: str
     pods_cidr: str

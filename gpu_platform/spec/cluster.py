@@ -63,6 +63,9 @@ class CreateEks(SpecModel):
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
     system: SystemNodes = SystemNodes()
+    support: Literal["standard", "extended"] = "standard"
+    """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane by
+    itself, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
 
 

@@ -142,6 +142,10 @@ class CloudCluster(Protocol):
         """Settings of the cluster itself that a preview compares with the last deployment."""
         ...
 
+    def kubernetes_problem(self, running: str) -> Problem | None:
+        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        ...
+
     @property
     def first_up_problem(self) -> Problem | None:
         """Why an `up` that creates the cluster could not end; None: it can."""

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.api_access import check_api_access, wide_netwo
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import (
@@ -252,6 +253,7 @@ def _plan_create(
         api_access=create.api_access,
         admins=create.admins,
         admin_policy=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+        support_type="EXTENDED" if create.support == "extended" else "STANDARD",
         logs=CONTROL_PLANE_LOGS,
         # EKS requires this name.
         log_group=f"/aws/eks/{cluster.name}/cluster",
@@ -260,7 +262,8 @@ def _plan_create(
         addons=plan_addons(kubernetes, partition, catalog),
         system_pool=system.value,
     )
-    return Decided(plan, (*vpc.decisions, by_access, *system.decisions))
+    support = explain_support(cluster, create.support, kubernetes, catalog)
+    return Decided(plan, (*vpc.decisions, by_access, support, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
+from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
 from gpu_platform.planning.clouds.section import (
@@ -400,6 +401,7 @@ class CreateEksPlan:
     admins: tuple[str, ...]
     admin_policy: str
     """ARN of the access policy of admins."""
+    support_type: Literal["STANDARD", "EXTENDED"]
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int
@@ -446,6 +448,12 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    def kubernetes_problem(self, running: str) -> Problem | None:
+        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        if self.create is None or self.kubernetes is None:
+            return None
+        return version_problem(running, self.kubernetes)
 
     @property
     def first_up_problem(self) -> Problem | None:

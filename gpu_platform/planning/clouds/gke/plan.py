@@ -267,6 +267,9 @@ class GkeClusterPlan:
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
 
+    def kubernetes_problem(self, running: str) -> None:
+        """Return None: the declared version is a minimum."""
+
     @property
     def first_up_problem(self) -> None:
         """None: clients reach the API server by its DNS endpoint."""
