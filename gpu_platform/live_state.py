@@ -32,6 +32,7 @@ def read_live(
     """
     found = objects or read_objects(client)
     return LiveState(
+        kubernetes=client.kubernetes_version(),
         nodes=_by_pool(found.nodes, plan.pools if plan.kind == "environment" else ()),
         pods=tuple(running_pods(found.pods, found.budgets)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},

@@ -21,8 +21,6 @@ _KEY_DELETION_DAYS = 30
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
 # Access entries alone: a typing error in the ConfigMap aws-auth locks everybody out, and IAM does not log it.
 _AUTHENTICATION_MODE = "API"
-# No extended support: EKS charges six times as much per hour for it.
-_SUPPORT_TYPE = "STANDARD"
 # Nodes and pods reach the API server within the VPC, also where it has a public address.
 _PRIVATE_ENDPOINT = True
 # Admins manage the whole cluster; members of teams get Roles in their namespaces.
@@ -120,7 +118,7 @@ class EksControlPlane(pulumi.ComponentResource):
             encryption_config=aws.eks.ClusterEncryptionConfigArgs(
                 provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
             ),
-            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=_SUPPORT_TYPE),
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=create.support_type),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
                 subnet_ids=list(vpc.private_subnet_ids.values()),
                 endpoint_private_access=_PRIVATE_ENDPOINT,

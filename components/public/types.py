@@ -113,8 +113,10 @@ class CreateCluster(TypedDict, total=False):
     zones: Sequence[str]
     nat: str
     api_access: Sequence[str]
+    api_from_anywhere: bool
     admins: Sequence[str]
     system: SystemNodes
+    support: str
     logs_retention_days: float
     nodes_cidr: str
     pods_cidr: str

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from gpu_platform.catalog import load_catalog
@@ -43,6 +44,7 @@ from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, prot
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.operator import check_allocation
+from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -72,7 +74,8 @@ class _Prepared:
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
     """Check a stack, start its sandbox and choose its engine; raises what is wrong before anything changes.
 
-    With `with_policies` a violation of a mandatory rule is raised as a Finding.
+    With `with_policies`, which a destroy does not need, a violation of a mandatory rule is raised as a Finding,
+    and capacity that has ended as BadInput.
     """
     loaded = load_stack(stack)
     progress = Progress(quiet=quiet)
@@ -86,8 +89,16 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         _start_sandbox(loaded, progress)
     cluster = ClusterAccess(loaded.plan)
     deployment = choose_deployment(loaded, recorded, engine, progress, cluster)
+    if with_policies:
+        _refuse_ended_capacity(loaded)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
     return _Prepared(loaded, report, deployment, progress, cluster)
+
+
+def _refuse_ended_capacity(loaded: LoadedStack) -> None:
+    pools = loaded.plan.pools if loaded.plan.kind == "environment" else ()
+    if problems := ended_capacity(pools, datetime.now(UTC)):
+        raise BadInput(str(loaded.path), list(problems))
 
 
 def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:

@@ -30,7 +30,7 @@ from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
-from gpu_platform.errors import UnknownOutcome
+from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
@@ -174,6 +174,7 @@ class PulumiDeployment:
         try:
             env = {ROLLED_VARIABLE: json.dumps(dict(rolled)), **self._resized()}
             with self._driver(env) as driver:
+                self._refuse_first_up(driver)
                 self._refuse_foreign_objects(driver)
                 self._repair_taints()
                 changes = driver.up().to_json()
@@ -201,6 +202,13 @@ class PulumiDeployment:
         if resizes_system_nodes(outputs.get("cluster"), plan):
             resized.append(SYSTEM_NODES)
         return {RESIZED_VARIABLE: json.dumps(resized)}
+
+    def _refuse_first_up(self, driver: PulumiEngine) -> None:
+        """Raise BadInput, with nothing changed, where the `up` that creates a cluster could not end."""
+        cloud = self.loaded.plan.cluster.cloud
+        problem = cloud.first_up_problem if cloud is not None and self.loaded.plan.kind == "environment" else None
+        if problem is not None and driver.is_empty():
+            raise BadInput(str(self.loaded.path), [problem])
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)

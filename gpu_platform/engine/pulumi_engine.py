@@ -108,19 +108,30 @@ class PulumiEngine:
 
     def objects(self) -> frozenset[ObjectKey]:
         """Return the Kubernetes objects in the stack's state; none if the backend does not have the stack."""
+        return frozenset(
+            object_key(resource["inputs"])
+            for resource in self._resources()
+            if str(resource["type"]).startswith(KUBERNETES_PREFIX)
+            and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
+        )
+
+    def is_empty(self) -> bool:
+        """Return whether the stack's state has no resource of a cloud or cluster: nothing has been created yet."""
+        return not any(
+            resource.get("custom") and not str(resource["type"]).startswith(PROVIDER_PREFIX)
+            for resource in self._resources()
+        )
+
+    def _resources(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources in the stack's state; none if the backend does not have the stack."""
         command = ["stack", "export", "--stack", self._stack_name]
         try:
             with _clean_errors("stack export", self._stack_name):
                 result = self._cli.command.run(command, self._project, self._env)
         except _NoSuchStack:
-            return frozenset()
+            return ()
         deployment: Mapping[str, Any] = json.loads(result.stdout).get("deployment") or {}
-        return frozenset(
-            object_key(resource["inputs"])
-            for resource in deployment.get("resources") or ()
-            if str(resource["type"]).startswith(KUBERNETES_PREFIX)
-            and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
-        )
+        return deployment.get("resources") or ()
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):

@@ -55,11 +55,17 @@ class CreateEks(SpecModel):
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks outside the VPC that may reach the API server; empty: none, so `up` must run inside the VPC."""
+    """Public CIDR blocks that may reach the API server from outside the VPC; empty: none, so `up` must run inside
+    the VPC, which the first one creates. None is wider than a /8 without `api_from_anywhere`."""
+    api_from_anywhere: bool = False
+    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
     system: SystemNodes = SystemNodes()
+    support: Literal["standard", "extended"] = "standard"
+    """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane by
+    itself, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
 
 
@@ -144,7 +150,9 @@ class CreateGke(SpecModel):
     control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
-    reachable."""
+    reachable. None is wider than a /8 without `api_from_anywhere`."""
+    api_from_anywhere: bool = False
+    """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
     authenticator_groups: SecurityGroup | None = None
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""

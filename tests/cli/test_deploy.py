@@ -320,6 +320,16 @@ def test_up_does_not_begin_an_upgrade_that_a_capacity_block_with_nodes_cannot_fo
     assert "up" not in engine.asked
 
 
+def test_preview_and_up_refuse_a_capacity_block_that_has_ended(given: Any) -> None:
+    block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    engine = given(plan_eks({"capacity": {**block, "ends": "2020-12-14T11:30:00Z"}}), None)
+
+    for run in (deploy.preview_stack, deploy.deploy_stack):
+        with pytest.raises(BadInput, match="no node starts on capacity that has ended"):
+            run("test", "auto", to_json=False)
+    assert engine.asked == []
+
+
 def test_a_protected_pool_may_shrink(given: Any) -> None:
     engine = given(guarded({"train": 1}, pool=True), outputs(guarded({"train": 2}, pool=True)))
     deploy.deploy_stack("test", "auto", to_json=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
+from tests.support.eks_stacks import load_eks
 
 SDK = version("pulumi")
 PLAIN = RecordedProgram("gpu-platform", "local", (), {})
@@ -250,6 +252,44 @@ def test_up_tells_the_program_which_pool_has_which_mig_config_on_all_nodes(tmp_p
     with pytest.raises(Finding, match="stop"):
         deployment.preview()
     assert told.read_text() == "", "a run that rolled no node has nothing to tell"
+
+
+def test_a_state_without_resources_is_empty_and_one_after_a_failed_up_is_not(tmp_path: Path, backend: str) -> None:
+    own = [{"type": "pulumi:pulumi:Stack"}, {"type": "pulumi:providers:aws", "custom": True}]
+    exported = tmp_path / "exported.json"
+    deployed = engine(tmp_path, f'case "$*" in *"stack export"*) /bin/cat {exported} ;; esac')
+    for resources, empty in (
+        ([], True),
+        (own, True),
+        ([*own, {"type": "aws:ec2/vpc:Vpc", "custom": True}], False),
+    ):
+        exported.write_text(json.dumps({"deployment": {"resources": resources}}), "utf-8")
+        assert deployed.is_empty() is empty
+
+
+@pytest.mark.parametrize(
+    ("resources", "refused"), [([], True), ([{"type": "aws:ec2/vpc:Vpc", "custom": True}], False)]
+)
+def test_the_first_up_of_a_cluster_that_nobody_outside_reaches_is_refused(
+    tmp_path: Path, backend: str, resources: list[dict[str, Any]], refused: bool
+) -> None:
+    exported = tmp_path / "exported.json"
+    exported.write_text(json.dumps({"deployment": {"resources": resources}}), "utf-8")
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        f'case "$*" in *"stack export"*) /bin/cat {exported} ;; *"stack output"*) echo "{{}}" ;; '
+        '*) echo "error: stop" >&2; exit 255 ;; esac',
+    )
+    loaded = load_eks({})
+    cluster = ClusterAccess(loaded.plan)
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)
+    )
+    with pytest.raises(
+        BadInput if refused else Finding, match="the VPC does not exist yet" if refused else "stop"
+    ):
+        deployment.up({})
 
 
 def test_preview_and_up_tell_the_program_which_pools_have_another_count(tmp_path: Path, backend: str) -> None:

@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes import classify, cluster_facts, resizes_system_nodes, retained_resources
+from gpu_platform.planning.changes import (
+    classify,
+    cluster_facts,
+    resizes_system_nodes,
+    retained_resources,
+    software_facts,
+)
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
 
@@ -143,3 +150,40 @@ def test_what_destroy_keeps_is_what_the_last_deployment_set() -> None:
     assert trial.cluster.cloud is not None
     assert retained_resources(outputs_of(trial), plan_of()) == trial.cluster.cloud.retained
     assert retained_resources({}, plan_of()) == plan_of().cluster.cloud.retained  # pyright: ignore[reportOptionalMemberAccess]
+
+
+# -- the Kubernetes version -------------------------------------------------------------------------------
+
+
+def version_change(before: str, after: str, running: str | None = None, **cluster: Any) -> Impact:
+    outputs = json.loads(json.dumps({"software": software_facts(plan_of(kubernetes=before))}))
+    live = LiveState(kubernetes=running) if running is not None else None
+    after_plan = plan_of(kubernetes=after, **cluster)
+    found = classify(outputs, after_plan, load_catalog(), live=live)
+    return next(one for one in found if one.field == "kubernetes")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "running", "why"),
+    [
+        ("1.34", "1.35", None, ""),
+        ("1.35", "1.34", None, "1.35 or newer"),
+        ("1.35", "1.34", "v1.35.2-eks-4f4795d", "1.35 or newer"),
+        ("1.35", "1.34", "v1.34.6-eks-4f4795d", ""),
+        ("1.34", "1.36", None, "one at a time"),
+        ("1.34", "1.36", "v1.35.2-eks-4f4795d", ""),
+    ],
+)
+def test_a_control_plane_is_changed_only_to_the_next_version_of_the_one_that_runs(
+    before: str, after: str, running: str | None, why: str
+) -> None:
+    found = version_change(before, after, running)
+    assert why in found.refusal
+    assert bool(found.refusal) is bool(why)
+    assert ("so `up` refuses" in found.because) is bool(why)
+
+
+def test_a_downgrade_is_refused_with_the_way_that_eks_has() -> None:
+    found = version_change("1.35", "1.34")
+    assert 'write kubernetes: "1.35"' in found.refusal_fix
+    assert "rollback-cluster.html" in found.refusal_fix

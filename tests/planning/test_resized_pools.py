@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools import ended_capacity
 from tests.support.eks_stacks import CREATED, plan_eks
 
 BLOCK = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
@@ -106,6 +108,26 @@ def test_an_upgrade_of_a_capacity_block_without_nodes_is_allowed(desired: int, n
 
 def test_an_upgrade_of_a_reservation_is_allowed() -> None:
     assert upgrade(2, 2, RESERVATION).refusal == ""
+
+
+@pytest.mark.parametrize(
+    ("now", "desired", "refused"),
+    [
+        ("2026-12-14T11:29:59+00:00", 2, False),
+        ("2026-12-14T11:30:00+00:00", 2, True),
+        ("2026-12-14T11:30:00+00:00", 0, False),
+        ("2026-12-14T12:00:00+01:00", 2, False),
+    ],
+)
+def test_desired_nodes_on_a_block_that_has_ended_are_refused(now: str, desired: int, refused: bool) -> None:
+    plan = plan_of({"desired": desired, "max": 2}, capacity={**BLOCK, "ends": "2026-12-14T11:30:00Z"})
+    found = ended_capacity(plan.pools, datetime.fromisoformat(now))
+    assert [problem.path for problem in found] == (["pools[0].capacity.ends"] if refused else [])
+
+
+def test_capacity_without_an_end_never_ends() -> None:
+    far = datetime.fromisoformat("2999-01-01T00:00:00+00:00")
+    assert ended_capacity(plan_of({"desired": 2}).pools, far) == ()
 
 
 def test_a_capacity_block_may_shrink_to_no_nodes() -> None:

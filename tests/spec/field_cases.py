@@ -142,6 +142,12 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 # The longest paths come last and win. None takes a field away.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(eks).create.api_from_anywhere": {
+        "cluster.create": {**_EKS_CREATE, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
+    },
+    "cluster(gke).create.api_from_anywhere": {
+        "cluster.create": {"api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
+    },
     "cluster(eks).create.system": {"cluster.create.system": {"min": 2, "desired": 3, "max": 4}},
     "cluster(eks).logins": {
         "cluster.logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
@@ -320,6 +326,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).kubernetes": ["1.34"],
     "cluster(eks).create.cidr": ["10.8.0.0/16"],
     "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
+    "cluster(eks).create.api_from_anywhere": [False],
+    "cluster(gke).create.api_from_anywhere": [False],
     "cluster(eks).create.api_access": [["198.51.100.0/24"]],
     "cluster(eks).create.admins": [["arn:aws:iam::123456789012:user/other"]],
     "cluster(eks).create.system.machine_types": [["m7i.2xlarge"]],
@@ -461,6 +469,8 @@ ALTERNATIVES: Mapping[str, Any] = {
 # Fields whose one effect is that a stack is refused which is not planned without them, or the other way round.
 # Their values above, and their contexts, are such that it is.
 ONLY_CHECKED = {
+    "cluster(eks).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
+    "cluster(gke).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
     "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",
     "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
     "pools[].capacity(reservation).ends": "a reservation that ends before it is needed no more is refused",

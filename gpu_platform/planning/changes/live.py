@@ -57,6 +57,8 @@ class DataObject:
 class LiveState:
     """Nodes by pool, pods, and members' data by namespace of a cluster."""
 
+    kubernetes: str | None = None
+    """Version of the API server; None: it was not read."""
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     pods: tuple[RunningPod, ...] = ()
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.errors import Problem
 from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, software_facts, units_of
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.changes.pools import PoolChange, resized_pools
+from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
@@ -230,6 +232,7 @@ def impacts_of_software(
         return
     now = software_facts(plan)
     if _differs(before, now, "kubernetes"):
+        problem = _kubernetes_problem(str(before["kubernetes"]), plan, live)
         phase = Phase.SANDBOX if plan.cluster.access == "sandbox" else Phase.CLUSTER
         yield Impact(
             subject="cluster",
@@ -239,7 +242,11 @@ def impacts_of_software(
             new=now["kubernetes"],
             duration=durations.of_kubernetes(plan),
             parts=(Part(phase, "cluster", f"Kubernetes {now['kubernetes']}"),),
-            because="the control plane is upgraded; nodes follow with their pools",
+            because="the control plane is upgraded; nodes follow with their pools"
+            if problem is None
+            else f"{problem.allowed}, so `up` refuses",
+            refusal=problem.allowed if problem is not None else "",
+            refusal_fix=problem.fix if problem is not None else "",
         )
     if _differs(before, now, "operator"):
         yield Impact(
@@ -261,6 +268,13 @@ def impacts_of_software(
             if pool.name in partitioned:
                 old |= {key: now["pools"][pool.name][key] for key in ("layout", "offers")}
             yield from _of_nodes(pool, old, now["pools"][pool.name], live, plan)
+
+
+def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | None) -> Problem | None:
+    """Return why the cloud cannot change the version; the one that runs counts, where it was read."""
+    running = minor_version(live.kubernetes) if live is not None and live.kubernetes is not None else None
+    cloud = plan.cluster.cloud
+    return cloud.kubernetes_problem(running or deployed) if cloud is not None else None
 
 
 def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gpu_platform.errors import Problem
+
 NOT_SET = ""
 """A pool property that is not set."""
 ALL_ZONES = "all of the cluster's"
@@ -150,6 +152,15 @@ class CloudCluster(Protocol):
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
+        ...
+
+    def kubernetes_problem(self, running: str) -> Problem | None:
+        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        ...
+
+    @property
+    def first_up_problem(self) -> Problem | None:
+        """Why an `up` that creates the cluster could not end; None: it can."""
         ...
 
     @property

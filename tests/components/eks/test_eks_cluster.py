@@ -270,6 +270,8 @@ def test_secrets_are_encrypted_with_a_key_that_rotates() -> None:
 
 def test_the_cluster_never_slides_into_extended_support() -> None:
     assert the(made(), "Cluster")["upgradePolicy"] == {"supportType": "STANDARD"}
+    extended = the(made(create={"support": "extended"}), "Cluster")
+    assert extended["upgradePolicy"] == {"supportType": "EXTENDED"}
 
 
 def test_the_zone_of_a_new_pool_replaces_nothing_that_is_there() -> None:

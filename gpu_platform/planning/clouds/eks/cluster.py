@@ -7,12 +7,15 @@ logs); terraform-aws-eks 21; read 2026-11-21.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
+from gpu_platform.planning.clouds.api_access import check_api_access, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import (
@@ -31,6 +34,8 @@ from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
 from gpu_platform.spec.pool import Pool
 
+# What an organisation may use inside; RFC 1918 and RFC 6598.
+_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
 
@@ -75,8 +80,18 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             f"/{widest} to /{narrowest}: a VPC is at most a /16, and each pod takes an address",
             "write for example cidr: 10.0.0.0/16",
         )
-    for zone in create.zones:
+    for index, zone in enumerate(create.zones):
         _check_zone(zone, f"{zone!r}", cluster, here.at("zones"))
+        if zone in create.zones[:index]:
+            here.at("zones").at(f"[{index}]").add(f"{zone!r} a second time", "each zone once", "remove it")
+    check_api_access(create.api_access, create.api_from_anywhere, here)
+    for network in create.api_access:
+        if any(IPv4Network(network).overlaps(private) for private in _PRIVATE) and not wide_networks([network]):
+            here.at("api_access").add(
+                f"{network!r}, a private network",
+                "public networks: EKS refuses reserved addresses there, and what reaches the VPC needs no entry",
+                "remove it, or write the public addresses of its NAT or proxy",
+            )
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         account = admin.split(":")[4]
@@ -218,13 +233,17 @@ def _plan_create(
 ) -> Decided[CreateEksPlan | None]:
     vpc = plan_vpc(cluster, create, zones)
     reach = ", ".join(create.api_access) or "no network outside the VPC"
+    if create.api_from_anywhere:
+        why = "api_from_anywhere: everybody on the internet reaches it, and IAM alone guards it"
+    elif create.api_access:
+        why = "create.api_access declares it"
+    else:
+        why = "create.api_access is empty: `up` itself needs access to the new VPC, so the first one is refused"
     by_access = Decision(
         subject=f"cluster {cluster.name}",
-        what="API server",
+        what="warning: API server" if create.api_from_anywhere or not create.api_access else "API server",
         chosen=f"private; public for {reach}",
-        why="create.api_access declares it"
-        if create.api_access
-        else "create.api_access is empty: `up` itself needs access to the new VPC",
+        why=why,
     )
     partition = partition_of(cluster.region)
     system = plan_system_pool(cluster, create.system)
@@ -234,6 +253,7 @@ def _plan_create(
         api_access=create.api_access,
         admins=create.admins,
         admin_policy=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+        support_type="EXTENDED" if create.support == "extended" else "STANDARD",
         logs=CONTROL_PLANE_LOGS,
         # EKS requires this name.
         log_group=f"/aws/eks/{cluster.name}/cluster",
@@ -242,7 +262,8 @@ def _plan_create(
         addons=plan_addons(kubernetes, partition, catalog),
         system_pool=system.value,
     )
-    return Decided(plan, (*vpc.decisions, by_access, *system.decisions))
+    support = explain_support(cluster, create.support, kubernetes, catalog)
+    return Decided(plan, (*vpc.decisions, by_access, support, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -87,6 +87,15 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_loss="{lost} is no longer cluster-admin",
     )
     yield ClusterSetting(
+        name="support",
+        what="support",
+        field="cluster.create.support",
+        values=(create.support_type.lower(),),
+        loss="in-place",
+        on_loss="it decides whether EKS upgrades the control plane by itself at the end of standard support, or "
+        "keeps it at a higher price; EKS refuses standard once extended support has begun",
+    )
+    yield ClusterSetting(
         name="kept_by_destroy",
         what="kept by `destroy`",
         field="cluster.production",

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
+from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
 from gpu_platform.planning.clouds.section import (
@@ -399,6 +401,7 @@ class CreateEksPlan:
     admins: tuple[str, ...]
     admin_policy: str
     """ARN of the access policy of admins."""
+    support_type: Literal["STANDARD", "EXTENDED"]
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int
@@ -445,6 +448,25 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    def kubernetes_problem(self, running: str) -> Problem | None:
+        """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        if self.create is None or self.kubernetes is None:
+            return None
+        return version_problem(running, self.kubernetes)
+
+    @property
+    def first_up_problem(self) -> Problem | None:
+        """Why an `up` that creates the cluster could not end: nobody outside reaches a VPC that does not exist."""
+        if self.create is None or self.create.api_access:
+            return None
+        return Problem(
+            "cluster.create.api_access",
+            "nothing, and the VPC does not exist yet",
+            "the public network of the machine that runs the first `up`: it creates the VPC and then objects in "
+            "the cluster",
+            "name it, and remove it when a network that reaches the VPC runs `up`; nothing was changed",
+        )
 
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:

@@ -46,6 +46,16 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
             "; the control plane cannot leave its first zones: declare all of them as "
             "create.zones before pools move"
         )
+    outside = sorted(set(named) - set(create.zones)) if create.zones else []
+    by_pools = tuple(
+        Decision(
+            subject=subject,
+            what="warning: zones",
+            chosen=f"{zone}, which a pool names and create.zones does not",
+            why="the VPC has it as long as the pool does: add it to create.zones, or correct the zone of the pool",
+        )
+        for zone in outside
+    )
     by_zones = Decision(subject=subject, what="zones", chosen=", ".join(zones), why=why)
     nat = create.nat or ("per-zone" if cluster.production else "one")
     reasons = {
@@ -59,7 +69,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
         why="the stack file sets it" if create.nat is not None else reasons[nat],
     )
     subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
-    return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, by_nat))
+    return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, *by_pools, by_nat))
 
 
 def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:

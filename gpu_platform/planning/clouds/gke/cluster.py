@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.api_access import check_api_access
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
@@ -54,6 +55,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     if cluster.create is not None:
         here = problems.at("create")
         ranges = gpu_network_ranges(cluster, known, catalog)
+        check_api_access(cluster.create.api_access, cluster.create.api_from_anywhere, here)
         check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 

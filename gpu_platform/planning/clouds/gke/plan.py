@@ -294,6 +294,13 @@ class GkeClusterPlan:
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
 
+    def kubernetes_problem(self, running: str) -> None:
+        """Return None: the declared version is a minimum."""
+
+    @property
+    def first_up_problem(self) -> None:
+        """None: clients reach the API server by its DNS endpoint."""
+
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""

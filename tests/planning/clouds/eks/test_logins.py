@@ -26,7 +26,7 @@ def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
 
 def test_a_team_whose_members_nobody_can_log_in_as_is_warned_of_with_the_fix() -> None:
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
-    (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what.startswith("warning")]
+    (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what == "warning: members"]
     assert (found.subject, found.chosen) == ("team vision", "nobody can log in as group:vision")
     assert "logins: [{principal: arn:aws:iam::ACCOUNT:role/ROLE, groups: [vision]}]" in found.why
 

@@ -190,9 +190,16 @@ def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) 
 def test_the_api_server_has_a_public_address_only_for_those_who_come_from_public_ones(
     access: list[str], public: bool
 ) -> None:
-    made = created(on("g2-standard-48"), api_access=access)
+    anywhere = access == ["0.0.0.0/0"]
+    made = created(on("g2-standard-48"), api_access=access, api_from_anywhere=anywhere)
     assert made.public_endpoint is public
     assert list(made.api_access) == access
+
+
+@pytest.mark.parametrize("access", [["0.0.0.0/0"], ["0.0.0.0/1", "128.0.0.0/1"]])
+def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(access: list[str]) -> None:
+    found = refused(on("g2-standard-48"), cluster=cluster({"api_access": access}))
+    assert "api_from_anywhere: true" in found["cluster.create.api_access"]
 
 
 def test_private_ranges_are_those_of_rfc_1918_and_rfc_6598() -> None:

@@ -1,0 +1,40 @@
+"""Check the networks outside of a new cluster's VPC that may reach its API server, on every cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Network, collapse_addresses
+
+from gpu_platform.planning.problems import Problems
+
+WIDEST_PREFIX = 8
+"""A network with a shorter prefix is much of the internet: no organisation has one."""
+
+
+def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
+    """Return the networks wider than a /8 that some networks form together: two halves of the internet are it."""
+    return tuple(
+        str(network)
+        for network in collapse_addresses(IPv4Network(each) for each in networks)
+        if network.prefixlen < WIDEST_PREFIX
+    )
+
+
+def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Problems) -> None:
+    """Record networks that open the API server to the internet unless the stack file spells that out.
+
+    `problems` is at `cluster.create`.
+    """
+    wide = wide_networks(networks)
+    if wide and not from_anywhere:
+        problems.at("api_access").add(
+            f"{', '.join(networks)}, which is {', '.join(wide)}",
+            f"networks of a /{WIDEST_PREFIX} or narrower: anybody in a wider one can try credentials and flaws",
+            "name the networks of `up` and of the users, or write api_from_anywhere: true beside it",
+        )
+    if from_anywhere and not wide:
+        problems.at("api_from_anywhere").add(
+            f"true, with api_access {', '.join(networks) or 'empty'}",
+            f"true only with a network wider than a /{WIDEST_PREFIX}, such as 0.0.0.0/0",
+            "remove api_from_anywhere",
+        )

@@ -1,0 +1,55 @@
+"""Check a change of the Kubernetes version of an EKS cluster, and plan its support.
+
+Sources: EKS user guide, "Update existing cluster to new Kubernetes version" (one minor version at a time), "Roll
+back a cluster to a previous Kubernetes version" (within 7 days; node groups are rolled back by their owner) and
+"View current cluster upgrade policy"; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.errors import Problem
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.spec.cluster import EksCluster
+
+_ROLLBACK = "https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html"
+
+
+def version_problem(running: str, planned: str) -> Problem | None:
+    """Return why EKS cannot change a control plane from one minor version to another by an `up`."""
+    step = minor(planned) - minor(running)
+    if step < 0:
+        return Problem(
+            "cluster.kubernetes",
+            f"{planned!r}, and the cluster has {running}",
+            f"{running} or newer: `up` changes the control plane before its nodes, which may not be newer than it",
+            f'write kubernetes: "{running}"; EKS rolls a control plane back within 7 days of an upgrade, after '
+            f"its nodes ({_ROLLBACK}), and then the older version can be declared; nothing was changed",
+        )
+    if step > 1:
+        next_version = f"1.{minor(running) + 1}"
+        return Problem(
+            "cluster.kubernetes",
+            f"{planned!r}, and the cluster has {running}",
+            "the next minor version: EKS upgrades a control plane by one at a time",
+            f'write kubernetes: "{next_version}", run `up`, then go on; nothing was changed',
+        )
+    return None
+
+
+def explain_support(
+    cluster: EksCluster, support: Literal["standard", "extended"], kubernetes: str, catalog: Catalog
+) -> Decision:
+    """Return the decision of a cluster's support type, with what happens at the end of standard support."""
+    dates = catalog.kubernetes_versions.get(("eks", kubernetes))
+    end = f"{kubernetes}: {dates.standard_until}" if dates is not None else f"{kubernetes}: date unknown"
+    platform = catalog.kubernetes_platforms["eks"]
+    why = {
+        "standard": f"at the end of standard support ({end}) EKS upgrades the control plane by itself",
+        "extended": f"after standard support ({end}) the cluster stays on its version for a year, for "
+        f"{platform.extended_usd_per_hour} instead of {platform.usd_per_hour} USD/h",
+    }
+    return Decision(subject=f"cluster {cluster.name}", what="support", chosen=support, why=why[support])
