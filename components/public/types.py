@@ -93,6 +93,16 @@ class Maintenance(TypedDict, total=False):
     exclusions: Sequence[MaintenanceExclusion]
 
 
+class ExistingVpc(TypedDict, total=False):
+    """GKE: an existing VPC, of this or of another project, for a new cluster."""
+
+    project: str
+    name: Required[str]
+    subnetwork: Required[str]
+    pods_range: str
+    services_range: str
+
+
 class CreateCluster(TypedDict, total=False):
     """A new cluster: the fields of EKS or those of GKE."""
 
@@ -102,6 +112,7 @@ class CreateCluster(TypedDict, total=False):
     api_access: Sequence[str]
     admins: Sequence[str]
     logs_retention_days: float
+    network: ExistingVpc
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
@@ -123,6 +134,7 @@ class PlatformCluster(TypedDict, total=False):
     account: str
     project: str
     location: str
+    node_service_account: str
     gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]
