@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
 from components._options import FORCE, UPSERT, child_options, custom_timeouts
-from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from components.gke._nodes import INTEGRITY_MONITORING, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
     GkeGpuNetworks,
@@ -17,9 +19,9 @@ from components.gke.networks import (
     GkePodNetworksArgs,
     JoinedNetworks,
 )
+from components.gke.system_pool import FIRST_POOL_NODES, SECURE_BOOT, create_system_pool
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
     found_kubeconfig,
@@ -29,7 +31,6 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
 )
 from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
-from gpu_platform.planning.clouds.gke.prerequisites import SYSTEM_DISK_GB
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 
 # Dataplane v2: it enforces network policies without an add-on, and multi-networking needs it. VPC-native needs
@@ -59,25 +60,18 @@ _DNS_CACHE = True
 # Volumes of Persistent Disk, and buckets as file systems: datasets and checkpoints.
 _DISK_DRIVER = True
 _BUCKET_DRIVER = True
-# GKE creates no cluster without a pool. The pool is deleted within minutes, and must obey the same rules.
-_FIRST_POOL_NODES = 1
-# System nodes. Secure boot: Container-Optimized OS loads only signed modules, and these nodes have no GPU driver.
-_SECURE_BOOT = True
-_IMAGE_TYPE = "COS_CONTAINERD"
-# GKE's own defaults, written down so that a new default replaces no nodes.
-_DISK_TYPE = "pd-balanced"
-_LOCATION_POLICY = "BALANCED"
-_AUTO_REPAIR = True
-_AUTO_UPGRADE = True
-# One new node at a time before an old one is drained: controllers have few replicas.
-_UPGRADE_STRATEGY = "SURGE"
-_MAX_SURGE = 1
-_MAX_UNAVAILABLE = 0
-_GVNIC = True
-# Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
-_METADATA = {"disable-legacy-endpoints": "true"}
 # Exclusions of upgrades without an end last as long as Google supports the version.
 _UNTIL_END_OF_SUPPORT = "UNTIL_END_OF_SUPPORT"
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """Ids of the cluster's network and subnetwork, and names of the ranges of pods and services."""
+
+    network: pulumi.Input[str]
+    subnetwork: pulumi.Input[str]
+    pods_range: str
+    services_range: str
 
 
 class GkeCluster(pulumi.ComponentResource):
@@ -102,13 +96,13 @@ class GkeCluster(pulumi.ComponentResource):
         self._args = args
         self._child = child_options(self, opts)
         self._ready: list[pulumi.Resource] = []
-        account = self._create_node_account()
+        self._account = self._node_account()
         self._grant_logins()
         networks = self._create_networks(name)
         if args.create is None:
             cluster, network, kubeconfig = self._look_up()
         else:
-            cluster, network, kubeconfig = self._create(args.create, account)
+            cluster, network, kubeconfig = self._create(args.create)
         self.kubeconfig = pulumi.Output.secret(kubeconfig)
         self.context = pulumi.Output.from_input(args.name)
         # Objects in Kubernetes wait for nodes that their pods can run on.
@@ -124,7 +118,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.outputs = GkeOutputs(
             cluster=cluster,
             network=network,
-            node_service_account=account.email,
+            node_service_account=self._account,
             gpu_networks=networks,
             provider=google,
             ready=self._ready,
@@ -141,8 +135,11 @@ class GkeCluster(pulumi.ComponentResource):
             self._child,
         ).joined
 
-    def _create_node_account(self) -> gcp.serviceaccount.Account:
+    def _node_account(self) -> pulumi.Output[str]:
+        """Return the e-mail of the nodes' service account: an existing one, or a new one with its roles."""
         args = self._args
+        if args.node_email is not None:
+            return pulumi.Output.from_input(args.node_email)
         account = gcp.serviceaccount.Account(
             args.node_account,
             account_id=args.node_account,
@@ -159,7 +156,7 @@ class GkeCluster(pulumi.ComponentResource):
                 opts=self._child,
             )
             self._ready.append(grant)
-        return account
+        return account.email
 
     def _grant_logins(self) -> None:
         """Let members of teams fetch credentials and pass the cluster's DNS endpoint."""
@@ -202,20 +199,25 @@ class GkeCluster(pulumi.ComponentResource):
 
     # -- new cluster ---------------------------------------------------------------------------------------
 
-    def _create(
-        self, create: CreateGkePlan, account: gcp.serviceaccount.Account
-    ) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
+    def _create(self, create: CreateGkePlan) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
-        vpc = GkeVpc(
-            create.network, GkeVpcArgs(create=create, project=args.project, region=args.region), self._child
-        )
-        cluster = self._create_cluster(create, vpc, account)
-        self._ready.append(self._create_system_pool(create, vpc, cluster, account))
+        vpc = create.existing_vpc
+        if vpc is None:
+            own = GkeVpc(
+                create.network, GkeVpcArgs(create=create, project=args.project, region=args.region), self._child
+            )
+            self._ready.append(own.nat)
+            network = _Network(own.network, own.subnetwork, PODS_RANGE, SERVICES_RANGE)
+        else:
+            network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
+        cluster = self._create_cluster(create, network)
+        self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
         facts = pulumi.Output.all(
             endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
             version=cluster.master_version,
         )
-        return cluster.id, vpc.network, facts.apply(self._kubeconfig_by_dns)
+        joined = pulumi.Output.from_input(network.network)
+        return cluster.id, joined, facts.apply(self._kubeconfig_by_dns)
 
     def _kubeconfig_by_dns(self, facts: dict[str, str]) -> str:
         """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
@@ -225,9 +227,7 @@ class GkeCluster(pulumi.ComponentResource):
             raise pulumi.RunError(str(error)) from None
         return gke_kubeconfig(self._args.name, facts["endpoint"], None)
 
-    def _create_cluster(
-        self, create: CreateGkePlan, vpc: GkeVpc, account: gcp.serviceaccount.Account
-    ) -> gcp.container.Cluster:
+    def _create_cluster(self, create: CreateGkePlan, vpc: _Network) -> gcp.container.Cluster:
         args = self._args
         container = gcp.container
         return container.Cluster(
@@ -244,7 +244,7 @@ class GkeCluster(pulumi.ComponentResource):
             network=vpc.network,
             subnetwork=vpc.subnetwork,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE, services_secondary_range_name=SERVICES_RANGE
+                cluster_secondary_range_name=vpc.pods_range, services_secondary_range_name=vpc.services_range
             ),
             datapath_provider=_DATAPATH,
             enable_multi_networking=args.multi_networking,
@@ -311,69 +311,22 @@ class GkeCluster(pulumi.ComponentResource):
                 autoscaling_profile=create.autoscaling_profile
             ),
             remove_default_node_pool=True,
-            initial_node_count=_FIRST_POOL_NODES,
+            initial_node_count=FIRST_POOL_NODES,
             node_config=container.ClusterNodeConfigArgs(
-                service_account=account.email,
+                service_account=self._account,
                 oauth_scopes=OAUTH_SCOPES,
                 shielded_instance_config=container.ClusterNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=_SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
+                    enable_secure_boot=SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
                 ),
             ),
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
                     protect=args.protect,
-                    depends_on=[vpc.nat, *self._ready],
+                    depends_on=[*self._ready],
                     ignore_changes=["node_config", "initial_node_count"],
                     custom_timeouts=custom_timeouts(args.timeouts),
                 ),
-            ),
-        )
-
-    def _create_system_pool(
-        self,
-        create: CreateGkePlan,
-        vpc: GkeVpc,
-        cluster: gcp.container.Cluster,
-        account: gcp.serviceaccount.Account,
-    ) -> gcp.container.NodePool:
-        """Create the nodes without GPUs, for pods that must run before any GPU node exists."""
-        args = self._args
-        container = gcp.container
-        lowest, highest = create.system_nodes
-        return container.NodePool(
-            f"{args.name}-{SYSTEM_POOL}",
-            name=SYSTEM_POOL,
-            cluster=cluster.id,
-            location=args.location,
-            project=args.project,
-            initial_node_count=_FIRST_POOL_NODES,
-            autoscaling=container.NodePoolAutoscalingArgs(
-                total_min_node_count=lowest, total_max_node_count=highest, location_policy=_LOCATION_POLICY
-            ),
-            management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
-            upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-                strategy=_UPGRADE_STRATEGY, max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
-            ),
-            node_config=container.NodePoolNodeConfigArgs(
-                machine_type=create.system_machine_type,
-                image_type=_IMAGE_TYPE,
-                disk_type=_DISK_TYPE,
-                disk_size_gb=SYSTEM_DISK_GB,
-                service_account=account.email,
-                oauth_scopes=OAUTH_SCOPES,
-                gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
-                metadata=_METADATA,
-                workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
-                    mode=METADATA_MODE
-                ),
-                shielded_instance_config=container.NodePoolNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=_SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
-                ),
-                resource_labels=dict(args.resource_labels),
-            ),
-            opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(ignore_changes=["initial_node_count"])
             ),
         )
 

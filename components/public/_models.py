@@ -12,6 +12,7 @@ from gpu_platform.spec._types import SpecModel
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.MaintenanceExclusion: (cluster.Exclusion,),
     types.Maintenance: (cluster.Maintenance,),
+    types.ExistingVpc: (cluster.ExistingVpc,),
     types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
     types.PlatformCluster: (
         cluster.EksCluster,

@@ -106,6 +106,16 @@ class SystemNodes(TypedDict, total=False):
     release: str
 
 
+class ExistingVpc(TypedDict, total=False):
+    """GKE: an existing VPC, of this or of another project, for a new cluster."""
+
+    project: str
+    name: Required[str]
+    subnetwork: Required[str]
+    pods_range: str
+    services_range: str
+
+
 class CreateCluster(TypedDict, total=False):
     """A new cluster: the fields of EKS or those of GKE."""
 
@@ -118,6 +128,7 @@ class CreateCluster(TypedDict, total=False):
     system: SystemNodes
     support: str
     logs_retention_days: float
+    network: ExistingVpc
     nodes_cidr: str
     pods_cidr: str
     services_cidr: str
@@ -159,6 +170,7 @@ class PlatformCluster(TypedDict, total=False):
     account: str
     project: str
     location: str
+    node_service_account: str
     gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]

@@ -13,6 +13,7 @@ from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_system import SystemNodes
 
+_PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
@@ -140,10 +141,26 @@ SecurityGroup = Annotated[
 ]
 
 
+class ExistingVpc(SpecModel):
+    """An existing VPC, of this or of another project (Shared VPC), for a GKE cluster that the program creates."""
+
+    project: Annotated[str | None, Shows(gke=("network",))] = Field(default=None, pattern=_PROJECT_ID)
+    """The host project of a Shared VPC; unset: the project of the cluster."""
+    name: Annotated[DnsLabel, Shows(gke=("network",))]
+    subnetwork: Annotated[DnsLabel, Shows(gke=("network",))]
+    """Subnetwork of the nodes, in the region of the cluster; its nodes must reach the internet by a NAT."""
+    pods_range: Annotated[DnsLabel, Shows(gke=("network",))] = "pods"
+    """Name of the secondary range of pods, a /24 for each node."""
+    services_range: Annotated[DnsLabel, Shows(gke=("network",))] = "services"
+    """Name of the secondary range of services."""
+
+
 class CreateGke(SpecModel):
     """Settings of a GKE cluster that the program creates: regional, dataplane v2, workload identity, private
     nodes."""
 
+    network: ExistingVpc | None = None
+    """Unset: the program creates a VPC, with NAT."""
     nodes_cidr: Cidr = "10.0.0.0/20"
     pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
     services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
@@ -165,15 +182,21 @@ class GkeCluster(SpecModel):
 
     provider: Literal["gke"]
     name: Annotated[DnsLabel, Shows(gke=("cluster",))]
-    project: Annotated[str, Shows(gke=("project",))] = Field(
-        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$", examples=["my-project"]
-    )
+    project: Annotated[str, Shows(gke=("project",))] = Field(pattern=_PROJECT_ID, examples=["my-project"])
     location: Annotated[str, Shows(gke=("location",))] = Field(
         pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
     )
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
+    node_service_account: Annotated[str | None, Shows(gke=("service_account",))] = Field(
+        default=None,
+        pattern=r"^[^@\s]+@[a-z0-9.-]+\.gserviceaccount\.com$",
+        examples=["gke-nodes@my-project.iam.gserviceaccount.com"],
+    )
+    """E-mail of an existing service account of the nodes, where IAM is managed elsewhere: the program then creates
+    no account and changes no IAM of the project. It needs roles/container.defaultNodeServiceAccount and
+    roles/artifactregistry.reader. Unset: the program creates one."""
     gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True

@@ -154,6 +154,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
+    "cluster(gke).create.network": {"cluster.create.network": {"name": "shared", "subnetwork": "nodes"}},
     "cluster(gke).create.maintenance.exclusions": {
         "cluster.create.maintenance.exclusions": [
             {"name": "freeze", "start": "2026-12-20T00:00:00Z", "end": "2027-01-05T00:00:00Z"}
@@ -348,6 +349,12 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).project": ["other-project"],
     "cluster(gke).location": ["us-central1-a"],
     "cluster(gke).kubernetes": ["1.34"],
+    "cluster(gke).create.network.project": ["host-project"],
+    "cluster(gke).create.network.name": ["other"],
+    "cluster(gke).create.network.subnetwork": ["other"],
+    "cluster(gke).create.network.pods_range": ["other"],
+    "cluster(gke).create.network.services_range": ["other"],
+    "cluster(gke).node_service_account": ["gke-nodes@my-project.iam.gserviceaccount.com"],
     "cluster(gke).gpu_networks_cidr": ["10.200.0.0/16"],
     "cluster(gke).create.nodes_cidr": ["10.2.0.0/20"],
     "cluster(gke).create.pods_cidr": ["10.32.0.0/12"],

@@ -252,6 +252,31 @@ def test_a_new_cluster_knows_the_google_groups_of_its_security_group() -> None:
     assert "authenticatorGroupsConfig" not in made({})
 
 
+def test_a_cluster_in_an_existing_vpc_has_no_vpc_of_its_own() -> None:
+    vpc = {"project": "host-project", "name": "shared", "subnetwork": "nodes"}
+    where = {**EXISTING, "create": {"network": vpc}}
+    recording = recorded({"network": {"rdma": False}}, cluster=where)
+    assert not any(recording.has(kind) for kind in ("Network", "Subnetwork", "Router", "RouterNat"))
+    inputs = made({"network": {"rdma": False}}, cluster=where)
+    assert inputs["network"] == "projects/host-project/global/networks/shared"
+    assert inputs["subnetwork"] == "projects/host-project/regions/us-central1/subnetworks/nodes"
+    assert inputs["ipAllocationPolicy"] == {
+        "clusterSecondaryRangeName": "pods",
+        "servicesSecondaryRangeName": "services",
+    }
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
+def test_with_an_existing_account_of_the_nodes_no_iam_of_the_project_is_changed(where: dict[str, Any]) -> None:
+    email = "gke-nodes@my-project.iam.gserviceaccount.com"
+    google, outputs = deploy(
+        built({**platform_of({}, cluster={**where, "node_service_account": email}), "teams": [TEAM]}), FOUND
+    )
+    kinds = {kind for kind, _ in google.made}
+    assert not kinds & {"gcp:serviceaccount/account:Account", "gcp:projects/iAMMember:IAMMember"}
+    assert outputs["account"] == email
+
+
 def test_the_class_of_hyperdisk_makes_disks_in_the_zone_of_their_first_pod() -> None:
     (made_class,) = recorded({"machine_type": "a4-highgpu-8g"}).of("StorageClass")
     assert made_class.inputs["metadata"]["name"] == "hyperdisk-balanced"

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from gpu_platform.errors import Problem
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease, load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
-from gpu_platform.planning.clouds.section import (
+from gpu_platform.planning.clouds.section import ClusterSetting, (
     CloudCluster,
     CloudPrerequisites,
     CreatedCluster,
@@ -71,9 +72,14 @@ class AzureCluster:
     timeouts: Timeouts = _LIMITS
     platforms: tuple[str, ...] = ("azure",)
 
+    settings: tuple[ClusterSetting, ...] = ()
+
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         return {"azure": _LIMITS}
+
+    def kubernetes_problem(self, running: str) -> Problem | None:
+        return None
 
     def prerequisites(self, resource_types: object) -> CloudPrerequisites:
         return CloudPrerequisites(

@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.gke.gpu_networks import (
     plan_gpu_networks,
 )
 from gpu_platform.planning.clouds.gke.installers import plan_installers
-from gpu_platform.planning.clouds.gke.logins import google_groups, granted_decision, iam_members
+from gpu_platform.planning.clouds.gke.logins import google_groups, granted_decision, iam_members, manages_iam
 from gpu_platform.planning.clouds.gke.node_versions import (
     check_versions,
     fabric_broken_from,
@@ -108,8 +108,7 @@ def plan_gke_cluster(
             storage={one.type for one in (storage or {}).values()},
         )
         create, decisions = created.value, created.decisions
-    # IAM of a project with a cluster of somebody else is not the program's.
-    logins = iam_members(members) if cluster.create is not None else ()
+    logins = iam_members(members) if manages_iam(cluster) else ()
     if logins:
         decisions += (granted_decision(cluster, logins),)
     networks = plan_gpu_networks(network_name(cluster), cluster, clouds, catalog)
@@ -133,7 +132,8 @@ def plan_gke_cluster(
         gpu_nics=any(cloud.network != "none" for cloud in clouds),
         networks=networks,
         node_account=_account(cluster),
-        node_roles=NODE_ROLES,
+        node_email=cluster.node_service_account,
+        node_roles=NODE_ROLES if cluster.node_service_account is None else (),
         disks_gb=_disks(on_gke),
         vcpus=sum(catalog.machine_types[pool.machine_type].vcpu * pool.nodes.max for pool, _ in on_gke),
         logins=logins,

@@ -11,11 +11,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, MaintenanceExclusion
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
-from gpu_platform.spec.cluster import CreateGke, Exclusion, GkeCluster, Maintenance
+from gpu_platform.spec.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 SYSTEM_POOL = "system"
 SYSTEM_MACHINE_TYPE = "e2-standard-4"
@@ -49,8 +49,12 @@ def check_create(
 
     `gpu_ranges`: ranges of the GPU networks; `gpu_nodes`: the most nodes that all GPU pools may have.
     """
-    _check_ranges(create, gpu_ranges, problems)
-    _check_range_sizes(create, gpu_nodes + SYSTEM_NODES[1], problems)
+    if create.network is not None:
+        _check_unused_ranges(create, problems)
+    else:
+        _check_ranges(create, gpu_ranges, problems)
+        _check_range_sizes(create, gpu_nodes + SYSTEM_NODES[1], problems)
+    _check_control_plane(create, problems)
     _check_window(create.maintenance, problems.at("maintenance"))
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
 
@@ -69,7 +73,20 @@ def _check_ranges(create: CreateGke, gpu_ranges: Sequence[ipaddress.IPv4Network]
                 "ranges of their own for nodes, pods, services, the control plane and the GPU networks",
                 "choose a range that is not in use",
             )
-    control_plane = ranges[-1][1]
+
+
+def _check_unused_ranges(create: CreateGke, problems: Problems) -> None:
+    for field in ("nodes_cidr", "pods_cidr", "services_cidr"):
+        if field in create.model_fields_set:
+            problems.at(field).add(
+                f"{getattr(create, field)} beside network",
+                "ranges only of a VPC that the program creates: the existing subnetwork has its own",
+                f"remove {field}, or network",
+            )
+
+
+def _check_control_plane(create: CreateGke, problems: Problems) -> None:
+    control_plane = ipaddress.IPv4Network(create.control_plane_cidr)
     if control_plane.prefixlen != CONTROL_PLANE_PREFIX:
         problems.at("control_plane_cidr").add(
             str(control_plane),
@@ -187,6 +204,7 @@ def plan_create(
     declared = maintenance.start, maintenance.start + timedelta(hours=maintenance.hours), maintenance.recurrence
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
+        existing_vpc=_existing_vpc(cluster, create.network),
         network=network,
         mtu=mtu,
         nodes_cidr=create.nodes_cidr,
@@ -217,6 +235,18 @@ def plan_create(
         system_nodes=SYSTEM_NODES,
     )
     return Decided(plan, (*decisions, *exclusions.decisions))
+
+
+def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPlan | None:
+    if vpc is None:
+        return None
+    project = vpc.project or cluster.project
+    return ExistingVpcPlan(
+        network=f"projects/{project}/global/networks/{vpc.name}",
+        subnetwork=f"projects/{project}/regions/{cluster.location}/subnetworks/{vpc.subnetwork}",
+        pods_range=vpc.pods_range,
+        services_range=vpc.services_range,
+    )
 
 
 def _plan_exclusions(

@@ -60,6 +60,11 @@ def _iam_member(kind: str, name: str) -> str | None:
     return f"serviceAccount:{name}" if name.endswith(_SERVICE_ACCOUNT) else f"{kind}:{name}"
 
 
+def manages_iam(cluster: GkeCluster) -> bool:
+    """Return whether the program grants roles in the project: for a cluster and an account of nodes of its own."""
+    return cluster.create is not None and cluster.node_service_account is None
+
+
 def google_groups(members: Iterable[str]) -> tuple[str, ...]:
     """Return the Google groups among members, by their e-mail addresses."""
     names = (member.partition(":") for member in members)
@@ -91,11 +96,11 @@ def login_notes(
             )
         )
     needing = iam_members(members)
-    if needing and (own_stack or cluster.create is None):
+    if needing and (own_stack or not manages_iam(cluster)):
         why = (
             "a stack of a team changes nothing in Google Cloud"
             if own_stack
-            else "the cluster is not the program's"
+            else "the program changes no IAM of the project"
         )
         notes.append(
             Decision(

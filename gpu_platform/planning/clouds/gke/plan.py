@@ -217,9 +217,20 @@ class MaintenanceExclusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateGkePlan:
-    """The settings of a new cluster."""
+class ExistingVpcPlan:
+    """An existing VPC of a new cluster: ids of network and subnetwork, names of the secondary ranges."""
 
+    network: str
+    subnetwork: str
+    pods_range: str
+    services_range: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateGkePlan:
+    """The settings of a new cluster. With `existing_vpc` the fields of the VPC have no effect."""
+
+    existing_vpc: ExistingVpcPlan | None
     network: str
     mtu: int
     """Of the VPC, bytes; one that exists keeps its own."""
@@ -267,7 +278,9 @@ class GkeClusterPlan:
     """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
     node_account: str
-    """Id of the nodes' service account, which the program creates."""
+    """Id of the nodes' service account, which the program creates without `node_email`."""
+    node_email: str | None
+    """E-mail of an existing service account of the nodes."""
     node_roles: tuple[str, ...]
     """Its IAM roles."""
     disks_gb: Mapping[str, int] = field(default_factory=dict[str, int])

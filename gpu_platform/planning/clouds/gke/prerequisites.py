@@ -57,6 +57,9 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     if cluster.create is not None:
         apis |= {_FILESTORE_API} if cluster.create.nfs_driver else set()
         apis |= {_LUSTRE_API} if cluster.create.lustre_driver else set()
+    roles = [_ROLES.get(service, f"a role for {service}") for service in services]
+    if cluster.node_email is not None and roles:
+        roles.append(f"roles/iam.serviceAccountUser on {cluster.node_email}")
     return CloudPrerequisites(
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",
@@ -67,7 +70,7 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
         login="run gcloud auth login --update-adc, for Pulumi and the plugin of the kubeconfig",
         quota_console="IAM & Admin, Quotas",
         all_regions_quota="GPUS_ALL_REGIONS",
-        permissions=", ".join(_ROLES.get(service, f"a role for {service}") for service in services),
+        permissions=", ".join(roles),
         permissions_fix="see gcloud projects get-iam-policy",
         apis=f"gcloud services enable --project {cluster.project} " + " ".join(sorted(apis)),
         examples=tuple(_examples(cluster)),
@@ -78,7 +81,8 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
 def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
     """Yield quotas on networks, disks and vCPUs; that of the vCPUs of GPU machines depends on their family."""
     create = cluster.create
-    vpcs = len({network.vpc for network in cluster.networks}) + (1 if create is not None else 0)
+    own = create is not None and create.existing_vpc is None
+    vpcs = len({network.vpc for network in cluster.networks}) + (1 if own else 0)
     if vpcs:
         yield CloudQuota(
             name="NETWORKS", unit="VPC networks", region="the project", amount=vpcs, what="the cluster"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+    from gpu_platform.planning.clouds.gke.plan import ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
 
 
 def node_pool_properties(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
@@ -25,10 +25,18 @@ def _cluster(cluster: GkeClusterPlan) -> Mapping[str, str]:
         "cluster": cluster.name,
         "project": cluster.project,
         "location": cluster.location,
+        "network": _network(created.existing_vpc) if created is not None else NOT_SET,
+        "service_account": cluster.node_email or NOT_SET,
         "pods_cidr": created.pods_cidr if created is not None else NOT_SET,
         "services_cidr": created.services_cidr if created is not None else NOT_SET,
         "control_plane_cidr": created.control_plane_cidr if created is not None else NOT_SET,
     }
+
+
+def _network(vpc: ExistingVpcPlan | None) -> str:
+    if vpc is None:
+        return NOT_SET
+    return listed([vpc.subnetwork, vpc.pods_range, vpc.services_range, vpc.network])
 
 
 def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:

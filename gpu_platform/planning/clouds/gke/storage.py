@@ -156,7 +156,7 @@ def plan_gke_storage(
             )
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
-    network = network_name(cluster) if cluster.create is not None else None
+    network = _created_network(cluster)
     classes = [_class(name, one, network, zones, only_hyperdisk) for name, one in wanted.items()]
     for name, one in storage.items():
         decisions.append(_by_class(name, one, cluster, only_hyperdisk))
@@ -165,11 +165,23 @@ def plan_gke_storage(
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
-        private_access=f"{network}-services" if lustre and network is not None else None,
+        private_access=f"{network}-services"
+        if lustre and network is not None and cluster.create is not None and cluster.create.network is None
+        else None,
     )
     needed = bool(cloud.in_network or cloud.private_access)
     plan = StoragePlan(classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage)))
     return Decided(plan, tuple(decisions))
+
+
+def _created_network(cluster: GkeCluster) -> str | None:
+    """Return the network of a new cluster, by name or, of another project, by path; None: it is looked up."""
+    if cluster.create is None:
+        return None
+    vpc = cluster.create.network
+    if vpc is None:
+        return network_name(cluster)
+    return f"projects/{vpc.project or cluster.project}/global/networks/{vpc.name}"
 
 
 def _pool_zones(pool: PoolPlan) -> Sequence[str]:

@@ -12,7 +12,13 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, found_kubeconfig, require_fit
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, DaemonSetPlan, GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import (
+    CreateGkePlan,
+    DaemonSetPlan,
+    ExistingVpcPlan,
+    GkeClusterPlan,
+    GkePoolPlan,
+)
 from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
@@ -108,6 +114,40 @@ def test_clusters_of_one_name_in_several_places_of_a_project_share_no_vpc_and_no
     # The firewall of a VPC has the longest name of all that is named after it.
     assert all(len(f"{vpc}-internal") <= 63 for vpc in vpcs)
     assert all(len(place.node_account) <= 30 for place in places)
+
+
+@pytest.mark.parametrize("create", [{}, None])
+def test_an_existing_account_of_the_nodes_gets_no_role_of_the_program(create: dict[str, Any] | None) -> None:
+    email = "gke-nodes@my-project.iam.gserviceaccount.com"
+    made = cloud(on("g2-standard-48"), cluster=cluster(create, node_service_account=email))
+    assert (made.node_email, made.node_roles, made.logins) == (email, (), ())
+
+
+def test_an_account_of_people_is_no_account_of_nodes() -> None:
+    where = cluster({}, node_service_account="ada@example.com")
+    assert refused(on("g2-standard-48"), cluster=where).keys() == {"cluster.node_service_account"}
+
+
+# -- an existing VPC --------------------------------------------------------------------------------------
+
+SHARED = {"project": "host-project", "name": "shared", "subnetwork": "gpu-nodes", "pods_range": "gpu-pods"}
+
+
+def test_a_new_cluster_can_be_in_an_existing_vpc_of_another_project() -> None:
+    vpc = created(on("g2-standard-48"), network=SHARED).existing_vpc
+    assert vpc == ExistingVpcPlan(
+        network="projects/host-project/global/networks/shared",
+        subnetwork="projects/host-project/regions/us-central1/subnetworks/gpu-nodes",
+        pods_range="gpu-pods",
+        services_range="services",
+    )
+
+
+def test_ranges_of_a_vpc_that_is_not_created_are_refused() -> None:
+    where = cluster({"network": SHARED, "pods_cidr": "10.32.0.0/12", "control_plane_cidr": "172.16.0.0/27"})
+    problems = refused(on("g2-standard-48"), cluster=where)
+    assert problems.keys() == {"cluster.create.pods_cidr", "cluster.create.control_plane_cidr"}
+    assert "the existing subnetwork has its own" in problems["cluster.create.pods_cidr"]
 
 
 def test_nodes_get_the_least_roles_that_they_work_with() -> None:

@@ -103,6 +103,18 @@ def test_the_iam_of_an_existing_cluster_is_left_to_its_owner_who_is_told_the_rol
     assert note.chosen == f"{VISION} must have roles/container.clusterViewer in project my-project"
 
 
+def test_where_iam_is_managed_elsewhere_members_of_a_new_cluster_get_no_role_and_are_told_it() -> None:
+    where = {
+        "create": {"authenticator_groups": GROUPS},
+        "node_service_account": "n@my-project.iam.gserviceaccount.com",
+    }
+    plan = planned(VISION, **where)
+    assert cloud(VISION, **where).logins == ()
+    assert [each.why.partition(":")[0] for each in plan.decisions if each.what == "logins"] == [
+        "the program changes no IAM of the project"
+    ]
+
+
 def test_an_existing_cluster_without_google_groups_is_warned_of_with_the_command() -> None:
     plan = cloud(VISION, kubernetes="1.35")
     (warning,) = missing_logins(plan, found(security_group=None))

@@ -88,6 +88,13 @@ def test_filestore_and_lustre_are_in_the_network_of_the_cluster() -> None:
     assert plan.storage.cloud == GkeStorage(in_network=(), private_access="ml-us-central1-services")
 
 
+def test_in_a_vpc_of_another_project_classes_have_its_path_and_the_owner_connects_it() -> None:
+    shared = {"project": "host-project", "name": "shared", "subnetwork": "gpu-nodes"}
+    plan = planned(cluster={**CLUSTER, "create": {"network": shared}}, fast={"type": "lustre"})
+    assert classes(plan)["fast"].parameters["network"] == "projects/host-project/global/networks/shared"
+    assert plan.storage.cloud is None
+
+
 def test_drivers_are_off_where_no_class_needs_them() -> None:
     cloud = planned(work={"type": "disk"}).cluster.cloud
     assert isinstance(cloud, GkeClusterPlan)

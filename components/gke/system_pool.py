@@ -1,0 +1,72 @@
+"""The nodes of a new GKE cluster without GPUs."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.prerequisites import SYSTEM_DISK_GB
+
+# GKE creates no cluster without a pool. That one is deleted within minutes, and must obey the same rules.
+FIRST_POOL_NODES = 1
+# System nodes. Secure boot: Container-Optimized OS loads only signed modules, and these nodes have no GPU driver.
+SECURE_BOOT = True
+_IMAGE_TYPE = "COS_CONTAINERD"
+# GKE's own defaults, written down so that a new default replaces no nodes.
+_DISK_TYPE = "pd-balanced"
+_LOCATION_POLICY = "BALANCED"
+_AUTO_REPAIR = True
+_AUTO_UPGRADE = True
+# One new node at a time before an old one is drained: controllers have few replicas.
+_UPGRADE_STRATEGY = "SURGE"
+_MAX_SURGE = 1
+_MAX_UNAVAILABLE = 0
+_GVNIC = True
+# Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
+_METADATA = {"disable-legacy-endpoints": "true"}
+
+
+def create_system_pool(
+    args: GkeClusterPlan,
+    create: CreateGkePlan,
+    cluster: gcp.container.Cluster,
+    account: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> gcp.container.NodePool:
+    """Create the nodes without GPUs, for pods that must run before any GPU node exists."""
+    container = gcp.container
+    lowest, highest = create.system_nodes
+    return container.NodePool(
+        f"{args.name}-{SYSTEM_POOL}",
+        name=SYSTEM_POOL,
+        cluster=cluster.id,
+        location=args.location,
+        project=args.project,
+        initial_node_count=FIRST_POOL_NODES,
+        autoscaling=container.NodePoolAutoscalingArgs(
+            total_min_node_count=lowest, total_max_node_count=highest, location_policy=_LOCATION_POLICY
+        ),
+        management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
+        upgrade_settings=container.NodePoolUpgradeSettingsArgs(
+            strategy=_UPGRADE_STRATEGY, max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
+        ),
+        node_config=container.NodePoolNodeConfigArgs(
+            machine_type=create.system_machine_type,
+            image_type=_IMAGE_TYPE,
+            disk_type=_DISK_TYPE,
+            disk_size_gb=SYSTEM_DISK_GB,
+            service_account=account,
+            oauth_scopes=OAUTH_SCOPES,
+            gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
+            metadata=_METADATA,
+            workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode=METADATA_MODE),
+            shielded_instance_config=container.NodePoolNodeConfigShieldedInstanceConfigArgs(
+                enable_secure_boot=SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
+            ),
+            resource_labels=dict(args.resource_labels),
+        ),
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["initial_node_count"])),
+    )
