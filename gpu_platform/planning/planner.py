@@ -87,9 +87,10 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     found += _check_changes(spec)
     found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog).found
     if found:
-        # Quotas cannot be checked with invalid pools; names and priorities can.
+        # Quotas cannot be checked with invalid pools; names, priorities and members can.
         problems = Problems(found=found)
         teams.check_names(spec, problems)
+        _check_members(spec, problems)
         raise BadInput(stack, problems.found)
     changes = maintenance.plan(spec.changes)
     context = CompleteContext(
@@ -110,8 +111,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
-    for index, team in enumerate(spec.teams):
-        context.cloud.check_members(team.members, context.at(f"teams[{index}].members"))
+    _check_members(spec, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     connected = cluster.plan(context, planned.value)
@@ -155,6 +155,13 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *monitored.decisions,
         ),
     )
+
+
+def _check_members(spec: Environment, problems: Problems) -> None:
+    """Record members of teams whom the cloud cannot authenticate."""
+    cloud = cloud_of(spec.cluster)
+    for index, team in enumerate(spec.teams):
+        cloud.check_members(team.members, problems.at(f"teams[{index}]").at("members"))
 
 
 def _check_changes(spec: Environment) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.prerequisites import examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
@@ -93,6 +93,15 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
         ("SSD_TOTAL_GB", "GB"): 6 * 200 + 6 * 100,
         (None, "vCPU"): 4 * 208 + 2 * 48,
     }
+
+
+def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_them() -> None:
+    own = filled(GkeClusterPlan, name="ml", node_email="nodes@p.iam.gserviceaccount.com")
+    vpc = ExistingVpcPlan(network="n", subnetwork="projects/host/s", pods_range="p", services_range="s")
+    shared = dataclasses.replace(own, create=filled(CreateGkePlan, existing_vpc=vpc, system_nodes=(2, 6)))
+    needed = shared.prerequisites(["gcp:container/cluster:Cluster"]).permissions
+    assert "roles/iam.serviceAccountUser on nodes@p.iam.gserviceaccount.com" in needed
+    assert "roles/compute.networkUser on projects/host/s" in needed
 
 
 def test_clusters_that_are_no_clouds_need_no_quota_and_have_no_examples() -> None:

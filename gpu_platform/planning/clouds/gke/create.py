@@ -199,12 +199,23 @@ def plan_create(
             why="idle GPU nodes are deleted sooner",
         ),
     )
+    vpc = _existing_vpc(cluster, create.network)
+    decisions += (
+        Decision(
+            subject=subject,
+            what="VPC",
+            chosen=f"{network} with an MTU of {mtu}" if vpc is None else vpc.subnetwork,
+            why="jumbo frames, for storage; a VPC that exists keeps its MTU"
+            if vpc is None
+            else "the stack file sets it; its nodes reach the internet by a NAT of its owner",
+        ),
+    )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
     maintenance = create.maintenance
     declared = maintenance.start, maintenance.start + timedelta(hours=maintenance.hours), maintenance.recurrence
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
-        existing_vpc=_existing_vpc(cluster, create.network),
+        existing_vpc=vpc,
         network=network,
         mtu=mtu,
         nodes_cidr=create.nodes_cidr,

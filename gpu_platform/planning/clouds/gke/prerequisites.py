@@ -60,6 +60,9 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     roles = [_ROLES.get(service, f"a role for {service}") for service in services]
     if cluster.node_email is not None and roles:
         roles.append(f"roles/iam.serviceAccountUser on {cluster.node_email}")
+    vpc = cluster.create.existing_vpc if cluster.create is not None else None
+    if vpc is not None and roles:
+        roles.append(f"roles/compute.networkUser on {vpc.subnetwork}")
     return CloudPrerequisites(
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",

@@ -49,6 +49,14 @@ def test_a_member_whom_gke_knows_by_no_such_name_is_refused_with_the_form_that_i
     assert problem.fix.startswith(f"write '{member}@'")
 
 
+def test_a_member_whom_gke_does_not_know_is_named_beside_mistakes_of_pools() -> None:
+    wrong = platform("group:vision")
+    wrong["pools"][0]["zones"] = ["us-east1-b"]
+    with pytest.raises(BadInput) as caught:
+        plan_platform(wrong, "test")
+    assert {problem.path for problem in caught.value.problems} == {"pools[0].zones[0]", "teams[0].members[0]"}
+
+
 @pytest.mark.parametrize(
     ("member", "granted"),
     [
