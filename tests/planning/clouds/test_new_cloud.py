@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from gpu_platform.errors import Problem
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease, load_catalog
-from gpu_platform.errors import BadInput
+from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
-from gpu_platform.planning.clouds.section import ClusterSetting, (
+from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
+    ClusterSetting,
     CreatedCluster,
     RollLimits,
     Timeouts,
@@ -73,6 +73,7 @@ class AzureCluster:
     platforms: tuple[str, ...] = ("azure",)
 
     settings: tuple[ClusterSetting, ...] = ()
+    first_up_problem: Problem | None = None
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
