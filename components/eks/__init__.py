@@ -35,6 +35,9 @@ def build(
         region=cluster.region,
         allowed_account_ids=None if cluster.account is None else [cluster.account],
         default_tags=aws.ProviderDefaultTagsArgs(tags=cluster.tags),
+        assume_roles=None
+        if cluster.assume_role is None
+        else [aws.ProviderAssumeRoleArgs(role_arn=cluster.assume_role)],
     )
     on_aws = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[provider]))
     created = EksCluster(cluster.name, cluster, on_aws)

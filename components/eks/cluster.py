@@ -16,15 +16,23 @@ from components.eks.control_plane import EksControlPlane, EksControlPlaneArgs
 from components.eks.iam import service_role
 from components.eks.logins import create_logins
 from components.eks.lookup import look_up
-from components.eks.network import EksVpc, EksVpcArgs
+from components.eks.network import EksVpc, EksVpcArgs, JoinedVpc, existing_vpc
 from components.eks.system import EksSystem, EksSystemArgs
-from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
 # EFA bypasses IP: security groups admit it only by a rule for all protocols.
 _ALL_PROTOCOLS = "-1"
 # Gives nodes the Kubernetes groups of a kubelet, and nothing else.
 _NODE_ACCESS_ENTRY = "EC2_LINUX"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Role:
+    """The IAM role of nodes."""
+
+    arn: pulumi.Output[str]
+    name: pulumi.Output[str]
 
 
 class EksCluster(pulumi.ComponentResource):
@@ -52,7 +60,7 @@ class EksCluster(pulumi.ComponentResource):
         self._plan = plan
         self._aws = provider
         self._child = pulumi.ResourceOptions(parent=self)
-        role, attached = self._create_node_role(f"{plan.role_prefix}-nodes", child_options(self, opts))
+        role, attached = self._node_role(f"{plan.role_prefix}-nodes", child_options(self, opts))
         works: list[pulumi.Resource] = []
         if plan.create is None:
             self.outputs = self._look_up(role, attached)
@@ -76,15 +84,28 @@ class EksCluster(pulumi.ComponentResource):
 
     def _write_kubeconfig(self, facts: Mapping[str, Any]) -> str:
         return eks_kubeconfig(
-            self._plan.name, self._plan.region, facts["endpoint"], facts["certificate_authority"]
+            self._plan.name,
+            self._plan.region,
+            facts["endpoint"],
+            facts["certificate_authority"],
+            self._plan.assume_role,
         )
+
+    def _node_role(self, name: str, opts: pulumi.ResourceOptions) -> tuple[_Role, list[pulumi.Resource]]:
+        """Return the role of managed node groups: an existing one, or a new one with its attachments."""
+        existing = self._plan.iam.node_role
+        if existing is not None:
+            named = existing.rpartition("/")[2]
+            return _Role(pulumi.Output.from_input(existing), pulumi.Output.from_input(named)), []
+        role, attached = self._create_node_role(name, opts)
+        return _Role(role.arn, role.name), attached
 
     def _create_node_role(
         self, name: str, opts: pulumi.ResourceOptions
     ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-        return service_role(name, "ec2.amazonaws.com", self._plan.node_policies, opts)
+        return service_role(name, "ec2.amazonaws.com", self._plan.node_policies, self._plan.iam, opts)
 
-    def _look_up(self, role: aws.iam.Role, attached: list[pulumi.Resource]) -> EksOutputs:
+    def _look_up(self, role: _Role, attached: list[pulumi.Resource]) -> EksOutputs:
         found = look_up(self._plan, self, self._aws)
         create_logins(self._name, self._plan.access, found.name, self._child)
         return EksOutputs(
@@ -107,13 +128,11 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _create(
-        self, create: CreateEksPlan, role: aws.iam.Role, attached: list[pulumi.Resource]
+        self, create: CreateEksPlan, role: _Role, attached: list[pulumi.Resource]
     ) -> tuple[EksOutputs, list[pulumi.Resource]]:
         """Return the outputs, and the resources that Kubernetes objects depend on."""
         plan = self._plan
-        vpc = EksVpc(
-            self._name, EksVpcArgs(plan=create.vpc, region=plan.region, protect=plan.protect), self._child
-        )
+        vpc = self._join_vpc(create)
         control_plane = EksControlPlane(
             self._name, EksControlPlaneArgs(plan=plan, create=create, vpc=vpc), self._child
         )
@@ -125,8 +144,8 @@ class EksCluster(pulumi.ComponentResource):
             certificate_authority=cluster.certificate_authority.data,
             service_cidr=cluster.kubernetes_network_config.service_ipv4_cidr,
             vpc_id=vpc.vpc_id,
-            subnet_ids=vpc.private_subnet_ids,
-            all_subnet_ids=pulumi.Output.all(*vpc.private_subnet_ids.values()),
+            subnet_ids=vpc.subnet_ids,
+            all_subnet_ids=pulumi.Output.all(*vpc.subnet_ids.values()),
             cluster_security_group_id=cluster.vpc_config.cluster_security_group_id,
             security_groups=plan.security_groups,
             efa_security_group_id=self._create_efa_security_group(vpc.vpc_id),
@@ -139,6 +158,12 @@ class EksCluster(pulumi.ComponentResource):
         system = EksSystem(self._name, EksSystemArgs(plan=plan, create=create, cluster=outputs), self._child)
         ready = [*outputs.ready, *system.before_nodes]
         return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
+
+    def _join_vpc(self, create: CreateEksPlan) -> JoinedVpc:
+        if isinstance(create.vpc, ExistingVpcPlan):
+            return existing_vpc(create.vpc)
+        args = EksVpcArgs(plan=create.vpc, region=self._plan.region, protect=self._plan.protect)
+        return EksVpc(self._name, args, self._child).joined
 
     def _create_efa_security_group(self, vpc_id: pulumi.Output[str]) -> pulumi.Output[str] | None:
         """Create the security group of EFA: it must admit all traffic from and to itself."""

@@ -11,7 +11,7 @@ import pulumi_aws as aws
 from components._options import child_options, custom_timeouts
 from components.eks.iam import service_role
 from components.eks.logins import create_logins, entry_name
-from components.eks.network import EksVpc
+from components.eks.network import JoinedVpc
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
 
 # A control plane takes some ten minutes; an update of its version up to an hour.
@@ -33,7 +33,7 @@ class EksControlPlaneArgs:
 
     plan: EksClusterPlan
     create: CreateEksPlan
-    vpc: EksVpc
+    vpc: JoinedVpc
 
 
 class EksControlPlane(pulumi.ComponentResource):
@@ -64,7 +64,10 @@ class EksControlPlane(pulumi.ComponentResource):
 
     def _create_key(
         self, plan: EksClusterPlan, create: CreateEksPlan, opts: pulumi.ResourceOptions
-    ) -> aws.kms.Key:
+    ) -> pulumi.Input[str]:
+        """Return the ARN of the key: of an existing one, or of a new one."""
+        if create.kms_key is not None:
+            return create.kms_key
         opts.protect = plan.protect
         opts.retain_on_delete = create.retain_data
         return aws.kms.Key(
@@ -73,7 +76,7 @@ class EksControlPlane(pulumi.ComponentResource):
             enable_key_rotation=True,
             deletion_window_in_days=_KEY_DELETION_DAYS,
             opts=opts,
-        )
+        ).arn
 
     def _create_log_group(self, create: CreateEksPlan) -> aws.cloudwatch.LogGroup:
         """Create the log group: one that EKS creates keeps everything for ever."""
@@ -85,12 +88,15 @@ class EksControlPlane(pulumi.ComponentResource):
         )
 
     def _create_role(
-        self, plan: EksClusterPlan, create: CreateEksPlan, key: aws.kms.Key
+        self, plan: EksClusterPlan, create: CreateEksPlan, key: pulumi.Input[str]
     ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         name = f"{plan.role_prefix}-cluster"
-        role, attached = service_role(name, "eks.amazonaws.com", create.cluster_policies, self._child)
+        role, attached = service_role(name, "eks.amazonaws.com", create.cluster_policies, plan.iam, self._child)
         use_key = aws.iam.RolePolicy(
-            f"{name}-secrets", role=role.name, policy=key.arn.apply(_use_of_key), opts=self._child
+            f"{name}-secrets",
+            role=role.name,
+            policy=pulumi.Output.from_input(key).apply(_use_of_key),
+            opts=self._child,
         )
         return role, [*attached, use_key]
 
@@ -98,9 +104,9 @@ class EksControlPlane(pulumi.ComponentResource):
         self,
         plan: EksClusterPlan,
         create: CreateEksPlan,
-        vpc: EksVpc,
+        vpc: JoinedVpc,
         role: aws.iam.Role,
-        key: aws.kms.Key,
+        key: pulumi.Input[str],
         after: list[pulumi.Resource],
     ) -> aws.eks.Cluster:
         return aws.eks.Cluster(
@@ -116,11 +122,11 @@ class EksControlPlane(pulumi.ComponentResource):
             deletion_protection=plan.protect,
             enabled_cluster_log_types=list(create.logs),
             encryption_config=aws.eks.ClusterEncryptionConfigArgs(
-                provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key.arn), resources=["secrets"]
+                provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key), resources=["secrets"]
             ),
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=create.support_type),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
-                subnet_ids=list(vpc.private_subnet_ids.values()),
+                subnet_ids=list(vpc.control_plane),
                 endpoint_private_access=_PRIVATE_ENDPOINT,
                 endpoint_public_access=bool(create.api_access),
                 public_access_cidrs=list(create.api_access) or None,

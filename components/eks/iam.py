@@ -9,6 +9,8 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from gpu_platform.planning.clouds.eks.plan import IamPlan
+
 _ASSUME = "sts:AssumeRole"
 # EKS Pod Identity puts tags of the pod on its session, by which a role admits one service account alone.
 _ASSUME_WITH_TAGS = [_ASSUME, "sts:TagSession"]
@@ -18,6 +20,7 @@ def service_role(
     name: str,
     service: str,
     policies: Sequence[str],
+    iam: IamPlan,
     opts: pulumi.ResourceOptions,
     *,
     conditions: Mapping[str, str] | None = None,
@@ -37,6 +40,8 @@ def service_role(
         }
     role = aws.iam.Role(
         name,
+        path=iam.path,
+        permissions_boundary=iam.boundary,
         assume_role_policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
         opts=opts,
     )
@@ -50,7 +55,12 @@ def service_role(
 
 
 def pod_role(
-    name: str, cluster: str, service_account: str, policies: Sequence[str], opts: pulumi.ResourceOptions
+    name: str,
+    cluster: str,
+    service_account: str,
+    policies: Sequence[str],
+    iam: IamPlan,
+    opts: pulumi.ResourceOptions,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Return the role of one service account in kube-system, for EKS Pod Identity.
 
@@ -60,6 +70,7 @@ def pod_role(
         name,
         "pods.eks.amazonaws.com",
         policies,
+        iam,
         opts,
         conditions={
             "eks-cluster-name": cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -9,12 +10,36 @@ import pulumi_aws as aws
 
 from components._options import child_options
 from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
-from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
+from gpu_platform.planning.clouds.eks.plan import ExistingVpcPlan, VpcPlan, ZoneSubnets
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
 # Nodes are in private subnets; NAT gateways and load balancers in public ones have addresses of their own.
 _PUBLIC_ADDRESSES = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedVpc:
+    """The VPC of a new cluster: created or existing.
+
+    `subnet_ids`: private subnets of the nodes by zone; `control_plane`: subnets of the control plane; `routes`:
+    what nodes wait for.
+    """
+
+    vpc_id: pulumi.Output[str]
+    subnet_ids: Mapping[str, pulumi.Output[str]]
+    control_plane: Sequence[pulumi.Input[str]]
+    routes: Sequence[pulumi.Resource]
+
+
+def existing_vpc(plan: ExistingVpcPlan) -> JoinedVpc:
+    """Return an existing VPC, all of whose ids are in the plan."""
+    return JoinedVpc(
+        vpc_id=pulumi.Output.from_input(plan.vpc),
+        subnet_ids={zone: pulumi.Output.from_input(subnet) for zone, subnet in plan.subnets.items()},
+        control_plane=plan.control_plane_subnets,
+        routes=(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +63,16 @@ class EksVpc(pulumi.ComponentResource):
     private_subnet_ids: dict[str, pulumi.Output[str]]
     """By zone."""
     routes: list[pulumi.Resource]
+
+    @property
+    def joined(self) -> JoinedVpc:
+        """As the VPC that a cluster joins."""
+        return JoinedVpc(
+            vpc_id=self.vpc_id,
+            subnet_ids=self.private_subnet_ids,
+            control_plane=list(self.private_subnet_ids.values()),
+            routes=self.routes,
+        )
 
     def __init__(self, name: str, args: EksVpcArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EksVpc", name, None, opts)

@@ -26,7 +26,12 @@ def build(
     The function takes options of Kubernetes objects, and returns by pool the resources that its nodes come from.
     `opts`: options of the cluster.
     """
-    google = gcp.Provider(f"{cluster.name}-google", project=cluster.project, region=cluster.region)
+    google = gcp.Provider(
+        f"{cluster.name}-google",
+        project=cluster.project,
+        region=cluster.region,
+        impersonate_service_account=cluster.impersonate,
+    )
     on_google = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(providers=[google]))
     created = GkeCluster(cluster.name, cluster, on_google)
 

@@ -194,7 +194,7 @@ class GkeCluster(pulumi.ComponentResource):
         return {
             "cluster": found.id,
             "network": found.network,
-            "kubeconfig": found_kubeconfig(self._args.name, facts),
+            "kubeconfig": found_kubeconfig(self._args.name, facts, self._args.impersonate),
         }
 
     # -- new cluster ---------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class GkeCluster(pulumi.ComponentResource):
             require_version(self._args, facts["version"])
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        return gke_kubeconfig(self._args.name, facts["endpoint"], None)
+        return gke_kubeconfig(self._args.name, facts["endpoint"], None, self._args.impersonate)
 
     def _create_cluster(self, create: CreateGkePlan, vpc: _Network) -> gcp.container.Cluster:
         args = self._args

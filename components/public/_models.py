@@ -6,13 +6,26 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.public import types
-from gpu_platform.spec import changes, claims, cluster, nodes, operations, pool, sharing, team
+from gpu_platform.spec import (
+    changes,
+    claims,
+    cluster,
+    eks_network,
+    nodes,
+    operations,
+    pool,
+    sharing,
+    storage,
+    team,
+)
 from gpu_platform.spec._types import SpecModel
 
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.MaintenanceExclusion: (cluster.Exclusion,),
     types.Maintenance: (cluster.Maintenance,),
-    types.ExistingVpc: (cluster.ExistingVpc,),
+    types.ExistingVpc: (cluster.ExistingVpc, eks_network.EksNetwork),
+    types.Iam: (eks_network.Iam,),
+    types.StorageClass: (storage.DiskStorage, storage.NfsStorage, storage.LustreStorage),
     types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
     types.PlatformCluster: (
         cluster.EksCluster,

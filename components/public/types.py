@@ -107,13 +107,27 @@ class SystemNodes(TypedDict, total=False):
 
 
 class ExistingVpc(TypedDict, total=False):
-    """GKE: an existing VPC, of this or of another project, for a new cluster."""
+    """An existing VPC for a new cluster: the fields of EKS or those of GKE."""
 
+    vpc: str
+    """EKS: its id."""
+    subnets: Mapping[str, str]
+    """EKS: private subnet of the nodes by zone."""
+    control_plane_subnets: Sequence[str]
     project: str
-    name: Required[str]
-    subnetwork: Required[str]
+    """GKE: the host project of a Shared VPC."""
+    name: str
+    subnetwork: str
     pods_range: str
     services_range: str
+
+
+class Iam(TypedDict, total=False):
+    """EKS: how IAM roles are created, and an existing role of the nodes."""
+
+    path: str
+    permissions_boundary: str
+    node_role: str
 
 
 class CreateCluster(TypedDict, total=False):
@@ -128,6 +142,7 @@ class CreateCluster(TypedDict, total=False):
     system: SystemNodes
     support: str
     logs_retention_days: float
+    kms_key: str
     network: ExistingVpc
     nodes_cidr: str
     pods_cidr: str
@@ -181,6 +196,11 @@ class PlatformCluster(TypedDict, total=False):
     security_groups: Sequence[str]
     logins: Sequence[Login]
     oidc: Oidc
+    assume_role: str
+    iam: Iam
+    tags: Mapping[str, str]
+    impersonate: str
+    labels: Mapping[str, str]
 
 
 class Driver(TypedDict, total=False):

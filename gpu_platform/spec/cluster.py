@@ -11,11 +11,17 @@ from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
 from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
+from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
-SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
+AwsTagKey = Annotated[
+    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_ .:/=+@-]+$", examples=["cost-center"])
+]
+AwsTagValue = Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9_ .:/=+@-]*$", examples=["ml-4711"])]
+GcpLabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["cost-center"])]
+GcpLabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$", examples=["ml-4711"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
@@ -47,6 +53,8 @@ class CreateEks(SpecModel):
     """Settings of an EKS cluster that the program creates, with its VPC, private nodes, pinned add-ons and
     control-plane logs."""
 
+    network: EksNetwork | None = None
+    """An existing VPC; unset: the program creates one with `cidr`, `zones` and `nat`."""
     cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
@@ -68,6 +76,13 @@ class CreateEks(SpecModel):
     """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane by
     itself, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
+    kms_key: str | None = Field(
+        default=None,
+        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]+$",
+        examples=["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
+    )
+    """Existing key for the Secrets of the cluster, whose policy lets IAM of the account grant its use; unset: the
+    program creates one. It cannot be changed later."""
 
 
 class EksCluster(SpecModel):
@@ -106,6 +121,11 @@ class EksCluster(SpecModel):
     authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""
     oidc: Oidc | None = None
     """OpenID Connect provider of users and groups, beside IAM; EKS takes up to an hour to set it up."""
+    assume_role: RoleArn | None = None
+    """Role that `up` and the kubeconfig assume, also of another account; unset: the credentials as they are."""
+    iam: Iam = Iam()
+    tags: Annotated[dict[AwsTagKey, AwsTagValue], Field(max_length=40)] = {}
+    """Tags of the company on every resource, volume and instance that the program or its controllers create."""
 
     @property
     def is_protected(self) -> bool:
@@ -197,6 +217,14 @@ class GkeCluster(SpecModel):
     """E-mail of an existing service account of the nodes, where IAM is managed elsewhere: the program then creates
     no account and changes no IAM of the project. It needs roles/container.defaultNodeServiceAccount and
     roles/artifactregistry.reader. Unset: the program creates one."""
+    impersonate: str | None = Field(
+        default=None,
+        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com$",
+        examples=["deployer@my-project.iam.gserviceaccount.com"],
+    )
+    """Service account that `up` and the kubeconfig impersonate; unset: the credentials as they are."""
+    labels: Annotated[dict[GcpLabelKey, GcpLabelValue], Field(max_length=50)] = {}
+    """Labels of the company on the cluster, its nodes and their disks."""
     gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True

@@ -136,12 +136,17 @@ _OTHER_POOL = by(
         "nodes": {"names": ["other-0"]},
     },
 )
+_EKS_NETWORK = {
+    "vpc": "vpc-0a1b2c3d4e5f60718",
+    "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
+}
 _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
 
 # What the stack has beside a field, so that the field can matter: place to value, for the field and all below it.
 # The longest paths come last and win. None takes a field away.
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
+    "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
     "cluster(eks).create.api_from_anywhere": {
         "cluster.create": {**_EKS_CREATE, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
     },
@@ -325,6 +330,20 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).region": ["us-west-2"],
     "cluster(eks).account": ["123456789012"],
     "cluster(eks).kubernetes": ["1.34"],
+    "cluster(eks).create.network": [_EKS_NETWORK],
+    "cluster(eks).create.network.vpc": ["vpc-1a1b2c3d4e5f60718"],
+    "cluster(eks).create.network.subnets": [{**_EKS_NETWORK["subnets"], "us-east-2c": "subnet-2a1b2c3d4e5f60718"}],
+    "cluster(eks).create.network.control_plane_subnets": [
+        ["subnet-3a1b2c3d4e5f60718", "subnet-4a1b2c3d4e5f60718"]
+    ],
+    "cluster(eks).create.kms_key": ["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
+    "cluster(eks).assume_role": ["arn:aws:iam::123456789012:role/deployer"],
+    "cluster(eks).iam.path": ["/gpu/"],
+    "cluster(eks).iam.permissions_boundary": ["arn:aws:iam::123456789012:policy/boundary"],
+    "cluster(eks).iam.node_role": ["arn:aws:iam::123456789012:role/nodes"],
+    "cluster(eks).tags": [{"cost-center": "ml"}],
+    "cluster(gke).impersonate": ["deployer@my-project.iam.gserviceaccount.com"],
+    "cluster(gke).labels": [{"cost-center": "ml"}],
     "cluster(eks).create.cidr": ["10.8.0.0/16"],
     "cluster(eks).create.zones": [["us-east-2b", "us-east-2c"]],
     "cluster(eks).create.api_from_anywhere": [False],

@@ -116,4 +116,4 @@ def test_every_property_of_the_catalogue_is_declared_by_a_field_and_the_other_wa
 def test_the_fields_of_a_property_are_named_as_the_stack_file_has_them() -> None:
     assert fields_text("eks", "ami_type", "pools[2]") == "pools[2].image.family or image.ami"
     assert fields_text("gke", "gpu_partition_size", "pools[0]") == "pools[0].sharing.layout"
-    assert fields_text("eks", "vpc", "pools[0]") == "cluster.create.cidr"
+    assert fields_text("eks", "vpc", "pools[0]") == "cluster.create.network.vpc or cluster.create.cidr"

@@ -12,12 +12,16 @@ from typing import Any
 EXEC_API = "client.authentication.k8s.io/v1beta1"
 
 
-def eks_kubeconfig(name: str, region: str, endpoint: str, certificate_authority: str) -> str:
+def eks_kubeconfig(
+    name: str, region: str, endpoint: str, certificate_authority: str, role: str | None = None
+) -> str:
     """Return the kubeconfig of an EKS cluster as JSON text; its context has the name `name`.
 
-    `endpoint`: https://...; `certificate_authority`: base64 PEM, both in the form of the EKS API.
+    `endpoint`: https://...; `certificate_authority`: base64 PEM, both in the form of the EKS API; `role`: ARN of
+    the role that clients assume.
     """
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
+    arguments += ["--role-arn", role] if role is not None else []
     return _kubeconfig(
         name,
         {"server": endpoint, "certificate-authority-data": certificate_authority},
@@ -32,11 +36,13 @@ def eks_kubeconfig(name: str, region: str, endpoint: str, certificate_authority:
     )
 
 
-def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) -> str:
+def gke_kubeconfig(
+    name: str, endpoint: str, certificate_authority: str | None, impersonated: str | None = None
+) -> str:
     """Return the kubeconfig of a GKE cluster as JSON text; its context has the name `name`.
 
     `endpoint`: host name or address; `certificate_authority`: base64 PEM, or None for the DNS endpoint, which has
-    a publicly trusted certificate.
+    a publicly trusted certificate; `impersonated`: e-mail of the service account that clients impersonate.
     """
     server = {"server": f"https://{endpoint}"}
     if certificate_authority is not None:
@@ -47,6 +53,10 @@ def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) 
         {
             "apiVersion": EXEC_API,
             "command": "gke-gcloud-auth-plugin",
+            # The plugin takes its token from gcloud, which reads its properties from such variables.
+            "env": [{"name": "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT", "value": impersonated}]
+            if impersonated is not None
+            else None,
             "interactiveMode": "Never",
             "provideClusterInfo": True,
             "installHint": "install it: gcloud components install gke-gcloud-auth-plugin",
@@ -55,13 +65,14 @@ def gke_kubeconfig(name: str, endpoint: str, certificate_authority: str | None) 
 
 
 def _kubeconfig(name: str, cluster: Mapping[str, str], credentials: Mapping[str, Any]) -> str:
+    command = {key: value for key, value in credentials.items() if value is not None}
     # JSON is valid YAML, which every client of Kubernetes reads.
     return json.dumps(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": name, "cluster": dict(cluster)}],
-            "users": [{"name": name, "user": {"exec": dict(credentials)}}],
+            "users": [{"name": name, "user": {"exec": command}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
             "current-context": name,
         },

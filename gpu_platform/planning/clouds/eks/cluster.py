@@ -22,10 +22,19 @@ from gpu_platform.planning.clouds.eks.plan import (
     CreateEksPlan,
     EksClusterPlan,
     EksPoolPlan,
+    ExistingVpcPlan,
     KarpenterPoolPlan,
+    VpcPlan,
 )
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
-from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, plan_vpc
+from gpu_platform.planning.clouds.eks.vpc import (
+    PREFIXES,
+    ZONE_LETTERS,
+    check_existing_vpc,
+    plan_existing_vpc,
+    plan_iam,
+    plan_vpc,
+)
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -50,12 +59,18 @@ def check_eks_cluster(
             "a region outside China: service principals and images differ there and are not supported",
             "take another region",
         )
+    for tag in cluster.tags:
+        if tag.casefold().startswith("aws:") or tag == names.STACK_LABEL:
+            problems.at("tags").add(f"{tag!r}", "tags of the company: AWS and the program set theirs", "rename it")
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
     check_logins(cluster, problems)
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
+        if cluster.create.network is not None:
+            by_pool = {pool.name: zones_of(pool) for pool in pools}
+            check_existing_vpc(cluster, cluster.create.network, by_pool, problems.at("create"))
         _check_kubernetes(cluster, operator, catalog, problems.at("kubernetes"))
     elif cluster.subnets is not None:
         _check_subnets(cluster, pools, problems.at("subnets"))
@@ -169,7 +184,7 @@ def plan_eks_cluster(
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
-    tags = {names.STACK_LABEL: stack}
+    tags = {**cluster.tags, names.STACK_LABEL: stack}
     chosen = _kubernetes(cluster, release, catalog)
     kubernetes = chosen.value
     created: Decided[CreateEksPlan | None] = Decided(None)
@@ -183,6 +198,8 @@ def plan_eks_cluster(
         operator=release.version,
         operator_kubernetes=release.kubernetes,
         role_prefix=cluster.name[:ROLE_PREFIX].rstrip("-"),
+        assume_role=cluster.assume_role,
+        iam=plan_iam(cluster),
         create=created.value,
         subnets=dict(cluster.subnets or {}),
         security_groups=cluster.security_groups,
@@ -231,7 +248,11 @@ def _plan_create(
     zones: Sequence[str],
     catalog: Catalog,
 ) -> Decided[CreateEksPlan | None]:
-    vpc = plan_vpc(cluster, create, zones)
+    vpc: Decided[VpcPlan | ExistingVpcPlan] = (
+        plan_existing_vpc(cluster, create.network)
+        if create.network is not None
+        else plan_vpc(cluster, create, zones)
+    )
     reach = ", ".join(create.api_access) or "no network outside the VPC"
     if create.api_from_anywhere:
         why = "api_from_anywhere: everybody on the internet reaches it, and IAM alone guards it"
@@ -249,6 +270,7 @@ def _plan_create(
     system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
         vpc=vpc.value,
+        kms_key=create.kms_key,
         cluster_policies=(managed_policy(partition, "AmazonEKSClusterPolicy"),),
         api_access=create.api_access,
         admins=create.admins,

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.vpc import plan_iam
 from gpu_platform.spec.cluster import EksCluster
 
 CHART = "karpenter"
@@ -36,6 +37,7 @@ def karpenter_controller(
     return KarpenterControllerPlan(
         cluster=cluster.name,
         region=cluster.region,
+        iam=plan_iam(cluster),
         chart=chart.name,
         crd_chart=crds.name,
         repository=chart.repository,

@@ -290,10 +290,43 @@ class VpcPlan:
     nat: Literal["one", "per-zone"]
 
     @property
+    def shown(self) -> str:
+        """What tells it from another VPC."""
+        return self.cidr
+
+    @property
     def nat_zones(self) -> tuple[str, ...]:
         """Zones with a NAT gateway; with one, all zones share it."""
         zones = tuple(zone.zone for zone in self.zones)
         return zones if self.nat == "per-zone" else zones[:1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingVpcPlan:
+    """An existing VPC of a new cluster: subnet of the nodes by zone, and the subnets of the control plane."""
+
+    vpc: str
+    subnets: Mapping[str, str]
+    control_plane_subnets: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """What tells it from another VPC."""
+        return self.vpc
+
+    @property
+    def nat_zones(self) -> tuple[str, ...]:
+        """Zones with a NAT gateway of the program: none."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IamPlan:
+    """How roles are created. `boundary`: ARN of the permissions boundary; `node_role`: ARN of an existing one."""
+
+    path: str
+    boundary: str | None
+    node_role: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +365,7 @@ class KarpenterControllerPlan:
 
     cluster: str
     region: str
+    iam: IamPlan
     chart: str
     crd_chart: str
     """The CRDs' own chart, of the same repository and version."""
@@ -394,7 +428,9 @@ class AccessPlan:
 class CreateEksPlan:
     """The settings of a new cluster."""
 
-    vpc: VpcPlan
+    vpc: VpcPlan | ExistingVpcPlan
+    kms_key: str | None
+    """ARN of an existing key for the Secrets."""
     cluster_policies: tuple[str, ...]
     """ARNs of the managed policies of the cluster's own IAM role."""
     api_access: tuple[str, ...]
@@ -426,6 +462,9 @@ class EksClusterPlan:
     """Lowest and highest minor version that the GPU Operator's release supports."""
     role_prefix: str
     """Prefix of the names of IAM roles: IAM allows 64 characters, EKS 100."""
+    assume_role: str | None
+    """ARN of the role that the provider and the kubeconfig assume."""
+    iam: IamPlan
     create: CreateEksPlan | None
     subnets: Mapping[str, str]
     """Existing cluster: subnet by zone, as the stack file declares; other zones are looked up."""
@@ -458,7 +497,7 @@ class EksClusterPlan:
     @property
     def first_up_problem(self) -> Problem | None:
         """Why an `up` that creates the cluster could not end: nobody outside reaches a VPC that does not exist."""
-        if self.create is None or self.create.api_access:
+        if self.create is None or self.create.api_access or isinstance(self.create.vpc, ExistingVpcPlan):
             return None
         return Problem(
             "cluster.create.api_access",

@@ -14,7 +14,12 @@ from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan, UserData
+    from gpu_platform.planning.clouds.eks.plan import (
+        EksClusterPlan,
+        EksPoolPlan,
+        KarpenterPoolPlan,
+        UserData,
+    )
 
 
 def node_group_properties(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
@@ -36,7 +41,7 @@ def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
         "cluster_name": cluster.name,
         "region": cluster.region,
-        "vpc": cluster.create.vpc.cidr if cluster.create is not None else NOT_SET,
+        "vpc": cluster.create.vpc.shown if cluster.create is not None else NOT_SET,
         "security_groups": listed(cluster.security_groups),
     }
 

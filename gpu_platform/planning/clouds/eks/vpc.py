@@ -5,12 +5,14 @@ Sources: EKS user guide, VPC and subnet requirements (two zones at least; tags o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 
-from gpu_platform.planning.clouds.eks.plan import VpcPlan, ZoneSubnets
+from gpu_platform.planning.clouds.eks.plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster
+from gpu_platform.spec.eks_network import EksNetwork
 
 ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
@@ -22,6 +24,8 @@ _PUBLIC_PREFIX = 24
 
 def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     """Return the zones of a new VPC: those of pools and the stack file, others up to the two that EKS needs."""
+    if cluster.create is not None and cluster.create.network is not None:
+        return tuple(sorted(cluster.create.network.subnets))
     wanted = {*named, *(cluster.create.zones if cluster.create is not None else ())}
     for letter in ZONE_LETTERS:
         if len(wanted) >= LEAST_ZONES:
@@ -70,6 +74,59 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
     )
     subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
     return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, *by_pools, by_nat))
+
+
+def plan_iam(cluster: EksCluster) -> IamPlan:
+    """Return how the IAM roles of a cluster are created."""
+    iam = cluster.iam
+    return IamPlan(path=iam.path, boundary=iam.permissions_boundary, node_role=iam.node_role)
+
+
+def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPlan | ExistingVpcPlan]:
+    """Return an existing VPC as that of a new cluster."""
+    decision = Decision(
+        subject=f"cluster {cluster.name}",
+        what="network",
+        chosen=f"{network.vpc}, which exists",
+        why="create.network; its owner has subnets, routes, NAT and the tags that load balancers need",
+    )
+    plan = ExistingVpcPlan(
+        vpc=network.vpc,
+        subnets=dict(network.subnets),
+        control_plane_subnets=network.control_plane_subnets or tuple(network.subnets.values()),
+    )
+    return Decided(plan, (decision,))
+
+
+def check_existing_vpc(
+    cluster: EksCluster, network: EksNetwork, pool_zones: Mapping[str, Sequence[str]], problems: Problems
+) -> None:
+    """Record what a new cluster cannot do in an existing VPC; `problems` is at `create`; `pool_zones`: by pool."""
+    create = cluster.create
+    for field in ("cidr", "zones", "nat"):
+        if create is not None and field in create.model_fields_set:
+            problems.at(field).add(
+                f"{field} together with network",
+                f"{field} only of a VPC that the program creates",
+                f"remove {field}",
+            )
+    here = problems.at("network")
+    if not network.control_plane_subnets and len(network.subnets) < LEAST_ZONES:
+        here.at("subnets").add(
+            f"one zone, {next(iter(network.subnets))}",
+            f"subnets in {LEAST_ZONES} zones: EKS places the control plane's interfaces in two",
+            "add a zone, or name control_plane_subnets",
+        )
+    if len(network.control_plane_subnets) == 1:
+        here.at("control_plane_subnets").add("one subnet", "two at least, in different zones", "add another")
+    for pool, zones in pool_zones.items():
+        missing = sorted(set(zones) - set(network.subnets))
+        if missing:
+            here.at("subnets").add(
+                f"no subnet in {', '.join(missing)}, where pool {pool} is",
+                "a private subnet for every zone that a pool names",
+                f"add {missing[0]}: subnet-...",
+            )
 
 
 def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:

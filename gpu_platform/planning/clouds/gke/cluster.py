@@ -148,7 +148,8 @@ def plan_gke_cluster(
         },
         operator=release.version,
         operator_kubernetes=release.kubernetes,
-        resource_labels={"managed-by": "gpu-platform", "stack": label_value(stack)},
+        impersonate=cluster.impersonate,
+        resource_labels={**cluster.labels, "managed-by": "gpu-platform", "stack": label_value(stack)},
         protect=cluster.is_protected and cluster.create is not None,
         retained=_retained(cluster),
     )

@@ -40,11 +40,11 @@ class ExistingGke:
     """CIDR by purpose: pods, services and the control plane, where known."""
 
 
-def found_kubeconfig(name: str, found: ExistingGke) -> str:
+def found_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
     """Return the kubeconfig of a cluster: by its DNS endpoint with IAM if that is open, else by its address."""
     if found.dns_endpoint is not None:
-        return gke_kubeconfig(name, found.dns_endpoint, None)
-    return gke_kubeconfig(name, found.endpoint, found.certificate_authority)
+        return gke_kubeconfig(name, found.dns_endpoint, None, impersonated)
+    return gke_kubeconfig(name, found.endpoint, found.certificate_authority, impersonated)
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:

@@ -268,6 +268,8 @@ class GkeClusterPlan:
     kind: Literal["gke"] = "gke"
     name: str
     project: str
+    impersonate: str | None
+    """E-mail of the service account that the provider and the kubeconfig impersonate."""
     location: str
     region: str
     kubernetes: str | None

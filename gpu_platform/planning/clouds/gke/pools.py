@@ -108,7 +108,7 @@ def plan_gke_pool(
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
         taints=node_taints(requirements.taints),
-        resource_labels={"gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
+        resource_labels={**cluster.labels, "gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
         autoscaled=nodes.autoscaled,
         nodes_per_location=nodes.per_location,
         min_nodes=nodes.min,

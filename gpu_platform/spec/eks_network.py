@@ -1,0 +1,49 @@
+"""Stack file fields of an EKS cluster: an existing network for a new cluster, and rules of the company for IAM."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpu_platform.spec._types import SpecModel, Zone
+from gpu_platform.spec.declared import Shows
+
+VpcId = Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$", examples=["vpc-0a1b2c3d4e5f60718"])]
+SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
+RoleArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$", examples=["arn:aws:iam::123456789012:role/gpu"]
+    ),
+]
+PolicyArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+$",
+        examples=["arn:aws:iam::123456789012:policy/boundary"],
+    ),
+]
+
+
+class EksNetwork(SpecModel):
+    """An existing VPC for an EKS cluster that the program creates. Its subnets, routes and NAT are its owner's."""
+
+    vpc: Annotated[VpcId, Shows(eks=("vpc",), karpenter=("vpc",))]
+    subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1, max_length=20)]
+    """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services."""
+    control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
+    """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
+    Unset: the subnets of the nodes."""
+
+
+class Iam(SpecModel):
+    """How the program creates IAM roles, and which it does not create."""
+
+    path: str = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
+    """Path of all roles."""
+    permissions_boundary: PolicyArn | None = None
+    """Policy that bounds the permissions of all roles."""
+    node_role: RoleArn | None = None
+    """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Nodes of
+    Karpenter get a role of the program: EKS deletes the access entry of a role that a node group used."""

@@ -1,0 +1,138 @@
+"""An EKS cluster in the network and by the rules of a company: existing VPC, IAM boundary, tags, own key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from tests.components.eks.aws_model import problems
+from tests.components.eks.aws_requests import requests_of
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks
+from tests.support.recorded import Recorded
+
+SUBNETS = {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"}
+NETWORK = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": SUBNETS}
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+ROLE = "arn:aws:iam::123456789012:role/shared/gpu-nodes"
+TRAIN = {"zones": ["us-east-2a"]}
+DEVELOP = {
+    "name": "develop",
+    "machine_type": "g6.4xlarge",
+    "workload": "development",
+    "provisioner": "karpenter",
+    "count": {"desired": 0, "max": 2},
+    "zones": ["us-east-2b"],
+}
+
+
+def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
+    return {**CREATED, "create": {**CREATED["create"], **(create or {})}, **rest}
+
+
+def made(create: dict[str, Any] | None = None, **rest: Any) -> Recorded:
+    return record_eks(TRAIN, DEVELOP, cluster=cluster(create, **rest))
+
+
+def refused(create: dict[str, Any] | None = None, *pools: dict[str, Any], **rest: Any) -> set[str]:
+    with pytest.raises(BadInput) as caught:
+        plan_eks(*(pools or (TRAIN,)), cluster=cluster(create, **rest))
+    return {problem.path for problem in caught.value.problems}
+
+
+def test_a_new_cluster_in_an_existing_vpc_creates_no_network_and_uses_its_subnets() -> None:
+    recorded = made({"network": NETWORK})
+    for kind in ("Vpc", "Subnet", "NatGateway", "RouteTable", "InternetGateway"):
+        assert not [one for one in recorded.resources if one.type.endswith(f":{kind}")], kind
+    [eks] = recorded.of("Cluster")
+    assert set(eks.inputs["vpcConfig"]["subnetIds"]) == set(SUBNETS.values())
+    assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
+    assert set(recorded.one("NodeGroup", "system").inputs["subnetIds"]) == set(SUBNETS.values())
+
+
+def test_the_control_plane_can_have_subnets_of_its_own() -> None:
+    own = ["subnet-2a1b2c3d4e5f60718", "subnet-3a1b2c3d4e5f60718"]
+    only = {"us-east-2a": SUBNETS["us-east-2a"]}
+    recorded = record_eks(
+        TRAIN, cluster=cluster({"network": {**NETWORK, "subnets": only, "control_plane_subnets": own}})
+    )
+    [eks] = recorded.of("Cluster")
+    assert eks.inputs["vpcConfig"]["subnetIds"] == own
+    assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
+
+
+def test_mistakes_about_an_existing_vpc_are_found_together() -> None:
+    one_zone = {"vpc": NETWORK["vpc"], "subnets": {"us-east-2b": SUBNETS["us-east-2b"]}}
+    assert refused({"network": one_zone, "cidr": "10.8.0.0/16", "nat": "one"}) == {
+        "cluster.create.cidr",
+        "cluster.create.nat",
+        "cluster.create.network.subnets",
+    }
+
+
+def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None:
+    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK}))
+    assert plan.cluster.cloud is not None
+    assert plan.cluster.cloud.first_up_problem is None
+    new = plan_eks(TRAIN, cluster=cluster())
+    assert new.cluster.cloud is not None
+    assert new.cluster.cloud.first_up_problem is not None
+
+
+def test_every_role_has_the_path_and_the_boundary_of_the_company() -> None:
+    recorded = made(iam={"path": "/gpu/", "permissions_boundary": BOUNDARY})
+    roles = recorded.of("Role")
+    assert len([one for one in roles if one.type.startswith("aws:iam")]) >= 5
+    for role in (one for one in roles if one.type.startswith("aws:iam")):
+        assert (role.inputs["path"], role.inputs["permissionsBoundary"]) == ("/gpu/", BOUNDARY), role.name
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING])
+def test_an_existing_role_of_the_nodes_is_used_and_none_is_created_for_node_groups(where: dict[str, Any]) -> None:
+    recorded = record_eks(TRAIN, cluster={**where, "iam": {"node_role": ROLE}})
+    assert recorded.one("NodeGroup", "train").inputs["nodeRoleArn"] == ROLE
+    assert not [one for one in recorded.of("Role") if one.name == "ml-nodes"]
+
+
+def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_creates() -> None:
+    recorded = made(tags={"cost-center": "ml-4711"})
+    [provider] = [one for one in recorded.resources if one.type == "pulumi:providers:aws"]
+    default = provider.inputs["defaultTags"]
+    tags = (json.loads(default) if isinstance(default, str) else default)["tags"]
+    assert tags["cost-center"] == "ml-4711"
+    for template in recorded.of("LaunchTemplate"):
+        for one in template.inputs["tagSpecifications"]:
+            assert one["tags"]["cost-center"] == "ml-4711", template.name
+    assert recorded.one("EC2NodeClass", "develop").inputs["spec"]["tags"]["cost-center"] == "ml-4711"
+    assert refused(tags={"aws:owner": "me"}) == {"cluster.tags"}
+
+
+def test_up_and_the_kubeconfig_assume_the_declared_role() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    recorded = made(assume_role=role)
+    [provider] = [one for one in recorded.resources if one.type == "pulumi:providers:aws"]
+    assert role in json.dumps(provider.inputs["assumeRoles"])
+
+
+def test_an_existing_key_encrypts_the_secrets_and_none_is_created() -> None:
+    recorded = made({"kms_key": KEY})
+    assert not [one for one in recorded.resources if one.type == "aws:kms/key:Key"]
+    [eks] = recorded.of("Cluster")
+    assert eks.inputs["encryptionConfig"]["provider"]["keyArn"] == KEY
+    policy = json.loads(recorded.one("RolePolicy", "ml-cluster-secrets").inputs["policy"])
+    assert policy["Statement"][0]["Resource"] == KEY
+
+
+def test_every_request_of_such_a_cluster_passes_the_models_of_the_aws_api() -> None:
+    recorded = made(
+        {"network": NETWORK, "kms_key": KEY},
+        iam={"path": "/gpu/", "permissions_boundary": BOUNDARY},
+        tags={"cost-center": "ml"},
+    )
+    for record in (one for one in recorded.resources if one.type.startswith("aws:") and not one.external):
+        for request in requests_of(record):
+            found = [one for one in problems(request) if "'unknown' does not match" not in one]
+            assert found == [], record.urn
