@@ -14,6 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
+from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -28,7 +29,11 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
     warnings: tuple[str, ...] = ()
     if loaded.plan.kind == "environment":
         today = datetime.datetime.now(datetime.UTC).date()
-        warnings = kubernetes_warnings(loaded.plan, today, load_catalog())
+        catalog = load_catalog()
+        warnings = (
+            *kubernetes_warnings(loaded.plan, today, catalog),
+            *offering_warnings(loaded.plan, catalog),
+        )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if to_json:

@@ -111,6 +111,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
     monitored = monitoring.plan(context, planned.value)
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams))
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
@@ -123,7 +124,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy),
-        cost=cost.plan(planned.value, teams.total_quota(spec.teams)),
+        cost=costs,
         changes=changes,
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, spec.overcommit),
@@ -136,6 +137,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *installed.decisions,
             *tenants.decisions,
             *monitored.decisions,
+            *cost.decisions(stack, costs),
         ),
     )
 
