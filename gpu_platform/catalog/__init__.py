@@ -18,10 +18,13 @@ from gpu_platform.catalog.models import (
     Mig,
     MigProfile,
     NodeImage,
+    Offering,
     OperatorRelease,
     PoolProperty,
+    PriceList,
     Source,
 )
+from gpu_platform.catalog.prices import ListPrice, Offered
 
 __all__ = [
     "AwsFamily",
@@ -37,12 +40,16 @@ __all__ = [
     "GpuQuota",
     "KubernetesPlatform",
     "KubernetesVersion",
+    "ListPrice",
     "MachineType",
     "Mig",
     "MigProfile",
     "NodeImage",
+    "Offered",
+    "Offering",
     "OperatorRelease",
     "PoolProperty",
+    "PriceList",
     "Source",
     "load_catalog",
     "read_catalog",

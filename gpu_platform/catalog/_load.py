@@ -33,10 +33,13 @@ from gpu_platform.catalog.models import (
     KubernetesVersion,
     MachineType,
     NodeImage,
+    Offering,
     OperatorRelease,
     PoolProperty,
+    PriceList,
     RecipeComponent,
 )
+from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 from gpu_platform.errors import BadInput, Problem
 
 
@@ -57,6 +60,8 @@ class Catalog:
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
     gpu_quotas: Mapping[str, GpuQuota]
+    price_lists: Mapping[str, PriceList]
+    offerings: Mapping[str, Offering]
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
     kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
     driver_branches: Mapping[int, DriverBranch]
@@ -73,6 +78,14 @@ class Catalog:
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
         return self.gcp_families[family_of(machine)]
+
+    def price(self, machine: MachineType, region: str | None) -> ListPrice | None:
+        """Return the on-demand list price of a machine type in a region, or None where it is not known."""
+        return None if region is None else find_price(machine, region, self.price_lists.values())
+
+    def offered(self, machine: MachineType) -> Offered | None:
+        """Return the regions and zones that are known to offer a machine type, or None where none is known."""
+        return offered(machine, self.price_lists.values(), self.offerings.values())
 
     def gpu_quota(self, machine: MachineType, *, spot: bool) -> GpuQuota | None:
         """Return the quota that machines of a type count against, or None where its name is not known."""

@@ -37,6 +37,7 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     for version in facts.kubernetes_versions:
         platforms = [platform.name for platform in facts.kubernetes_platforms]
         yield from _known(version.platform, platforms, f"{place(version)}.platform", "kubernetes_platforms")
+    yield from _check_prices(facts, place)
     for gpu in facts.gpus:
         yield from _check_mig(gpu, place(gpu))
     for release in facts.operator_releases:
@@ -78,6 +79,28 @@ def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Probl
                     "a family of some machine type",
                 )
                 yield Problem(place(family), found, allowed, "add the machine types, or drop it")
+
+
+def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
+    """Yield machine types that are none of the vendor's, and a machine type with two prices in a region."""
+    types = {
+        vendor: [machine.name for machine in facts.machine_types if machine.vendor == vendor]
+        for vendor in get_args(CloudVendor)
+    }
+    priced: dict[tuple[str, str], str] = {}
+    for one in facts.price_lists:
+        for name, prices in one.usd_per_hour.items():
+            path = f"{place(one)}.usd_per_hour.{name}"
+            yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
+            for region in prices:
+                if other := priced.get((name, region)):
+                    found, allowed = f"a second price in {region} (first: {other})", "one price in a region"
+                    yield Problem(path, found, allowed, "remove one of them")
+                priced.setdefault((name, region), path)
+    for one in facts.offerings:
+        for name in one.machine_types:
+            path = f"{place(one)}.machine_types"
+            yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
 
 
 def _families(facts: CatalogFile, vendor: CloudVendor) -> tuple[AwsFamily, ...] | tuple[GcpFamily, ...]:

@@ -143,9 +143,6 @@ class MachineType(Fact):
         default=None, description="capacity of each local disk, GB; None: 375 on GCP, not needed elsewhere"
     )
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
-    price_usd_per_hour: float | None = Field(
-        default=None, description="on-demand list price, USD/h; None: unknown, never zero"
-    )
     verified: bool = True
     source: Source
 
@@ -239,6 +236,36 @@ class DrainLimit(Fact):
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens to the change, or to the pods that are left")
     source: Source
+
+
+Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
+"""A region of AWS or Google Cloud: us-east-1, us-central1."""
+
+
+class PriceList(Fact):
+    """On-demand list prices of one vendor's machine types, from one source.
+
+    A region that a type has no price for has none: another region's price is never used for it.
+    """
+
+    name: str
+    vendor: CloudVendor
+    source: Source
+    usd_per_hour: dict[str, dict[Region, Annotated[float, Field(gt=0, le=100_000)]]] = Field(
+        description="by MachineType.name and region: one machine with its GPUs, USD/h, Linux"
+    )
+
+
+class Offering(Fact):
+    """Regions that offer machine types beside those with a list price, and the zones where they are known."""
+
+    name: str
+    vendor: CloudVendor
+    source: Source
+    machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
+    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^[a-z]$")], ...]] = Field(
+        description="letters of the zones by region; none: only the region is known"
+    )
 
 
 class GpuQuota(Fact):
@@ -356,6 +383,8 @@ class CatalogFile(Fact):
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    price_lists: tuple[PriceList, ...] = ()
+    offerings: tuple[Offering, ...] = ()
     kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()
     kubernetes_versions: tuple[KubernetesVersion, ...] = ()
     driver_branches: tuple[DriverBranch, ...] = ()

@@ -49,7 +49,7 @@ def show_capacity(
     measured = read_utilisation(utilisation, pools) if utilisation is not None else None
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
-    document = capacity_document(plan, report, catalog)
+    document = capacity_document(plan, report)
     document["team_stacks"] = _team_stacks(plan) if deployed else None
     if to_json:
         print(json.dumps(document, indent=2))
@@ -106,6 +106,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); not allocated to any team: "
         f"{_usd(cost['unallocated_usd_per_hour'])}"
     )
+    out.print(escape(f"prices: {cost['prices']}"))
     if cost["unknown_price"]:
         out.print(f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}")
     share = f" ({effective['share']:.0%})" if effective["share"] is not None else ""

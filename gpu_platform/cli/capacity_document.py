@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.proof import PodsOnNode
 from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
@@ -34,7 +33,7 @@ _HOW_OVERSUBSCRIPTION = (
 )
 
 
-def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Catalog) -> dict[str, Any]:
+def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str, Any]:
     """Return capacity, placement, cost and waste; money in USD (null: unknown), memory in MiB, shares 0 to 1."""
     offered: dict[str, int] = {}
     for pool in plan.pools:
@@ -47,7 +46,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
     return {
         "version": 1,
         "stack": plan.stack,
-        "pools": [_pool(pool, line, use, catalog) for pool, line, use in lines],
+        "pools": [_pool(pool, line, use) for pool, line, use in lines],
         "modes": _modes(plan.pools),
         "resources": [
             {"name": name, "offered": count, "allocated": allocated[name]}
@@ -74,7 +73,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport, catalog: Ca
     }
 
 
-def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dict[str, Any]:
+def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     nodes = pool.nodes.desired
     # With DRA a GPU is allocated as a whole or partitioned for claims, so the counts are alternatives.
     also = " or " if pool.devices else " + "
@@ -93,7 +92,9 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse, catalog: Catalog) -> dic
         and {"memory_mib": share.memory_mib, "threads_percent": share.threads_percent, "how": _HOW_MPS},
         "usd_per_hour": line.usd_per_hour,
         "usd_per_month": _month(line.usd_per_hour),
-        "price_how": _price_how(pool, catalog),
+        "price_region": pool.price.region,
+        "price_date": pool.price.date or None,
+        "price_how": _price_how(pool),
         "allocated_share": round(line.allocated_share, 4),
         "utilisation": use.utilisation,
         "utilisation_how": "measured"
@@ -118,15 +119,21 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
     return list(modes.values())
 
 
-def _price_how(pool: PoolPlan, catalog: Catalog) -> str:
-    machine, price = catalog.machine_types[pool.machine_type], pool.price_usd_per_hour
-    if price is None:
-        return f"unknown: no list price of {machine.name}; write {pool.path}.usd_per_hour"
-    if price != machine.price_usd_per_hour:
-        return f"{pool.nodes.desired} (nodes) x {price} USD/h of {pool.path}.usd_per_hour"
+def _price_how(pool: PoolPlan) -> str:
+    price = pool.price
+    if price.usd_per_hour is None:
+        region = f" in {price.region}" if price.region is not None else ""
+        return f"unknown: no list price of {pool.machine_type}{region}; write {pool.path}.usd_per_hour"
+    if price.declared:
+        return f"{pool.nodes.desired} (nodes) x {price.usd_per_hour} USD/h of {pool.path}.usd_per_hour"
     kind = pool.capacity["type"]
-    other = "" if kind == "on-demand" else f"; the price of {kind} is unknown: write {pool.path}.usd_per_hour"
-    return f"{pool.nodes.desired} (nodes) x {price} USD/h on demand ({machine.source}){other}"
+    bound = "an upper bound: " if kind == "spot" else ""
+    other = (
+        "" if kind == "on-demand" else f"; {bound}the price of {kind} is unknown: write {pool.path}.usd_per_hour"
+    )
+    where = f"{price.region} as reference" if price.reference else price.region
+    nodes = f"{pool.nodes.desired} (nodes)"
+    return f"{nodes} x {price.usd_per_hour} USD/h on demand in {where} ({price.source}){other}"
 
 
 def _quotas(report: CapacityReport) -> dict[str, Any]:
@@ -178,6 +185,7 @@ def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
         "usd_per_month": _month(cost.usd_per_hour),
         "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour),
         "unknown_price": list(cost.unknown),
+        "prices": cost.prices_text,
         "how": f"desired nodes x price of a node, for pools with a known price; a month has {HOURS_PER_MONTH} h",
     }
 

@@ -14,6 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import Plan, plan_to_json
+from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
@@ -29,8 +30,13 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
     warnings: tuple[str, ...] = ()
     if loaded.plan.kind == "environment":
         now = datetime.datetime.now(datetime.UTC)
+        catalog = load_catalog()
         ended = (str(problem) for problem in ended_capacity(loaded.plan.pools, now))
-        warnings = (*kubernetes_warnings(loaded.plan, now.date(), load_catalog()), *ended)
+        warnings = (
+            *kubernetes_warnings(loaded.plan, now.date(), catalog),
+            *offering_warnings(loaded.plan, catalog),
+            *ended,
+        )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if to_json:

@@ -43,6 +43,7 @@ from gpu_platform.paths import sandbox_dir
 from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, protected
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
+from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.planning.problems import Problems
@@ -85,6 +86,9 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         if not quiet:
             show_policies(console(), report)
         raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
+    if loaded.plan.kind == "environment" and with_policies:
+        for warning in offering_warnings(loaded.plan, load_catalog()):
+            print(f"warning: {warning}", file=sys.stderr)
     if loaded.plan.cluster.access == "sandbox":
         _start_sandbox(loaded, progress)
     cluster = ClusterAccess(loaded.plan)

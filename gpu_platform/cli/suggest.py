@@ -12,7 +12,6 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
-from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
@@ -42,7 +41,8 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if suggestion.left_out:
-        yield f"excluded, price unknown: {', '.join(suggestion.left_out)}"
+        where = f" in {demands.region}" if demands.region is not None else ""
+        yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"
     for one in suggestion.pools:
         yield ""
         yield f"{one.pool['name']}: {one.pool['count']['desired']} x {one.pool['machine_type']}, {_usd(one)}"
@@ -52,15 +52,9 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
 
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
-    region = VENDORS[suggestion.vendor].price_region
-    own = f"prices of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
-    listed = f"on-demand list prices in {region}" if region is not None else ""
-    elsewhere = (
-        f"; the catalogue has no prices for {demands.region}"
-        if demands.region not in (None, region) and listed
-        else ""
-    )
-    return " and ".join(one for one in (listed, own) if one) + elsewhere
+    listed = f"list, on demand, {suggestion.region}, {' and '.join(suggestion.dates)}" if suggestion.dates else ""
+    own = f"those of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
+    return "prices: " + "; ".join(one for one in (listed, own) if one)
 
 
 def _usd(one: SuggestedPool) -> str:
@@ -83,7 +77,8 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
         "usd_per_month": round(suggestion.usd_per_hour * HOURS_PER_MONTH, 2),
         "bound_usd_per_hour": round(suggestion.bound, 4),
         "optimal": suggestion.optimal,
-        "prices": _prices(suggestion, demands),
+        "prices": _prices(suggestion, demands).removeprefix("prices: "),
+        "price_region": suggestion.region,
         "other_providers_usd_per_hour": {
             name: None if usd is None else round(usd, 4) for name, usd in suggestion.others.items()
         },

@@ -73,6 +73,7 @@ def _cost(plan: EnvironmentPlan, usage: Usage | None) -> dict[str, Any]:
         "wasted_usd_per_hour": _rounded(idle),
         "unallocated_usd_per_hour": _rounded(plan.cost.unallocated_usd_per_hour),
         "unknown_price": list(plan.cost.unknown),
+        "prices": plan.cost.prices_text,
     }
 
 
@@ -159,13 +160,14 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         out.print(escape(f"kubeconfig  {sandbox_kubeconfig(plan.cluster.name)}"))
 
 
-def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the lines on cost and waste; a pool of unknown price is named, and never counted as zero."""
+def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the lines on cost, waste and prices; a pool of unknown price is named, and never counted as zero."""
+    prices = f"prices      {cost['prices']}"
     unknown: Sequence[str] = cost["unknown_price"]
     pools = f"pool{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
     if cost["usd_per_hour"] is None:
         fix = "write usd_per_hour in the pool"
-        return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown"
+        return f"cost        unknown: no list price for {pools}; {fix}", "waste       unknown", prices
     beside = f" and the unknown price of {pools}" if unknown else ""
     without = f"; without {pools}" if unknown else ""
     if cost["wasted_usd_per_hour"] is None:
@@ -176,6 +178,7 @@ def cost_lines(cost: Mapping[str, Any]) -> tuple[str, str]:
     return (
         f"cost        {cost['usd_per_hour']:.2f} USD/h{beside}",
         f"waste       {wasted}; {cost['unallocated_usd_per_hour']:.2f} USD/h not allocated to any team{without}",
+        prices,
     )
 
 

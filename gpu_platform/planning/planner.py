@@ -121,6 +121,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
     monitored = monitoring.plan(context, planned.value)
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams))
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
@@ -134,7 +135,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy),
-        cost=cost.plan(planned.value, teams.total_quota(spec.teams)),
+        cost=costs,
         changes=changes,
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, spec.overcommit),
@@ -153,6 +154,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
             ),
             *monitored.decisions,
+            *cost.decisions(stack, costs),
         ),
     )
 

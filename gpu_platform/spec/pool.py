@@ -206,7 +206,7 @@ class Pool(SpecModel):
             sandbox=("machine_type",),
         ),
     ]
-    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and price."""
+    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and list prices."""
     count: Count
     capacity: Capacity = OnDemand()
     placement: Annotated[

@@ -46,7 +46,8 @@ class Demands(SpecModel):
     provider: Literal["aws", "gcp", "on-prem"] | None = None
     """Vendor of the machine types (`vendor` in the catalogue); unset: the cheapest one."""
     region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", examples=["us-east-1"])
-    """Only for the report, which warns if list prices of another region are used."""
+    """Region whose list prices are compared; machine types without a price there are left out. Unset: us-east-1
+    (AWS) and us-central1 (GCP)."""
     machine_families: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Machine families to choose from, such as g6 or a2-ultragpu; unset: all."""
     architecture: Literal["amd64", "arm64"] = "amd64"

@@ -151,13 +151,6 @@ def test_row_remapping_begins_with_ampere(catalog: Catalog):
         assert gpu.row_remapping == (gpu.architecture not in {"volta", "turing"}), gpu.model
 
 
-def test_no_price_is_zero_and_an_unknown_one_is_left_out(catalog: Catalog):
-    prices = {name: machine.price_usd_per_hour for name, machine in catalog.machine_types.items()}
-    assert prices["p4de.24xlarge"] == 27.44705
-    assert prices["p5e.48xlarge"] is None
-    assert all(price is None or price > 0 for price in prices.values())
-
-
 def test_fractions_of_a_gpu_are_not_machine_types_of_ours(catalog: Catalog):
     fractions = {"g6f.large", "g6f.4xlarge", "gr6f.4xlarge", "g4-standard-6", "g4-standard-24"}
     assert not fractions & set(catalog.machine_types)

@@ -207,3 +207,38 @@ def test_the_status_of_a_sandbox_that_is_not_there_is_a_finding(run: Any) -> Non
     code, out, _ = run("sandbox", "status", "--name", "nowhere", "--format", "json")
     assert code == 1
     assert json.loads(out)["state"] == "absent"
+
+
+def _elsewhere(tmp_path: Path) -> str:
+    """Write the shipped EKS stack with another region, which has p5.48xlarge and neither G6 nor G6e."""
+    text = (STACKS_DIR / "Pulumi.eks-training.yaml").read_text("utf-8").replace("us-east-2", "us-west-1")
+    stack = tmp_path / "Pulumi.elsewhere.yaml"
+    stack.write_text(text, "utf-8")
+    return str(stack)
+
+
+def test_check_warns_of_machine_types_that_the_region_is_not_known_to_offer_and_passes(
+    run: Any, tmp_path: Path
+) -> None:
+    code, out, err = run("check", _elsewhere(tmp_path))
+    assert code == 0
+    assert "warning: pools[1].machine_type: region us-west-1 is not known to offer g6e.12xlarge; offered in" in err
+    assert "eu-north-1, eu-south-2, us-east-1, us-east-2, us-west-2 (list of 2025-11-30;" in err
+    assert "pools[0]" not in err, "us-west-1 has p5.48xlarge"
+    _, out, _ = run("check", _elsewhere(tmp_path), "--format", "json")
+    document = json.loads(out)
+    assert any("is not known to offer g6e.12xlarge" in warning for warning in document["warnings"])
+    (prices,) = [one["chosen"] for one in document["decisions"] if one["what"] == "prices"]
+    assert prices == "list, on demand, us-west-1, 2025-11-30; unknown in us-west-1 for serve, develop"
+
+
+def test_capacity_prices_pools_of_the_region_and_leaves_the_others_unknown(run: Any, tmp_path: Path) -> None:
+    code, out, _ = run("capacity", _elsewhere(tmp_path))
+    assert code == 0
+    assert "prices: list, on demand, us-west-1, 2025-11-30; unknown in us-west-1 for serve, develop" in out
+    assert "not included in the cost, price unknown: serve, develop" in out
+    assert "unknown: no list price of g6e.12xlarge in us-west-1; write pools[1].usd_per_hour" in out
+    _, out, _ = run("capacity", _elsewhere(tmp_path), "--format", "json")
+    document = json.loads(out)
+    assert document["cost"]["usd_per_hour"] == pytest.approx(4 * 68.8)
+    assert [pool["usd_per_hour"] for pool in document["pools"]] == [pytest.approx(4 * 68.8), None, None]

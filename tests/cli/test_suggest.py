@@ -63,10 +63,42 @@ def test_what_is_printed_is_a_pools_section_that_plans_as_part_of_a_stack(
     assert all(one["reasons"] and one["next_best"]["usd_per_hour"] for one in document["pools"])
 
 
-def test_a_region_without_prices_is_reported(capsys: pytest.CaptureFixture[str], workloads: Path) -> None:
-    workloads.write_text(WORKLOADS.replace("provider: aws", "provider: aws\nregion: eu-west-1"), "utf-8")
+def test_the_prices_of_the_region_are_compared_and_named_with_their_date(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    text = WORKLOADS.replace("provider: aws", "region: eu-central-1")
+    text = text.replace("[g4dn, g6, p4de, p5]", "[g4dn, g6, p4de, p5, p5e, g2-standard]")
+    workloads.write_text(text, "utf-8")
     _, out, _ = _run(capsys, "--workloads", str(workloads))
-    assert "# on-demand list prices in us-east-1; the catalogue has no prices for eu-west-1" in out
+    assert "# prices: list, on demand, eu-central-1, 2025-11-30" in out
+    assert "training-a100-80gb-whole: 1 x p4de.24xlarge, 34.29 USD/h" in out
+    assert "# excluded, price unknown in eu-central-1: p5.4xlarge, p5.48xlarge, p5e.48xlarge" in out
+    assert "g2-standard" not in out, "Google Cloud has no eu-central-1"
+    _, printed, _ = _run(capsys, "--workloads", str(workloads), "--format", "json")
+    document = json.loads(printed)
+    assert (document["price_region"], document["prices"]) == (
+        "eu-central-1",
+        "list, on demand, eu-central-1, 2025-11-30",
+    )
+
+
+def test_where_no_machine_has_a_price_in_the_region_nothing_is_suggested(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    workloads.write_text(f"region: eu-west-1\nmachine_families: [p5]\nworkloads: [{_ONE}}}]", "utf-8")
+    code, _, err = _run(capsys, "--workloads", str(workloads))
+    assert code == 2
+    assert "no allowed machine type has a known price in eu-west-1" in err
+
+
+def test_a_price_of_the_workloads_file_counts_in_a_region_without_list_prices(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    own = "usd_per_hour: {p5.48xlarge: 60}"
+    text = f"region: eu-west-9\n{own}\nmachine_families: [p5]\nworkloads: [{_ONE}}}]"
+    workloads.write_text(text, "utf-8")
+    _, out, _ = _run(capsys, "--workloads", str(workloads))
+    assert "# prices: those of the workloads file for p5.48xlarge" in out
 
 
 _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
@@ -99,6 +131,10 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
         ),
         (f"usd_per_hour: {{g4dn.xlarge: 1000000}}\nworkloads: [{_ONE}}}]", "a number above 0, at most 100000"),
         (f"provider: azure\nworkloads: [{_ONE}}}]", "one of aws, gcp, on-prem"),
+        (
+            f"region: eu-west-9\nworkloads: [{_ONE}}}]",
+            "region: found 'eu-west-9'; allowed: a region with list prices: ",
+        ),
         (f"region: 7\nworkloads: [{_ONE}}}]", "region: found 7"),
         (
             f"provider: on-prem\nworkloads: [{_ONE}}}]",

@@ -23,7 +23,7 @@ ONE_A100 = "a2-ultragpu-1g"
 
 def _report(plan: EnvironmentPlan, **measured: float) -> dict[str, Any]:
     catalog = load_catalog()
-    return capacity_document(plan, report_capacity(plan, catalog, measured=measured), catalog)
+    return capacity_document(plan, report_capacity(plan, catalog, measured=measured))
 
 
 def _causes(document: dict[str, Any]) -> dict[str, dict[str, Any]]:

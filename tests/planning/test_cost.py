@@ -32,10 +32,12 @@ def test_the_cost_of_pools_without_a_price_is_unknown_and_not_zero(make_plan: Pl
         "wasted_usd_per_hour": None,
         "unallocated_usd_per_hour": None,
         "unknown_price": ["a", "b"],
+        "prices": "unknown for a, b",
     }
     assert cost_lines(cost) == (
         "cost        unknown: no list price for pools a, b; write usd_per_hour in the pool",
         "waste       unknown",
+        "prices      unknown for a, b",
     )
 
 
@@ -47,6 +49,7 @@ def test_a_pool_without_a_price_is_named_beside_the_cost_of_the_others(make_plan
         "cost        27.45 USD/h and the unknown price of pools a, b",
         "waste       27.45 USD/h (100%) not used by any pod; 27.45 USD/h not allocated to any team; "
         "without pools a, b",
+        "prices      list, on demand, us-east-1 (reference), 2026-07-20; unknown for a, b",
     )
 
 

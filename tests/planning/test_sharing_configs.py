@@ -271,7 +271,7 @@ def test_the_part_of_an_mps_replica_is_told_in_memory_and_threads(make_plan: Pla
 def test_capacity_shows_the_part_of_an_mps_replica(make_plan: PlanMaker) -> None:
     plan = make_plan(lab("a", T4, sharing={"mode": "mps", "replicas": 6}), lab("b"))
     catalog = load_catalog()
-    shared, whole = capacity_document(plan, report_capacity(plan, catalog), catalog)["pools"]
+    shared, whole = capacity_document(plan, report_capacity(plan, catalog))["pools"]
     assert (shared["mps_share"]["memory_mib"], shared["mps_share"]["threads_percent"]) == (2560, 16)
     assert whole["mps_share"] is None
 

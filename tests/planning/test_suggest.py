@@ -248,7 +248,9 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         room = allocatable(machine)
         pods = min(each * machine.gpu_count, room.cpu_millicores // (cpu * 1000), room.memory_mib // 1024)
         if pods:
-            holds.append((round((machine.price_usd_per_hour or 0) * 1e6), pods))
+            listed = catalog.price(machine, "us-east-1")
+            assert listed is not None
+            holds.append((round(listed.usd_per_hour * 1e6), pods))
     cheapest = [0] + [10**12] * count
     for wanted in range(1, count + 1):
         cheapest[wanted] = min(price + cheapest[max(0, wanted - pods)] for price, pods in holds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType, Source, load_catalog
-from gpu_platform.planning.clouds.vendors import VENDORS
+from gpu_platform.planning.clouds.vendors import VENDORS, vendor_of
 from tools.docs.markdown import GENERATED, code, table
 
 _INTRODUCTION = """
@@ -15,8 +15,9 @@ The facts that planning uses, from `gpu_platform/catalog/facts/*.yaml`. Each ent
 on which it was read. An empty cell means that the value is not known; what is not known is not expected by the
 validator and is printed as unknown, never as zero.
 
-Prices are on-demand list prices of us-east-1 (EC2) and us-central1 (Compute Engine); `usd_per_hour` of a pool
-replaces them.
+Prices are on-demand list prices by region; `usd_per_hour` of a pool replaces them. The tables of machine types
+have the price in us-east-1 (EC2) and us-central1 (Compute Engine), and a table below each has every region that
+is known to offer the type. A region without a price is `unknown`: no other region's price is used for it.
 """
 _MIB_PER_GIB = 1024
 
@@ -37,6 +38,8 @@ def page() -> str:
     for vendor in VENDORS.values():
         machines = [machine for machine in catalog.machine_types.values() if machine.vendor == vendor.name]
         parts += [f"### {vendor.title}\n", _machines(machines, catalog)]
+        if vendor.reference_region is not None:
+            parts += [f"#### Prices by region: {vendor.title}\n", _prices(machines, catalog)]
     parts += ["## GPU Operator releases\n", _operator(catalog)]
     parts += ["## Support of Kubernetes versions\n", _kubernetes(catalog)]
     parts += ["## Support of driver branches\n", _branches(catalog)]
@@ -121,13 +124,34 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
                 str(machine.nvlinks_per_gpu or ""),
                 str(machine.rdma_interfaces or ""),
                 str(machine.local_nvme_gb or ""),
-                "" if machine.price_usd_per_hour is None else f"{machine.price_usd_per_hour:.2f}",
+                _reference_price(machine, catalog),
                 sources.number(machine.source) + ("" if machine.verified else ", not verified"),
             )
             for machine in machines
         ],
     )
     return f"{rows}\n{sources.listed()}"
+
+
+def _reference_price(machine: MachineType, catalog: Catalog) -> str:
+    price = catalog.price(machine, vendor_of(machine).reference_region)
+    return "" if price is None else f"{price.usd_per_hour:.2f}"
+
+
+def _prices(machines: Sequence[MachineType], catalog: Catalog) -> str:
+    """Return each machine type with its price by region; regions that offer it and have no price are `unknown`."""
+    sources = _Sources()
+    rows: list[tuple[str, str, str]] = []
+    for machine in machines:
+        offered = catalog.offered(machine)
+        prices = {region: catalog.price(machine, region) for region in (offered.zones if offered else ())}
+        numbers = dict.fromkeys(sources.number(price.source) for price in prices.values() if price is not None)
+        cells = [
+            f"{region}&nbsp;{'unknown' if price is None else f'{price.usd_per_hour:.2f}'}"
+            for region, price in prices.items()
+        ]
+        rows.append((code(machine.name), ", ".join(cells), ", ".join(numbers)))
+    return f"{table(('Machine type', 'USD/h by region', 'Source'), rows)}\n{sources.listed()}"
 
 
 def _operator(catalog: Catalog) -> str:

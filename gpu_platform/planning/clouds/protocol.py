@@ -74,6 +74,11 @@ class Cloud(Protocol):
         ...
 
     @property
+    def region(self) -> str | None:
+        """The cluster's region, whose prices apply; None: the stack file names none."""
+        return None
+
+    @property
     def creates_cluster(self) -> bool:
         """Whether the program creates the cluster."""
         return False

@@ -202,6 +202,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones of the nodes; empty: all of the cluster's."""
+        ...
+
+    @property
     def placement_type(self) -> str:
         """How the nodes are placed: `none`, or the cloud's name of close placement."""
         ...

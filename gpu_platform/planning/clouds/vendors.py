@@ -1,4 +1,4 @@
-"""Facts about the vendors of machine types: reserved memory, the quota's unit, the region of prices.
+"""Facts about the vendors of machine types: reserved memory, the quota's unit, the reference region.
 
 Memory reserved by the kubelet. EKS, and here on-premises: 255 MiB + 11 MiB a pod. GKE: 25 % of the first 4 GiB,
 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami,
@@ -26,14 +26,15 @@ class Vendor:
 
     `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
     `reserved_memory_mib`: memory of a machine that the kubelet reserves, both in MiB; `quota_unit`: what GPU
-    quotas count; `price_region`: where the catalogue's prices are from, None: no published prices.
+    quotas count; `reference_region`: whose list prices are shown for a cluster that is in no region of a cloud,
+    None: no published prices.
     """
 
     name: VendorName
     title: str
     reserved_memory_mib: Callable[[int], int]
     quota_unit: str
-    price_region: str | None
+    reference_region: str | None
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
@@ -62,17 +63,21 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             title="Amazon EC2",
             reserved_memory_mib=_by_pods,
             quota_unit="vCPU",
-            price_region="us-east-1",
+            reference_region="us-east-1",
         ),
         Vendor(
             name="gcp",
             title="Google Compute Engine",
             reserved_memory_mib=_gke_memory,
             quota_unit="GPU",
-            price_region="us-central1",
+            reference_region="us-central1",
         ),
         Vendor(
-            name="on-prem", title="On-premises", reserved_memory_mib=_by_pods, quota_unit="GPU", price_region=None
+            name="on-prem",
+            title="On-premises",
+            reserved_memory_mib=_by_pods,
+            quota_unit="GPU",
+            reference_region=None,
         ),
     )
 }

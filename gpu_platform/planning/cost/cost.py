@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpu_platform.planning.cost.section import CostPlan, PoolCost
+from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
+from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 
 HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
@@ -68,5 +69,35 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
         usd_per_hour=_total(lines, {}),
         unallocated_usd_per_hour=_total(lines, shares),
         unknown=tuple(line.pool for line in lines if line.usd_per_hour is None),
+        region=next((one.price.region for one in pools if one.price.region and not one.price.reference), None),
+        prices=_used_prices(pools),
+        declared=tuple(pool.name for pool in pools if pool.price.declared),
         pools=tuple(lines),
     )
+
+
+def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:
+    """Return the list prices that pools are counted with, by region."""
+    found: dict[tuple[str, bool], list[PoolPlan]] = {}
+    for pool in pools:
+        if pool.price.region is not None and pool.price.usd_per_hour is not None:
+            found.setdefault((pool.price.region, pool.price.reference), []).append(pool)
+    return tuple(
+        UsedPrices(
+            region=region,
+            reference=reference,
+            dates=tuple(sorted({pool.price.date for pool in of_region})),
+            pools=tuple(pool.name for pool in of_region),
+        )
+        for (region, reference), of_region in found.items()
+    )
+
+
+def decisions(stack: str, cost: CostPlan) -> tuple[Decision, ...]:
+    """Return which prices the pools are counted with."""
+    if not cost.pools:
+        return ()
+    nowhere = any(one.reference for one in cost.prices)
+    why = "the stack file names no region" if nowhere else "the cluster's region and no other"
+    why += "; `usd_per_hour` of a pool replaces it"
+    return (Decision(subject=f"stack {stack}", what="prices", chosen=cost.prices_text, why=why),)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform import names
+from gpu_platform.catalog import MachineType
 from gpu_platform.planning import expectations, requirements
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes import allocatable
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import NodePrice, PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
+from gpu_platform.spec.pool import Pool
 
 
 def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:
@@ -58,7 +61,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         driver_version=needed.driver_version,
         software=needed.software,
         cloud=cloud.value,
-        price_usd_per_hour=machine.price_usd_per_hour if pool.usd_per_hour is None else pool.usd_per_hour,
+        price=_price(context, pool, machine),
         utilisation=pool.utilisation,
         expectations=expected.hardware,
         node_expectation=expected.node,
@@ -70,3 +73,19 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         for taint, why in added.items()
     )
     return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions))
+
+
+def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
+    """Return the price of the stack file, or the list price in the cluster's region and in no other."""
+    if pool.usd_per_hour is not None:
+        return NodePrice(usd_per_hour=pool.usd_per_hour, declared=True)
+    in_cloud = context.cloud.region
+    region = in_cloud or vendor_of(machine).reference_region
+    listed = context.catalog.price(machine, region)
+    return NodePrice(
+        usd_per_hour=listed.usd_per_hour if listed is not None else None,
+        region=region,
+        reference=in_cloud is None and region is not None,
+        source=str(listed.source) if listed is not None else "",
+        date=listed.source.date.isoformat() if listed is not None else "",
+    )

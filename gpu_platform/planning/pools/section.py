@@ -30,8 +30,25 @@ class NodesPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodePrice:
+    """Price of one node, USD/h; None: unknown, never zero.
+
+    `declared`: it is `usd_per_hour` of the stack file. Else the on-demand list price in `region` (None: there are
+    no list prices), from `source` of `date`; `reference`: the stack file names no region of a cloud, so the region
+    is the vendor's reference region.
+    """
+
+    usd_per_hour: float | None
+    declared: bool = False
+    region: str | None = None
+    reference: bool = False
+    source: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """One node pool. Memory in MiB, price in USD/h of one node (None: unknown, never zero).
+    """One node pool. Memory in MiB.
 
     `utilisation`: share of its GPUs' time that is expected to be in use; None: not declared.
     """
@@ -63,7 +80,7 @@ class PoolPlan:
     software: NodeSoftware
     cloud: CloudPool | None
     """How the cloud creates the nodes; None: the program creates them, or they exist."""
-    price_usd_per_hour: float | None
+    price: NodePrice
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
@@ -71,6 +88,11 @@ class PoolPlan:
     """With DRA: devices that claims can request."""
     protect: bool = False
     """Whether the stack file says that the pool must not be deleted."""
+
+    @property
+    def price_usd_per_hour(self) -> float | None:
+        """Price of one node, USD/h; None: unknown."""
+        return self.price.usd_per_hour
 
     @property
     def all_taints(self) -> tuple[Taint, ...]:

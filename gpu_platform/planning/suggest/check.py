@@ -27,6 +27,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
             problems.at("machine_families").at(f"[{index}]").add(
                 f"{family!r}", "one of " + ", ".join(families), did_you_mean(family, families) or "remove it"
             )
+    _check_region(demands, catalog, problems)
     for name in demands.usd_per_hour:
         if name not in machines:
             problems.at("usd_per_hour").at(name).add(
@@ -47,6 +48,23 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
                 "1 for a pod of several GPUs: it holds them whole",
                 "remove compute, or write gpus: 1",
             )
+
+
+def _check_region(demands: Demands, catalog: Catalog, problems: Problems) -> None:
+    """Record a region without list prices, where the workloads file has no prices either."""
+    regions = {
+        region: None
+        for one in catalog.price_lists.values()
+        if demands.provider in (None, one.vendor)
+        for prices in one.usd_per_hour.values()
+        for region in prices
+    }
+    if demands.region is not None and regions and demands.region not in regions and not demands.usd_per_hour:
+        problems.at("region").add(
+            f"{demands.region!r}",
+            "a region with list prices: " + ", ".join(sorted(regions)),
+            did_you_mean(demands.region, regions) or "write usd_per_hour with the prices of machine types there",
+        )
 
 
 def check_possible(

@@ -10,6 +10,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import VendorName
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix
@@ -52,7 +53,8 @@ class SuggestedPool:
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
-    `others`: USD/h of other vendors, None: impossible. `left_out`: machine types whose price is unknown.
+    `others`: USD/h of other vendors, None: impossible. `left_out`: machine types whose price is unknown. `region`:
+    of the list prices, None: the vendor has none; `dates`: of the list prices that were compared.
     """
 
     vendor: VendorName
@@ -62,6 +64,8 @@ class Suggestion:
     optimal: bool
     others: Mapping[VendorName, float | None]
     left_out: tuple[str, ...]
+    region: str | None
+    dates: tuple[str, ...]
 
 
 def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float = 20.0) -> Suggestion:
@@ -73,9 +77,10 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     requests = [request_of(demand, catalog) for demand in demands.workloads]
     priced, left_out = _machines(demands, catalog)
     if not priced:
+        where = f" in {demands.region}" if demands.region is not None else ""
         problems.at("usd_per_hour").add(
-            "no allowed machine type has a known price",
-            "a price for one of " + ", ".join(left_out),
+            f"no allowed machine type has a known price{where}",
+            "a price for one of " + ", ".join(left_out) if left_out else "a machine type with a price",
             f"write usd_per_hour: {{{left_out[0]}: ...}}" if left_out else "allow more machine families",
         )
         raise BadInput(source, problems.found)
@@ -112,23 +117,56 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
             if name != vendor
         },
         left_out=left_out,
+        region=region_of_prices(demands, vendor),
+        dates=_dates(demands, vendor, priced, catalog),
     )
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
-    """Return the machines that may be chosen with their price, and those left out because it is unknown."""
+    """Return the machines that may be chosen with their price, and those left out because it is unknown.
+
+    With a region of one vendor, machines of another vendor are chosen only with a price of the workloads file.
+    """
     priced: list[Priced] = []
     left_out: list[str] = []
+    vendor_of_region = _vendor_of_region(demands.region, catalog)
     for machine in catalog.machine_types.values():
         allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
         if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue
-        price = demands.usd_per_hour.get(machine.name, machine.price_usd_per_hour)
-        if price is None:
+        own = demands.usd_per_hour.get(machine.name)
+        listed = catalog.price(machine, region_of_prices(demands, machine.vendor))
+        if own is not None:
+            priced.append((machine, own))
+        elif listed is not None:
+            priced.append((machine, listed.usd_per_hour))
+        elif vendor_of_region in (None, machine.vendor):
             left_out.append(machine.name)
-        else:
-            priced.append((machine, price))
     return priced, tuple(left_out)
+
+
+def region_of_prices(demands: Demands, vendor: VendorName) -> str | None:
+    """Return the region whose list prices are compared: that of the workloads file, else the reference region."""
+    return demands.region or VENDORS[vendor].reference_region
+
+
+def _vendor_of_region(region: str | None, catalog: Catalog) -> VendorName | None:
+    """Return the vendor that has list prices in a region."""
+    for one in catalog.price_lists.values():
+        if any(region in prices for prices in one.usd_per_hour.values()):
+            return one.vendor
+    return None
+
+
+def _dates(demands: Demands, vendor: VendorName, machines: Sequence[Priced], catalog: Catalog) -> tuple[str, ...]:
+    """Return the dates of the list prices of a vendor's machines."""
+    region = region_of_prices(demands, vendor)
+    listed = [
+        catalog.price(machine, region)
+        for machine, _ in machines
+        if machine.vendor == vendor and machine.name not in demands.usd_per_hour
+    ]
+    return tuple(sorted({one.source.date.isoformat() for one in listed if one is not None}))
 
 
 def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:

@@ -44,6 +44,7 @@ class AzurePool:
     labels: Mapping[str, str]
     kind: str = "azure"
     protect: bool = True
+    zones: tuple[str, ...] = ()
     placement_type: str = "proximity"
     replaced_delete_first: bool = False
     rolled_delete_first: bool = False

@@ -47,6 +47,11 @@ class Eks(Cloud):
         return self._cluster.kubernetes
 
     @property
+    def region(self) -> str:
+        """The cluster's region."""
+        return self._cluster.region
+
+    @property
     def creates_cluster(self) -> bool:
         """Whether the stack file has `create`."""
         return self._cluster.create is not None

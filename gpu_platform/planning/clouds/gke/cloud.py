@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
@@ -67,6 +68,11 @@ class Gke(Cloud):
     def kubernetes(self) -> str | None:
         """The minor version that the stack file declares."""
         return self._cluster.kubernetes
+
+    @property
+    def region(self) -> str:
+        """The cluster's region; of a zonal cluster, that of its zone."""
+        return region_of(self._cluster.location)
 
     @property
     def creates_cluster(self) -> bool:

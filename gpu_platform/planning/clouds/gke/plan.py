@@ -138,6 +138,11 @@ class GkePoolPlan:
     protect: bool
 
     @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones of the nodes; empty: all of the cluster's."""
+        return self.node_locations
+
+    @property
     def placement_type(self) -> str:
         """How the nodes are placed."""
         return "compact" if self.placement is not None else "none"

@@ -1,0 +1,54 @@
+"""List prices of machine types by region, and where machine types are offered."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from gpu_platform.catalog.models import MachineType, Offering, PriceList, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPrice:
+    """On-demand list price of one machine in a region, USD/h."""
+
+    usd_per_hour: float
+    region: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """Where a machine type is known to be offered, and the date of the oldest list that says so.
+
+    `zones`: full names of zones by region; none: only the region is known.
+    """
+
+    zones: Mapping[str, tuple[str, ...]]
+    date: datetime.date
+
+
+def find_price(machine: MachineType, region: str, lists: Collection[PriceList]) -> ListPrice | None:
+    """Return the price in that very region, or None."""
+    for one in lists:
+        usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None
+        if usd is not None:
+            return ListPrice(usd_per_hour=usd, region=region, source=one.source)
+    return None
+
+
+def offered(machine: MachineType, lists: Collection[PriceList], offerings: Collection[Offering]) -> Offered | None:
+    """Return the regions and zones of a machine type: those of offerings, and every region with a list price."""
+    priced = [one for one in lists if one.vendor == machine.vendor and machine.name in one.usd_per_hour]
+    named = [one for one in offerings if one.vendor == machine.vendor and machine.name in one.machine_types]
+    zones: dict[str, set[str]] = {region: set() for one in priced for region in one.usd_per_hour[machine.name]}
+    for one in named:
+        for region, letters in one.regions.items():
+            zones.setdefault(region, set()).update(f"{region}-{letter}" for letter in letters)
+    if not zones:
+        return None
+    return Offered(
+        zones={region: tuple(sorted(found)) for region, found in sorted(zones.items())},
+        date=min(one.source.date for one in named or priced),
+    )

@@ -1,0 +1,47 @@
+"""Warn of machine types that a cluster's region or zones are not known to offer.
+
+A warning and no error: the lists have a date, and clouds add regions and zones. EC2 is checked by region only,
+because the letters of its zones differ by account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform.catalog import Catalog, Offered
+from gpu_platform.planning.plan import EnvironmentPlan
+
+
+def offering_warnings(plan: EnvironmentPlan, catalog: Catalog) -> tuple[str, ...]:
+    """Return a warning for each pool whose machine type is not known to be offered where its nodes are."""
+    cluster = plan.cluster.cloud
+    if cluster is None:
+        return ()
+    found: list[str] = []
+    for pool in plan.pools:
+        offered = catalog.offered(catalog.machine_types[pool.machine_type])
+        if offered is None or pool.cloud is None:
+            continue
+        if cluster.region not in offered.zones:
+            regions = ", ".join(offered.zones)
+            found.append(
+                f"{pool.path}.machine_type: region {cluster.region} is not known to offer {pool.machine_type}; "
+                f"offered in {regions} ({_list(offered)})"
+            )
+        else:
+            found += _zones(f"{pool.path}.zones", pool.machine_type, cluster.region, pool.cloud.zones, offered)
+    return tuple(found)
+
+
+def _zones(path: str, machine_type: str, region: str, zones: tuple[str, ...], offered: Offered) -> Iterator[str]:
+    known = offered.zones[region]
+    for zone in zones if known else ():
+        if zone not in known:
+            yield (
+                f"{path}: zone {zone} is not known to offer {machine_type}; in {region} offered in "
+                f"{', '.join(known)} ({_list(offered)})"
+            )
+
+
+def _list(offered: Offered) -> str:
+    return f"list of {offered.date.isoformat()}; the cloud may have added more since"

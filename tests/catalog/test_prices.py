@@ -1,0 +1,97 @@
+"""List prices by region, and where machine types are offered. Samples are from other copies of the price lists.
+
+AWS: rows of skypilot-org/skypilot-catalog, catalogs/v8/aws/vms.csv, commit 00148f2. GCP: the machine and its GPUs,
+as two rows of catalogs/v8/gcp/vms.csv, commit 006059e; read 2026-11-23. The catalogue has them from other sources.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_platform.catalog import Catalog, load_catalog
+
+
+@pytest.fixture(name="catalog", scope="module")
+def _catalog() -> Catalog:
+    return load_catalog()
+
+
+AWS = [
+    ("p3dn.24xlarge", "ap-northeast-1", 42.783),
+    ("p4d.24xlarge", "eu-central-1", 27.43298),
+    ("p4d.24xlarge", "ap-southeast-2", 28.54493),
+    ("p4de.24xlarge", "eu-central-1", 34.29122),
+    ("p5.48xlarge", "us-east-2", 55.04),
+    ("p5.48xlarge", "eu-north-1", 58.8928),
+    ("p5.48xlarge", "us-west-1", 68.8),
+    ("p5.4xlarge", "ap-southeast-3", 9.4944),
+    ("p5en.48xlarge", "eu-south-2", 68.35968),
+    ("p6-b200.48xlarge", "us-east-2", 113.9328),
+    ("p6-b300.48xlarge", "us-west-2", 142.416),
+    ("g6.xlarge", "eu-west-3", 1.0216),
+    ("g6e.12xlarge", "eu-north-1", 11.12975),
+    ("g6e.48xlarge", "eu-central-1", 37.67612),
+    ("g6e.4xlarge", "ap-northeast-2", 3.69355),
+    ("gr6.4xlarge", "ca-central-1", 1.709),
+    ("g7e.8xlarge", "us-east-2", 5.26824),
+]
+GCP = [
+    ("a2-highgpu-1g", "us-west4", 0.8328 + 3.10156),
+    ("a2-highgpu-8g", "me-west1", 6.5074 + 25.81839),
+    ("a2-megagpu-16g", "us-central1", 8.79698 + 46.94253),
+    ("g2-standard-4", "asia-east1", 0.16997 + 0.64847),
+    ("g2-standard-96", "us-east4", 3.51147 + 4.46565),
+    ("g2-standard-96", "us-west4", 3.96796 + 5.04619),
+]
+
+
+@pytest.mark.parametrize(("machine", "region", "usd"), [*AWS, *GCP])
+def test_the_price_of_a_region_is_that_of_another_copy_of_the_price_list(
+    catalog: Catalog, machine: str, region: str, usd: float
+) -> None:
+    price = catalog.price(catalog.machine_types[machine], region)
+    assert price is not None
+    assert price.usd_per_hour == pytest.approx(usd, abs=2e-5)
+    assert price.region == region
+
+
+@pytest.mark.parametrize(
+    ("machine", "region"),
+    [
+        ("p5e.48xlarge", "us-east-2"),  # sold by capacity block only
+        ("p6-b200.48xlarge", "eu-central-1"),
+        ("g4dn.xlarge", "us-central1"),
+        ("a4-highgpu-8g", "us-central1"),
+        ("a3-ultragpu-8g", "europe-west4"),
+        ("dgx-h100", "us-east-1"),
+    ],
+)
+def test_a_region_without_a_price_has_none_and_no_other_regions_price(
+    catalog: Catalog, machine: str, region: str
+) -> None:
+    assert catalog.price(catalog.machine_types[machine], region) is None
+
+
+def test_every_region_with_a_price_is_one_that_offers_the_machine_type(catalog: Catalog) -> None:
+    for prices in catalog.price_lists.values():
+        for name, by_region in prices.usd_per_hour.items():
+            offered = catalog.offered(catalog.machine_types[name])
+            assert offered is not None, name
+            assert set(by_region) <= set(offered.zones), name
+
+
+def test_zones_of_gpu_machine_types_are_known_by_region_on_gcp_and_regions_alone_on_aws(catalog: Catalog) -> None:
+    mega = catalog.offered(catalog.machine_types["a3-megagpu-8g"])
+    assert mega is not None
+    assert mega.zones["us-central1"] == ("us-central1-a", "us-central1-b", "us-central1-c")
+    assert mega.zones["us-east5"] == ("us-east5-a",)
+    assert "europe-west9" not in mega.zones
+    blackwell = catalog.offered(catalog.machine_types["g4-standard-48"])
+    assert blackwell is not None
+    assert blackwell.zones["us-south1"] == ()
+    p5e = catalog.offered(catalog.machine_types["p5e.48xlarge"])
+    assert p5e is not None
+    assert p5e.zones == dict.fromkeys(
+        ("ap-southeast-2", "ap-southeast-3", "eu-north-1", "eu-west-2", "us-east-2", "us-west-2"), ()
+    )
+    assert catalog.offered(catalog.machine_types["dgx-h100"]) is None
