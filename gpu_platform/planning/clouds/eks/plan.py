@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
-from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
+from gpu_platform.planning.clouds.eks.efa_requests import efa_requests, efa_resources
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
 from gpu_platform.planning.clouds.section import (
@@ -173,8 +173,13 @@ class EksPoolPlan:
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node; that is what the device plugin advertises."""
+        """EFA interfaces of a node."""
         return sum(one.interface_type != "interface" for one in self.interfaces)
+
+    @property
+    def nic_resources(self) -> Mapping[str, int]:
+        """What the EFA device plugin advertises on a node."""
+        return efa_resources(self.efa_interfaces)
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
@@ -253,8 +258,13 @@ class KarpenterPoolPlan:
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node; that is what the device plugin advertises."""
+        """EFA interfaces of a node."""
         return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
+
+    @property
+    def nic_resources(self) -> Mapping[str, int]:
+        """What the EFA device plugin advertises on a node."""
+        return efa_resources(self.efa_interfaces)
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.
