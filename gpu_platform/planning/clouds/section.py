@@ -230,6 +230,11 @@ class CloudPool(Protocol):
         """Extended resources of a node's NICs, which pods request as devices, and their counts."""
         ...
 
+    @property
+    def node_class_reservation(self) -> str | None:
+        """The capacity reservation that the pool's EC2NodeClass selects; None: there is none."""
+        ...
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` whole GPUs requests beside them to use the network between nodes."""
         ...

@@ -50,6 +50,7 @@ class AzurePool:
     relabels_in_place: bool = True
     timeouts: Timeouts = _LIMITS
     roll_limits: RollLimits = _ROLL
+    node_class_reservation: str | None = None
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:

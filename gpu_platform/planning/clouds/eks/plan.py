@@ -181,6 +181,11 @@ class EksPoolPlan:
         """What the EFA device plugin advertises on a node."""
         return efa_resources(self.efa_interfaces)
 
+    @property
+    def node_class_reservation(self) -> None:
+        """None: EKS refuses a node group with a reservation that does not exist."""
+        return None
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
         return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
@@ -265,6 +270,11 @@ class KarpenterPoolPlan:
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
         return efa_resources(self.efa_interfaces)
+
+    @property
+    def node_class_reservation(self) -> str | None:
+        """The capacity reservation that the EC2NodeClass selects."""
+        return next((term["id"] for term in self.node_class.get("capacityReservationSelectorTerms", ())), None)
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.
