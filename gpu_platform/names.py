@@ -64,6 +64,7 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 # -- NVIDIA -----------------------------------------------------------------------------------------------
+NVIDIA_PREFIX: Final = "nvidia.com/"  # of resources and labels
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
 SHARED_SUFFIX: Final = ".shared"  # appended by the device plugin to the names of shared resources

@@ -10,6 +10,7 @@ from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
+from validators.reservations import ExpectedReservation
 
 _POLL_SECONDS = 1.0
 
@@ -17,8 +18,9 @@ _POLL_SECONDS = 1.0
 def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> ValidationReport:
     """Return a report of the current state of all nodes of a stack."""
     namespace = plan.validation.namespace
+    pools = [_expected(pool) for pool in plan.pools]
     return build_report(
-        [_expected(pool) for pool in plan.pools],
+        pools,
         list(client.objects("v1", "Node")),
         reports_of(
             client.objects("v1", "ConfigMap", namespace=namespace, label_selector=names.VALIDATION_REPORT_LABEL)
@@ -34,6 +36,9 @@ def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> Validatio
         # A cluster of an old Kubernetes version does not have this kind.
         list(client.objects("resource.k8s.io/v1", "ResourceSlice"))
         if any(pool.devices for pool in plan.pools)
+        else None,
+        list(client.objects("karpenter.k8s.aws/v1", "EC2NodeClass"))
+        if any(pool.reservation is not None for pool in pools)
         else None,
     )
 
@@ -63,6 +68,21 @@ def _expected(pool: PoolPlan) -> ExpectedPool:
         usual=usual,
         why=why,
         added_taints=tuple((taint.key, taint.effect) for taint in pool.added_taints),
+        reservation=_reservation(pool),
+    )
+
+
+def _reservation(pool: PoolPlan) -> ExpectedReservation | None:
+    """Return the reservation that Karpenter must find for a pool."""
+    reservation = pool.cloud.node_class_reservation if pool.cloud is not None else None
+    if reservation is None:
+        return None
+    return ExpectedReservation(
+        node_class=pool.name,
+        reservation=reservation,
+        machine_type=pool.machine_type,
+        zone=pool.capacity["zone"],
+        source=f"stack: {pool.path}.capacity",
     )
 
 

@@ -11,7 +11,6 @@ from gpu_platform.quantity import parse_quantity
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
-_VENDOR: Final = "nvidia.com/"
 _NOTHING: Final = "none"
 _IN_PROGRESS: Final = (
     "pending",
@@ -70,10 +69,14 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Compare every `nvidia.com/*` resource, also unexpected ones; a missing resource counts as 0."""
+    """Compare the resources of GPUs, also unexpected ones, and of NICs; a missing resource counts as 0."""
     status: Mapping[str, Any] = node.get("status", {})
     allocatable: Mapping[str, Any] = status.get("allocatable") or {}
-    found = {name: int(parse_quantity(value)) for name, value in allocatable.items() if name.startswith(_VENDOR)}
+    found = {
+        name: int(parse_quantity(value))
+        for name, value in allocatable.items()
+        if name.startswith(names.NVIDIA_PREFIX) or name in expectation.allocatable
+    }
     capacity: Mapping[str, Any] = status.get("capacity") or {}
     results: list[CheckResult] = []
     for name in sorted({*expectation.allocatable, *(name for name, count in found.items() if count)}):
@@ -102,6 +105,8 @@ def _allocatable_remedy(
     expectation: NodeExpectation,
     capacity: Mapping[str, Any],
 ) -> str:
+    if not resource.startswith(names.NVIDIA_PREFIX):
+        return _nic_remedy(node, int(parse_quantity(capacity.get(resource, 0))), observed)
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
         return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"
@@ -118,6 +123,20 @@ def _allocatable_remedy(
             "-l app=nvidia-device-plugin-daemonset"
         )
     return "compare the number of GPUs (check gpu-count) and the replicas in the device plugin's config"
+
+
+def _nic_remedy(node: Mapping[str, Any], capacity: int, observed: int) -> str:
+    if capacity > observed:
+        return "the NICs' device plugin reports unhealthy devices: see its log, and the node's kernel log"
+    if not observed:
+        return (
+            "the NICs' device plugin has not registered the resource: kubectl get pods -n kube-system -o wide "
+            f"--field-selector spec.nodeName={_name(node)}; without its pod check the node's labels, with it the "
+            "network interfaces that the machine was created with"
+        )
+    return (
+        "compare the network interfaces that the machine was created with, and the log of the NICs' device plugin"
+    )
 
 
 def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeExpectation) -> CheckResult:
@@ -145,7 +164,7 @@ def _label_remedy(key: str) -> str:
         )
     if key in _LABEL_REMEDIES:
         return _LABEL_REMEDIES[key]
-    return _DISCOVERY_REMEDY if key.startswith(_VENDOR) else "run `up` again, which sets it"
+    return _DISCOVERY_REMEDY if key.startswith(names.NVIDIA_PREFIX) else "run `up` again, which sets it"
 
 
 def _taint(node: Mapping[str, Any], taint: Mapping[str, str], expectation: NodeExpectation) -> CheckResult:

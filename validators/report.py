@@ -13,6 +13,7 @@ from gpu_platform.planning.expectations.section import Expectations, NodeExpecta
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
 from validators.devices import check_devices
+from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 from validators.scheduling import notes
 
@@ -43,6 +44,8 @@ class ExpectedPool:
     why: str = ""
     added_taints: tuple[tuple[str, str], ...] = ()
     """Key and effect of the taints that the cloud adds to its nodes."""
+    reservation: ExpectedReservation | None = None
+    """The reservation that Karpenter must have found for its nodes."""
 
     @property
     def size(self) -> str:
@@ -96,7 +99,10 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """Report of all nodes of all pools; a pool has an entry if its number of nodes is not as expected."""
+    """Report of all nodes of all pools.
+
+    A pool has an entry if its number of nodes or its reservation is not as expected.
+    """
 
     nodes: tuple[NodeReport, ...]
 
@@ -130,20 +136,21 @@ def build_report(
     reports: Mapping[str, Mapping[str, Any]],
     pod_uids: Mapping[str, str] | None = None,
     slices: Sequence[Mapping[str, Any]] | None = None,
+    node_classes: Sequence[Mapping[str, Any]] | None = None,
 ) -> ValidationReport:
     """Return the report of all nodes.
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
-    with DRA.
+    with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation.
     """
     found: list[NodeReport] = []
     for pool in pools:
         members = sorted(
             (node for node in nodes if _selected(node, pool.selector)), key=lambda node: node["metadata"]["name"]
         )
-        if (size := _size(pool, len(members))) is not None:
-            report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=(size,))
+        if checks := _pool_checks(pool, len(members), node_classes):
+            report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
         found += [_node_report(pool, node, reports, pod_uids, slices) for node in members]
     return ValidationReport(tuple(found))
@@ -183,6 +190,15 @@ def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
 def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
     labels = _labels(node)
     return all(labels.get(key) == value for key, value in selector.items())
+
+
+def _pool_checks(
+    pool: ExpectedPool, nodes: int, node_classes: Sequence[Mapping[str, Any]] | None
+) -> tuple[CheckResult, ...]:
+    """Return the results of the checks of a pool itself that do not pass."""
+    size = _size(pool, nodes)
+    found = check_reservation(pool.reservation, node_classes) if pool.reservation is not None else None
+    return tuple(check for check in (size, found) if check is not None and check.verdict != PASS)
 
 
 def _size(pool: ExpectedPool, found: int) -> CheckResult | None:

@@ -15,7 +15,8 @@ from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
-# A missing image, subnet or reservation then fails the deployment, not the first pending pod.
+# A missing image or subnet then fails the deployment, not the first pending pod. Karpenter calls a node class
+# without its reservation ready: validation compares that (validators/reservations.py).
 _WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 
 

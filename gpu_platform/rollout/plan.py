@@ -202,7 +202,9 @@ def _change(
     present = str(labels.get(names.MIG_CONFIG_LABEL) or names.MIG_ALL_DISABLED)
     reason = rollout_annotation(node)
     begun = reason is not None and reason.stack == stack
-    failed = labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(node, pool.node_expectation.allocatable)
+    failed = labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(
+        node, pool.node_expectation.gpu_resources
+    )
     if present == wanted and labels.get(names.MIG_CONFIG_LABEL) and not begun and not failed:
         return None
     gpus = pool.gpus_per_node
@@ -218,7 +220,7 @@ def _change(
         old=config_text(present, held, gpus) + (" (failed)" if failed else ""),
         new=config_text(wanted, planned.get(wanted), gpus),
         labels=own,
-        allocatable=pool.node_expectation.allocatable,
+        allocatable=pool.node_expectation.gpu_resources,
         drains=drains,
         begun=begun,
         out=_is_out(node),

@@ -137,6 +137,14 @@ def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
     assert rollout(plan, node("lab-0", wanted(plan), state="failed", allocatable=offered)).changes == ()
 
 
+def test_missing_efa_interfaces_are_no_failed_layout() -> None:
+    eks = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+    plan = planned(lab(network={"rdma": True}, zones=["us-east-2a"]), cluster=eks)
+    assert plan.pools[0].node_expectation.allocatable["vpc.amazonaws.com/efa"] == 4
+    offered = {"nvidia.com/mig-2g.20gb": "24", "nvidia.com/mig-1g.10gb": "8"}
+    assert rollout(plan, node("lab-0", wanted(plan), state="failed", allocatable=offered)).changes == ()
+
+
 def test_a_node_that_another_stack_has_cordoned_was_not_begun_by_this_one() -> None:
     plan = planned()
     assert rollout(plan, node("lab-0", wanted(plan), **cordoned_by("other"))).changes == ()

@@ -20,6 +20,7 @@ from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.cluster import check_node
 from validators.devices import check_devices
+from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult
 
 _TEXTS = Path(__file__).with_name("checks.yaml")
@@ -55,7 +56,7 @@ def page() -> str:
             "The node agent compares what NVML reports with the Plan.\n",
             _table(texts["node"], node),
             "## From Kubernetes\n",
-            "`up` and `validate` compare the node's objects in the API with the Plan.\n",
+            "`up` and `validate` compare the objects of nodes and pools in the API with the Plan.\n",
             _table(texts["cluster"], cluster),
             "## Simulated faults\n",
             "`gpu-platform sandbox fault NODE FAULT` takes these as JSON: `kind` and the fields after it.\n",
@@ -151,3 +152,9 @@ def _cluster_checks() -> Iterator[CheckResult]:
     for check in (*check_node(node, expectation), *check_devices("NODE", [], expectation)):
         if check.id != "allocatable":
             yield check
+    yield check_reservation(
+        ExpectedReservation(
+            node_class="train", reservation="ID", machine_type=_MACHINE_TYPE, zone="us-east-2a", source=""
+        ),
+        [],
+    )

@@ -242,8 +242,13 @@ class CloudPool(Protocol):
         ...
 
     @property
-    def efa_interfaces(self) -> int:
-        """EFA interfaces of a node, which pods request as devices."""
+    def nic_resources(self) -> Mapping[str, int]:
+        """Extended resources of a node's NICs, which pods request as devices, and their counts."""
+        ...
+
+    @property
+    def node_class_reservation(self) -> str | None:
+        """The capacity reservation that the pool's EC2NodeClass selects; None: there is none."""
         ...
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:

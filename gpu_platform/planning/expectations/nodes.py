@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_platform import names
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
@@ -17,9 +19,13 @@ from gpu_platform.planning.sharing.sharing import layout_of_gpu
 from gpu_platform.quantity import counted
 
 
-def plan(context: CompleteContext, requirements: NodeRequirements) -> PoolExpectations:
-    """Return what every node of a pool must turn out to be."""
-    return PoolExpectations(hardware=_hardware(requirements, context), node=_node(requirements, context.cloud))
+def plan(
+    context: CompleteContext, requirements: NodeRequirements, nic_resources: Mapping[str, int]
+) -> PoolExpectations:
+    """Return what every node of a pool must turn out to be; `nic_resources`: those of its NICs."""
+    return PoolExpectations(
+        hardware=_hardware(requirements, context), node=_node(requirements, context.cloud, nic_resources)
+    )
 
 
 def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
@@ -51,8 +57,8 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
     return f"default driver of operator {context.operator.release}"
 
 
-def _node(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
-    """Return the expected `v1/Node` objects of a pool once their GPUs are advertised."""
+def _node(requirements: NodeRequirements, cloud: Cloud, nic_resources: Mapping[str, int]) -> NodeExpectation:
+    """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
     devices = requirements.devices
     of_machine = f"machine type {machine.name} ({machine.source})"
@@ -74,8 +80,9 @@ def _node(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
         sources[names.MIG_STATE_LABEL] = of_sharing
     return NodeExpectation(
         pool=requirements.pool.name,
-        # With DRA a node has no extended resources: a device plugin would advertise the same GPUs again.
-        allocatable={} if devices else {offer.name: offer.per_node for offer in requirements.resources},
+        # With DRA GPUs are no extended resources: a device plugin would advertise the same GPUs again.
+        allocatable=({} if devices else {offer.name: offer.per_node for offer in requirements.resources})
+        | {**nic_resources},
         gpu_devices=machine.gpu_count if devices else None,
         mig_profiles=tuple(device.profile for device in devices if device.profile is not None),
         labels=expected,
@@ -84,5 +91,6 @@ def _node(requirements: NodeRequirements, cloud: Cloud) -> NodeExpectation:
         ),
         sources=sources
         | {offer.name: f"{of_sharing} on {counted(machine.gpu_count, 'GPU')}" for offer in requirements.resources}
+        | dict.fromkeys(nic_resources, f"stack: {requirements.path}.network on {of_machine}")
         | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )

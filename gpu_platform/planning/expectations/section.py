@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpu_platform import names
+
 VERSION: Final = 1
 RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
 
@@ -65,8 +67,8 @@ class Expectations:
 class NodeExpectation:
     """What a pool's `v1/Node` objects should have.
 
-    `allocatable` holds every `nvidia.com/*` resource and its count (others are unexpected); `taints`
-    are in the form of the API. `sources`: origin of each expectation, by resource name, label key
+    `allocatable` holds every `nvidia.com/*` resource (others are unexpected) and the NICs' resources, with their
+    counts; `taints` are in the form of the API. `sources`: origin of each expectation, by resource name, label key
     or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
     `mig_profiles` beside them; None: it publishes nothing for the node.
     """
@@ -78,6 +80,11 @@ class NodeExpectation:
     gpu_devices: int | None = None
     mig_profiles: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def gpu_resources(self) -> Mapping[str, int]:
+        """The resources of `allocatable` that are GPUs, their shares or their instances."""
+        return {name: count for name, count in self.allocatable.items() if name.startswith(names.NVIDIA_PREFIX)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

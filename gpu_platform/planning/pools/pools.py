@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
@@ -30,8 +30,9 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     pool, required = resolved.pool, requirements.plan(context, resolved)
     needed = required.value
     machine = needed.machine
-    expected = expectations.plan(context, needed)
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
+    nics: Mapping[str, int] = cloud.value.nic_resources if cloud.value is not None else {}
+    expected = expectations.plan(context, needed, nics)
     added = context.cloud.added_taints(pool, machine)
     cpu_millicores, memory_mib = allocatable(machine)
     selected = pool.nodes.selector if pool.nodes is not None else None

@@ -318,13 +318,14 @@ def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pau
         priority_class=team.priority,
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
-        network=_network_requests(pool, workload.gpus),
+        network=_network_requests(pool, resource, units),
         claim=workload.claim,
     )
 
 
-def _network_requests(pool: PoolPlan, gpus: int) -> Mapping[str, str]:
-    """Return the requests of a pod of whole GPUs for the network between nodes."""
-    if pool.cloud is None or pool.sharing.mode != "none":
+def _network_requests(pool: PoolPlan, resource: str, units: int) -> Mapping[str, str]:
+    """Return the requests of a pod of whole GPUs, claimed or not, for the network between nodes."""
+    whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
+    if pool.cloud is None or not whole:
         return {}
-    return pool.cloud.pod_requests(gpus, pool.gpus_per_node)
+    return pool.cloud.pod_requests(units, pool.gpus_per_node)

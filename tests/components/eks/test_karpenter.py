@@ -45,14 +45,26 @@ def registered(recorded: Recorded) -> list[tuple[str, str]]:
 def with_job(form: dict[str, Any], gpus: int) -> dict[str, Any]:
     """What one pod of a team asks for on the pool."""
     job = {"name": "job", "pool": form["name"], "gpus": gpus}
+    return requests_of({"quota": {"gpus": gpus}, "workloads": [job]}, form)
+
+
+def with_claim(form: dict[str, Any], claim: dict[str, Any], quota: dict[str, int]) -> dict[str, Any]:
+    """What one pod of a team asks for beside its claim, on the pool with its GPUs published by DRA."""
     team = {
-        "name": "vision",
-        "quota": {"gpus": gpus},
-        "priority": "training",
-        "members": ["group:vision"],
-        "workloads": [job],
+        "quota": {"devices": quota},
+        "claims": [{"name": "own", **claim}],
+        "workloads": [{"name": "job", "pool": form["name"], "claim": "own"}],
     }
-    deployment = record_eks(form, cluster=EXISTING, teams=[team]).one("Deployment", "job")
+    sharing = {"mode": "dra", "partitions": "profile" in claim}
+    operator = {"release": "v26.7.0"}
+    cluster = {**EXISTING, "kubernetes": "1.36"}
+    return requests_of(team, {**form, "sharing": sharing}, cluster=cluster, operator=operator)
+
+
+def requests_of(team: dict[str, Any], form: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    """What one pod of the team's only workload `job` asks for."""
+    team = {"name": "vision", "priority": "training", "members": ["group:vision"], **team}
+    deployment = record_eks(form, teams=[team], **{"cluster": EXISTING, **rest}).one("Deployment", "job")
     (container,) = deployment.inputs["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == container["resources"]["limits"]
     return container["resources"]["requests"]
@@ -102,6 +114,30 @@ def test_eks_9_pods_that_wait_for_karpenter_request_efa_and_no_hugepages_which_i
     requests = with_job(TRAIN, 8)
     assert requests["vpc.amazonaws.com/efa"] == "32"
     assert "hugepages-2Mi" not in requests
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "gpus", "interfaces"), [("p5.48xlarge", 8, "32"), ("p5.4xlarge", 1, "1")]
+)
+def test_pods_that_claim_all_gpus_of_a_node_request_efa_as_pods_that_count_them(
+    machine_type: str, gpus: int, interfaces: str
+) -> None:
+    requests = with_claim({**MANAGED, "machine_type": machine_type}, {"count": gpus}, {"gpu.nvidia.com": gpus})
+    assert set(requests) == {"cpu", "memory", "vpc.amazonaws.com/efa", "hugepages-2Mi"}
+    assert requests["vpc.amazonaws.com/efa"] == interfaces
+
+
+@pytest.mark.parametrize(
+    ("claim", "quota"),
+    [
+        ({"count": 4}, {"gpu.nvidia.com": 4}),
+        ({"count": 8, "profile": "7g.80gb"}, {"mig.nvidia.com": 56}),
+    ],
+)
+def test_pods_that_claim_some_gpus_of_a_node_or_instances_request_no_efa(
+    claim: dict[str, Any], quota: dict[str, int]
+) -> None:
+    assert set(with_claim(MANAGED, claim, quota)) == {"cpu", "memory"}
 
 
 def test_pods_of_some_gpus_of_a_node_and_pods_without_efa_request_neither() -> None:

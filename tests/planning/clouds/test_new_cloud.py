@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -52,7 +52,8 @@ class AzurePool:
     relabels_in_place: bool = True
     timeouts: Timeouts = _LIMITS
     roll_limits: RollLimits = _ROLL
-    efa_interfaces: int = 0
+    node_class_reservation: str | None = None
+    nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         return {"rdma/hca": "8"} if gpus == gpus_per_node else {}

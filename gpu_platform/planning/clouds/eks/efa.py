@@ -22,7 +22,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
     """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
     taints = {
-        taint for pool in pools if pool.cloud is not None and pool.cloud.efa_interfaces for taint in pool.taints
+        taint for pool in pools if pool.cloud is not None and pool.cloud.nic_resources for taint in pool.taints
     }
     return HelmChartPlan(
         name=chart.name,

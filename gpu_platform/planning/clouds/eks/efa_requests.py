@@ -1,4 +1,4 @@
-"""Extended resources that pods request to use EFA.
+"""Extended resources that nodes with EFA offer, and that pods request to use it.
 
 Sources: EKS user guide, "Run machine learning training on Amazon EKS with Elastic Fabric Adapter";
 kubernetes-sigs/karpenter#751 (huge pages); libfabric fi_efa(7); read 2026-11-21.
@@ -12,6 +12,11 @@ from typing import Final
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
 HUGE_PAGES_RESOURCE: Final = "hugepages-2Mi"
 HUGE_PAGES: Final = "5120Mi"
+
+
+def efa_resources(interfaces: int) -> Mapping[str, int]:
+    """Return what the EFA device plugin advertises on a node with `interfaces` EFA interfaces."""
+    return {EFA_RESOURCE: interfaces} if interfaces else {}
 
 
 def efa_requests(interfaces: int, gpus: int, gpus_per_node: int, *, huge_pages: bool) -> Mapping[str, str]:

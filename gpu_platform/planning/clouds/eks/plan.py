@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
-from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
+from gpu_platform.planning.clouds.eks.efa_requests import efa_requests, efa_resources
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
@@ -175,8 +175,18 @@ class EksPoolPlan:
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node; that is what the device plugin advertises."""
+        """EFA interfaces of a node."""
         return sum(one.interface_type != "interface" for one in self.interfaces)
+
+    @property
+    def nic_resources(self) -> Mapping[str, int]:
+        """What the EFA device plugin advertises on a node."""
+        return efa_resources(self.efa_interfaces)
+
+    @property
+    def node_class_reservation(self) -> None:
+        """None: EKS refuses a node group with a reservation that does not exist."""
+        return None
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
@@ -255,8 +265,18 @@ class KarpenterPoolPlan:
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA interfaces of a node; that is what the device plugin advertises."""
+        """EFA interfaces of a node."""
         return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
+
+    @property
+    def nic_resources(self) -> Mapping[str, int]:
+        """What the EFA device plugin advertises on a node."""
+        return efa_resources(self.efa_interfaces)
+
+    @property
+    def node_class_reservation(self) -> str | None:
+        """The capacity reservation that the EC2NodeClass selects."""
+        return next((term["id"] for term in self.node_class.get("capacityReservationSelectorTerms", ())), None)
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.

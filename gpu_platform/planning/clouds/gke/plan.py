@@ -180,9 +180,14 @@ class GkePoolPlan:
         return True
 
     @property
-    def efa_interfaces(self) -> int:
-        """None: only AWS has EFA."""
-        return 0
+    def nic_resources(self) -> Mapping[str, int]:
+        """None: pods get GPU NICs by annotations or claims."""
+        return {}
+
+    @property
+    def node_class_reservation(self) -> None:
+        """None: only Karpenter has EC2NodeClasses."""
+        return None
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return nothing: pods join GPU networks by annotations of their own."""

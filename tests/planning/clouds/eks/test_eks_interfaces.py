@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.clouds.eks.network import interfaces
-from tests.planning.clouds.eks.eks_pools import eks, node_group, shape
+from tests.planning.clouds.eks.eks_pools import eks, node_group, planned, shape
 
 ONE_ZONE = {"zones": ["us-east-2a"]}
 CARDS = {
@@ -83,6 +85,27 @@ def test_what_stays_within_a_node_takes_no_efa_unless_the_stack_says_so(workload
 def test_without_efa_there_are_no_interfaces_so_that_eks_attaches_the_cluster_group() -> None:
     plan = node_group(network={"rdma": False})
     assert (plan.efa, plan.interfaces) == (False, ())
+
+
+@pytest.mark.parametrize(
+    "form", [{}, {"provisioner": "karpenter", "zones": ["us-east-2a"], "count": {"desired": 0, "max": 8}}]
+)
+def test_nodes_with_efa_are_expected_to_offer_every_interface(form: dict[str, Any]) -> None:
+    expected = planned(**form).node_expectation
+    assert expected.allocatable == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}
+    assert expected.gpu_resources == {"nvidia.com/gpu": 8}
+    assert expected.sources["vpc.amazonaws.com/efa"].startswith(
+        "stack: pools[0].network on machine type p5.48xlarge"
+    )
+
+
+def test_nodes_that_publish_their_gpus_by_dra_are_expected_to_offer_every_efa_interface() -> None:
+    expected = planned(sharing={"mode": "dra"}).node_expectation
+    assert expected.allocatable == {"vpc.amazonaws.com/efa": 32}
+
+
+def test_nodes_without_efa_are_expected_to_offer_no_interfaces() -> None:
+    assert planned(network={"rdma": False}).node_expectation.allocatable == {"nvidia.com/gpu": 8}
 
 
 def test_nodes_with_efa_say_so_by_a_label() -> None:

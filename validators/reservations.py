@@ -1,0 +1,76 @@
+"""Check that Karpenter found the capacity reservation of a pool; pure functions.
+
+Karpenter sets the condition CapacityReservationsReady of an EC2NodeClass to True also when it finds nothing
+(karpenter-provider-aws, pkg/controllers/nodeclass/capacityreservation.go; read 2026-11-23), so a deployment
+succeeds with a reservation that does not exist. It lists active reservations only (its
+pkg/providers/capacityreservation/types.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from validators.agent.outcome import FAIL, PASS, UNKNOWN
+from validators.result import CheckResult, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedReservation:
+    """The capacity reservation that a pool's EC2NodeClass must have found; `source`: its place in the file."""
+
+    node_class: str
+    reservation: str
+    machine_type: str
+    zone: str
+    source: str
+
+    @property
+    def text(self) -> str:
+        """What the status must have, for a reader."""
+        return _text(self.reservation, self.machine_type, self.zone)
+
+
+def check_reservation(
+    expected: ExpectedReservation, node_classes: Iterable[Mapping[str, Any]] | None
+) -> CheckResult:
+    """Return the result for one pool; `node_classes`: the cluster's EC2NodeClasses, None if they were not read."""
+    verdict, observed = _found(expected, node_classes)
+    return CheckResult(
+        id="capacity-reservation",
+        device=expected.reservation,
+        verdict=verdict,
+        expected=expected.text,
+        observed=observed,
+        source=expected.source,
+        remediation="" if verdict == PASS else _remedy(verdict, expected),
+    )
+
+
+def _found(expected: ExpectedReservation, node_classes: Iterable[Mapping[str, Any]] | None) -> tuple[Verdict, str]:
+    if node_classes is None:
+        return UNKNOWN, "EC2NodeClasses were not read"
+    node_class = next((one for one in node_classes if one["metadata"]["name"] == expected.node_class), None)
+    if node_class is None:
+        return FAIL, f"no EC2NodeClass {expected.node_class}"
+    status: Mapping[str, Any] = node_class.get("status") or {}
+    if not status:
+        return UNKNOWN, "an EC2NodeClass without status"
+    listed: Sequence[Mapping[str, Any]] = status.get("capacityReservations") or ()
+    texts = [_text(one["id"], one.get("instanceType"), one.get("availabilityZone")) for one in listed]
+    return PASS if expected.text in texts else FAIL, ", ".join(texts) or "no reservation"
+
+
+def _text(reservation: str, machine_type: str | None, zone: str | None) -> str:
+    return f"{reservation} of {machine_type} in {zone}"
+
+
+def _remedy(verdict: Verdict, expected: ExpectedReservation) -> str:
+    if verdict == UNKNOWN:
+        return "Karpenter has not evaluated it: see the log of its controller, then validate again"
+    return (
+        "Karpenter creates no node for the pool: compare id, instance type, zone and state with aws ec2 "
+        f"describe-capacity-reservations --capacity-reservation-ids {expected.reservation}; Karpenter finds only "
+        "active ones of this account or shared with it, so no capacity block before its start"
+    )
