@@ -126,6 +126,14 @@ class CreateCluster(TypedDict, total=False):
     maintenance: Maintenance
 
 
+class EksParts(TypedDict, total=False):
+    """EKS: which controllers the program installs (`install`), and which the cluster has already (`present`)."""
+
+    karpenter: str
+    karpenter_node_role: str
+    efa_plugin: str
+
+
 class Login(TypedDict, total=False):
     """EKS: an IAM role or user that can log in, with its Kubernetes groups."""
 
@@ -165,6 +173,7 @@ class PlatformCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     """Existing EKS clusters: id of the private subnet by zone. Unset: looked up."""
     security_groups: Sequence[str]
+    parts: EksParts
     logins: Sequence[Login]
     oidc: Oidc
 

@@ -131,6 +131,14 @@ def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
         assert resizes_system_nodes(before, plan_of({"system": edit}))
 
 
+def test_a_controller_that_is_handed_over_is_announced_as_uninstalled() -> None:
+    before = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=EXISTING)
+    after = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster={**EXISTING, "parts": {"karpenter": "present"}})
+    (found,) = impacts(before, after)
+    assert found.effect is Effect.REMOVES_CAPACITY
+    assert found.because.startswith("Karpenter is uninstalled; with Karpenter its CRDs go")
+
+
 def test_a_login_that_goes_is_announced_with_its_groups() -> None:
     login = {"principal": OTHER, "groups": ["vision", "speech"]}
     (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
@@ -140,7 +148,7 @@ def test_a_login_that_goes_is_announced_with_its_groups() -> None:
 
 def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:
     assert classify({"pools": {}}, plan_of(production=False), load_catalog(), live=None) == ()
-    existing = plan_eks({"zones": ["us-east-2b"]}, cluster=EXISTING)
+    existing = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=EXISTING)
     assert impacts(existing, plan_of()) == []
 
 

@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
@@ -439,8 +440,15 @@ class EksClusterPlan:
     """Whether a pool has EFA, which needs the EFA security group and the EFA device plugin."""
     node_policies: tuple[str, ...]
     """ARNs of the managed policies of the nodes' IAM roles."""
+    parts: tuple[PartPlan, ...]
+    """Controllers that the pools need, which the program installs or the owner of the cluster has installed."""
+    karpenter_pools: bool
+    karpenter_node_role: str | None
+    """Name of an existing IAM role of Karpenter's nodes; None: the program creates one."""
     karpenter: KarpenterControllerPlan | None
+    """Karpenter where the program installs it."""
     efa_plugin: HelmChartPlan | None
+    """EFA device plugin where the program installs it."""
     access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
