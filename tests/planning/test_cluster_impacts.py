@@ -120,6 +120,7 @@ def test_what_a_change_of_the_system_nodes_does_is_announced(
     (found,) = impacts(plan_of({"system": before}), plan_of({"system": after}))
     assert found.effect is effect
     assert found.because.startswith(why)
+    assert found.changes_nodes is (effect is Effect.ROLLS_NODES), "what the maintenance window limits"
 
 
 def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
