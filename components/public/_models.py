@@ -6,13 +6,29 @@ from collections.abc import Mapping
 from typing import Final
 
 from components.public import types
-from gpu_platform.spec import changes, claims, cluster, nodes, operations, pool, sharing, team
+from gpu_platform.spec import (
+    changes,
+    claims,
+    cluster,
+    eks_access,
+    eks_system,
+    nodes,
+    operations,
+    parts,
+    pool,
+    sharing,
+    team,
+)
 from gpu_platform.spec._types import SpecModel
 
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.MaintenanceExclusion: (cluster.Exclusion,),
     types.Maintenance: (cluster.Maintenance,),
+    types.SystemNodes: (eks_system.SystemNodes,),
     types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
+    types.EksParts: (parts.EksParts,),
+    types.Login: (eks_access.Login,),
+    types.Oidc: (eks_access.Oidc,),
     types.PlatformCluster: (
         cluster.EksCluster,
         cluster.GkeCluster,

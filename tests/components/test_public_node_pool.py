@@ -24,7 +24,7 @@ def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:
     """Return cluster, pools (each one first once) and operator of a shipped stack, on a cluster that exists."""
     platform: Any = read_stack_file(find_stack_file(stack)).platform
-    cluster = {key: value for key, value in platform["cluster"].items() if key != "create"}
+    cluster = {key: value for key, value in platform["cluster"].items() if key not in ("create", "logins")}
     pools = platform["pools"]
     return [
         (cluster, [one, *(other for other in pools if other is not one)], platform["operator"]) for one in pools
