@@ -187,12 +187,14 @@ def test_a_control_plane_is_changed_only_to_the_next_version_of_the_one_that_run
     before: str, after: str, running: str | None, why: str
 ) -> None:
     found = version_change(before, after, running)
-    assert why in found.refusal
-    assert bool(found.refusal) is bool(why)
+    assert (found.refusal is not None) is bool(why)
+    assert why in str(found.refusal)
     assert ("so `up` refuses" in found.because) is bool(why)
 
 
 def test_a_downgrade_is_refused_with_the_way_that_eks_has() -> None:
-    found = version_change("1.35", "1.34")
-    assert 'write kubernetes: "1.35"' in found.refusal_fix
-    assert "rollback-cluster.html" in found.refusal_fix
+    refusal = version_change("1.35", "1.34").refusal
+    assert refusal is not None
+    assert refusal.path == "cluster.kubernetes"
+    assert 'write kubernetes: "1.35"' in refusal.fix
+    assert "rollback-cluster.html" in refusal.fix
