@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.eks.access import AccessPlan
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
@@ -359,36 +360,6 @@ class HelmChartPlan:
     version: str
     namespace: str
     values: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginPlan:
-    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
-
-    principal: str
-    groups: tuple[str, ...]
-    username: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OidcPlan:
-    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
-
-    name: str
-    issuer: str
-    client_id: str
-    username_claim: str | None
-    username_prefix: str | None
-    groups_claim: str | None
-    groups_prefix: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessPlan:
-    """Who can log in to a cluster besides its admins."""
-
-    logins: tuple[LoginPlan, ...]
-    oidc: OidcPlan | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
