@@ -64,15 +64,17 @@ def _create_pools(
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
     }
-    if cluster.karpenter is not None and created.karpenter_outputs is not None:
-        controller = KarpenterController(
-            "karpenter",
-            KarpenterControllerArgs(plan=cluster.karpenter, cluster=created.karpenter_outputs),
-            opts,
-        )
-        after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[controller.works]))
-        for pool in pools:
-            if isinstance(pool.cloud, KarpenterPoolPlan):
-                args = KarpenterNodePoolArgs(pool=pool, cluster=created.karpenter_outputs)
-                resources[pool.name] = [*plugins, controller, KarpenterNodePool(pool.name, args, after)]
+    outputs = created.karpenter_outputs
+    if outputs is None:
+        return resources
+    controllers: list[KarpenterController] = []
+    if cluster.karpenter is not None:
+        args = KarpenterControllerArgs(plan=cluster.karpenter, cluster=outputs)
+        controllers.append(KarpenterController("karpenter", args, opts))
+    works = [controller.works for controller in controllers]
+    after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=works))
+    for pool in pools:
+        if isinstance(pool.cloud, KarpenterPoolPlan):
+            node_pool = KarpenterNodePool(pool.name, KarpenterNodePoolArgs(pool=pool, cluster=outputs), after)
+            resources[pool.name] = [*plugins, *controllers, node_pool]
     return resources

@@ -66,7 +66,7 @@ class EksCluster(pulumi.ComponentResource):
             self.outputs = self._look_up(role, attached)
         else:
             self.outputs, works = self._create(plan.create, role, attached)
-        self.karpenter_outputs = self._create_karpenter_node_role() if plan.karpenter is not None else None
+        self.karpenter_outputs = self._karpenter_outputs() if plan.karpenter_pools else None
         facts = pulumi.Output.all(
             endpoint=self.outputs.endpoint, certificate_authority=self.outputs.certificate_authority
         )
@@ -186,6 +186,13 @@ class EksCluster(pulumi.ComponentResource):
                 opts=self._child,
             )
         return group.id
+
+    def _karpenter_outputs(self) -> EksOutputs:
+        """Return the outputs for Karpenter's pools; their objects name the role, and never its ARN."""
+        role = self._plan.karpenter_node_role
+        if role is None:
+            return self._create_karpenter_node_role()
+        return dataclasses.replace(self.outputs, node_role_name=pulumi.Output.from_input(role))
 
     def _create_karpenter_node_role(self) -> EksOutputs:
         """Create a role for Karpenter's nodes: EKS deletes the access entry of a role that a node group used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_aws as aws
 
-from gpu_platform.planning.clouds.eks.plan import AccessPlan, OidcPlan
+from gpu_platform.planning.clouds.eks.access import AccessPlan, OidcPlan
 
 # Without an access policy: what the groups may do is decided by Roles in the cluster.
 _ENTRY_TYPE = "STANDARD"

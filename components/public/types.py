@@ -22,6 +22,14 @@ class GpuNetwork(TypedDict):
     subnetwork: pulumi.Input[str]
 
 
+class EksParts(TypedDict, total=False):
+    """EKS: which controllers the program installs (`install`), and which the cluster has already (`present`)."""
+
+    karpenter: str
+    karpenter_node_role: str
+    efa_plugin: str
+
+
 class GpuCluster(TypedDict, total=False):
     """A cluster that exists, or that the same program creates. Give all components of a cluster the same one.
 
@@ -59,6 +67,8 @@ class GpuCluster(TypedDict, total=False):
     """EKS node pools: ids of security groups that nodes have beside the cluster's own, at most 3."""
     cluster_security_group_id: pulumi.Input[str]
     """EKS node pools: id of the security group that EKS made for the cluster."""
+    parts: EksParts
+    """EKS: with `efa_plugin: present` the operator's component installs no EFA device plugin."""
     efa_security_group_id: pulumi.Input[str]
     """EKS node pools with EFA: id of a security group that admits all traffic from and to itself."""
     node_role_arn: pulumi.Input[str]
@@ -194,6 +204,7 @@ class PlatformCluster(TypedDict, total=False):
     subnets: Mapping[str, pulumi.Input[str]]
     """Existing EKS clusters: id of the private subnet by zone. Unset: looked up."""
     security_groups: Sequence[str]
+    parts: EksParts
     logins: Sequence[Login]
     oidc: Oidc
     assume_role: str

@@ -25,6 +25,7 @@ from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.objects import kubernetes_objects
+from gpu_platform.engine.parts import find_parts
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
@@ -35,6 +36,7 @@ from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
+from gpu_platform.planning.clouds.parts import part_problems
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -213,9 +215,19 @@ class PulumiDeployment:
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)
         try:
+            self._refuse_parts(driver)
             refuse_foreign_objects(self.cluster.client(), self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
             self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
+
+    def _refuse_parts(self, driver: PulumiEngine) -> None:
+        """Raise BadInput, with nothing changed, if the cluster has a controller that the stack would install."""
+        cloud = self.loaded.plan.cluster.cloud
+        if self.loaded.plan.kind == "team" or cloud is None or not cloud.parts:
+            return
+        found = find_parts(self.cluster.client(), cloud.parts)
+        if problems := part_problems(cloud.parts, found, driver.helm_releases()):
+            raise BadInput(str(self.loaded.path), problems)
 
     def _repair_taints(self) -> None:
         """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""

@@ -266,10 +266,6 @@ def refuse(impacts: Impacts, refused: frozenset[Effect]) -> None:
 
 def refuse_impossible(stack: str, impacts: Impacts) -> None:
     """Raise BadInput if the platform cannot make a change as it is, before anything is changed."""
-    problems = [
-        Problem(impact.field, f"{impact.old} → {impact.new}", impact.refusal, impact.refusal_fix)
-        for impact in impacts.found
-        if impact.refusal
-    ]
+    problems = [impact.refusal for impact in impacts.found if impact.refusal is not None]
     if problems:
         raise BadInput(stack, problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -143,6 +144,8 @@ def _disturbances(
 ) -> list[_Disturbance]:
     """Plan the stack file with the edits of each step and compare it with the step before, as `preview` does."""
     before, document = plan, copy.deepcopy(loaded.platform)
+    if live is not None:
+        live = dataclasses.replace(live, kubernetes=None)  # that of the step before counts, not the one that runs
     found: list[_Disturbance] = []
     for step in steps:
         for path, value in step.edits.items():

@@ -28,6 +28,7 @@ _ACTIONS: Final = {  # not the single steps of a replacement
     automation.OpType.SAME: Action.UNCHANGED,
 }
 
+_HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 OnOutput = Callable[[str], None]
 
 
@@ -115,6 +116,15 @@ class PulumiEngine:
             and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
         )
 
+    def helm_releases(self) -> frozenset[tuple[str, str]]:
+        """Return namespace and name of the Helm releases in the stack's state, half-created ones, too."""
+        releases: set[tuple[str, str]] = set()
+        for resource in (*self._resources(), *self._pending()):
+            if resource.get("type") == _HELM_RELEASE:
+                inputs = cast("Mapping[str, Any]", resource.get("inputs") or {})
+                releases.add((str(inputs.get("namespace", "")), str(inputs.get("name", ""))))
+        return frozenset(releases)
+
     def is_empty(self) -> bool:
         """Return whether the stack's state has no resource of a cloud or cluster: nothing has been created yet."""
         return not any(
@@ -124,14 +134,20 @@ class PulumiEngine:
 
     def _resources(self) -> Sequence[Mapping[str, Any]]:
         """Return the resources in the stack's state; none if the backend does not have the stack."""
+        return self._state().get("resources") or ()
+
+    def _pending(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources whose creation was interrupted."""
+        return [operation.get("resource") or {} for operation in self._state().get("pending_operations") or ()]
+
+    def _state(self) -> Mapping[str, Any]:
         command = ["stack", "export", "--stack", self._stack_name]
         try:
             with _clean_errors("stack export", self._stack_name):
                 result = self._cli.command.run(command, self._project, self._env)
         except _NoSuchStack:
-            return ()
-        deployment: Mapping[str, Any] = json.loads(result.stdout).get("deployment") or {}
-        return deployment.get("resources") or ()
+            return {}
+        return json.loads(result.stdout).get("deployment") or {}
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):

@@ -13,6 +13,7 @@ from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
+from gpu_platform.spec.parts import EksParts
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
@@ -119,6 +120,8 @@ class EksCluster(SpecModel):
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users that can log in without being admins: members of teams. An existing cluster needs
     authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""
+    parts: EksParts = EksParts()
+    """Which controllers the program installs, and which an existing cluster has already."""
     oidc: Oidc | None = None
     """OpenID Connect provider of users and groups, beside IAM; EKS takes up to an hour to set it up."""
     assume_role: RoleArn | None = None

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.cli import upgrade
+from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.upgrades.report import RunningVersions
 from tests.cli.conftest import Run
+from tests.support.eks_stacks import CREATED
 
 TODAY = ("--today", "2026-11-22")
 
@@ -82,3 +86,28 @@ def test_check_warns_and_does_not_fail(run: Run, stack: Any) -> None:
     (warning,) = ran.json["warnings"]
     assert "standard support ended on 2026-06-28" in warning
     assert warning in ran.err
+
+
+def test_a_later_step_is_compared_with_the_step_before_it_and_not_with_the_version_that_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = {
+        "name": "train",
+        "machine_type": "p4d.24xlarge",
+        "count": {"desired": 2},
+        "zones": ["us-east-2a"],
+        "workload": "training",
+    }
+    platform = {"kind": "environment", "cluster": {**CREATED, "kubernetes": "1.34"}, "pools": [pool]}
+    path = tmp_path / "Pulumi.ml.yaml"
+    path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": platform}}))
+    running = "v1.34.6-eks-4f4795d"
+    monkeypatch.setattr(upgrade, "client_of", lambda _plan: None)
+    monkeypatch.setattr(upgrade, "read_live", lambda *_: LiveState(kubernetes=running))
+    monkeypatch.setattr(upgrade, "read_running_versions", lambda *_: RunningVersions(kubernetes=running))
+
+    steps = run("upgrade", str(path), *TODAY, "--format", "json").json["steps"]
+
+    versions = [step["edits"]["cluster.kubernetes"] for step in steps if step["subject"] == "Kubernetes"]
+    assert versions == ["1.35", "1.36"]
+    assert [one for step in steps for one in step["disturbs"] if one["refused"]] == []

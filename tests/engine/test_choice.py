@@ -22,7 +22,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
-from tests.support.eks_stacks import load_eks
+from tests.support.eks_stacks import EXISTING, load_eks
 
 SDK = version("pulumi")
 PLAIN = RecordedProgram("gpu-platform", "local", (), {})
@@ -265,6 +265,47 @@ def test_a_state_without_resources_is_empty_and_one_after_a_failed_up_is_not(tmp
     ):
         exported.write_text(json.dumps({"deployment": {"resources": resources}}), "utf-8")
         assert deployed.is_empty() is empty
+
+
+def test_helm_releases_of_the_state_are_those_that_were_interrupted_too(tmp_path: Path, backend: str) -> None:
+    def release(name: str) -> dict[str, Any]:
+        inputs = {"name": name, "namespace": "kube-system", "chart": "oci://..."}
+        return {"type": "kubernetes:helm.sh/v3:Release", "custom": True, "inputs": inputs}
+
+    exported = tmp_path / "exported.json"
+    state = {"resources": [release("karpenter")], "pending_operations": [{"resource": release("efa")}]}
+    exported.write_text(json.dumps({"deployment": state}), "utf-8")
+    deployed = engine(tmp_path, f'case "$*" in *"stack export"*) /bin/cat {exported} ;; esac')
+    assert deployed.helm_releases() == {("kube-system", "karpenter"), ("kube-system", "efa")}
+
+
+def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anything(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        'case "$*" in *"stack export"*|*"stack output"*) echo "{}" ;; *) echo "error: stop" >&2; exit 255 ;; esac',
+    )
+    loaded = load_eks({"zones": ["us-east-2a"]}, cluster=EXISTING)
+    cluster = ClusterAccess(loaded.plan)
+    live = {
+        "metadata": {"name": "efa", "namespace": "kube-system"},
+        "spec": {"template": {"spec": {"containers": [{"image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}},
+    }
+
+    class Client:
+        def objects(self, api_version: str, kind: str) -> list[dict[str, Any]]:
+            return [live] if (api_version, kind) == ("apps/v1", "DaemonSet") else []
+
+    monkeypatch.setattr(ClusterAccess, "client", lambda _self: Client())
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)
+    )
+    for run in (deployment.preview, lambda: deployment.up({})):
+        with pytest.raises(BadInput, match="efa_plugin: present to use it") as refusal:
+            run()
+        assert "DaemonSet efa in namespace kube-system, which this stack did not install" in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def test_what_a_change_of_the_system_nodes_does_is_announced(
     (found,) = impacts(plan_of({"system": before}), plan_of({"system": after}))
     assert found.effect is effect
     assert found.because.startswith(why)
+    assert found.changes_nodes is (effect is Effect.ROLLS_NODES), "what the maintenance window limits"
 
 
 def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
@@ -131,6 +132,14 @@ def test_only_an_edit_of_their_numbers_resizes_the_system_nodes() -> None:
         assert resizes_system_nodes(before, plan_of({"system": edit}))
 
 
+def test_a_controller_that_is_handed_over_is_announced_as_uninstalled() -> None:
+    before = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=EXISTING)
+    after = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster={**EXISTING, "parts": {"karpenter": "present"}})
+    (found,) = impacts(before, after)
+    assert found.effect is Effect.REMOVES_CAPACITY
+    assert found.because.startswith("Karpenter is uninstalled; with Karpenter its CRDs go")
+
+
 def test_a_login_that_goes_is_announced_with_its_groups() -> None:
     login = {"principal": OTHER, "groups": ["vision", "speech"]}
     (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
@@ -140,7 +149,7 @@ def test_a_login_that_goes_is_announced_with_its_groups() -> None:
 
 def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:
     assert classify({"pools": {}}, plan_of(production=False), load_catalog(), live=None) == ()
-    existing = plan_eks({"zones": ["us-east-2b"]}, cluster=EXISTING)
+    existing = plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=EXISTING)
     assert impacts(existing, plan_of()) == []
 
 
@@ -178,12 +187,14 @@ def test_a_control_plane_is_changed_only_to_the_next_version_of_the_one_that_run
     before: str, after: str, running: str | None, why: str
 ) -> None:
     found = version_change(before, after, running)
-    assert why in found.refusal
-    assert bool(found.refusal) is bool(why)
+    assert (found.refusal is not None) is bool(why)
+    assert why in str(found.refusal)
     assert ("so `up` refuses" in found.because) is bool(why)
 
 
 def test_a_downgrade_is_refused_with_the_way_that_eks_has() -> None:
-    found = version_change("1.35", "1.34")
-    assert 'write kubernetes: "1.35"' in found.refusal_fix
-    assert "rollback-cluster.html" in found.refusal_fix
+    refusal = version_change("1.35", "1.34").refusal
+    assert refusal is not None
+    assert refusal.path == "cluster.kubernetes"
+    assert 'write kubernetes: "1.35"' in refusal.fix
+    assert "rollback-cluster.html" in refusal.fix

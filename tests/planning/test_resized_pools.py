@@ -96,18 +96,19 @@ def test_an_upgrade_of_a_capacity_block_with_nodes_is_refused_with_the_steps_tha
     desired: int, nodes: int | None
 ) -> None:
     found = upgrade(desired, nodes)
-    assert "must have desired size 0 while EKS updates it" in found.refusal
+    assert found.refusal is not None
+    assert "must have desired size 0 while EKS updates it" in found.refusal.allowed
     assert "so `up` refuses" in found.because
-    assert "set pools[0].count.desired: 0 and min: 0 and run `gpu-platform up test`" in found.refusal_fix
+    assert "set pools[0].count.desired: 0 and min: 0 and run `gpu-platform up test`" in found.refusal.fix
 
 
 @pytest.mark.parametrize(("desired", "nodes"), [(0, None), (0, 0), (2, 0)])
 def test_an_upgrade_of_a_capacity_block_without_nodes_is_allowed(desired: int, nodes: int | None) -> None:
-    assert upgrade(desired, nodes).refusal == ""
+    assert upgrade(desired, nodes).refusal is None
 
 
 def test_an_upgrade_of_a_reservation_is_allowed() -> None:
-    assert upgrade(2, 2, RESERVATION).refusal == ""
+    assert upgrade(2, 2, RESERVATION).refusal is None
 
 
 @pytest.mark.parametrize(
@@ -134,4 +135,4 @@ def test_a_capacity_block_may_shrink_to_no_nodes() -> None:
     (found,) = impacts(
         plan_of({"desired": 2}, capacity=BLOCK), plan_of({"min": 0, "desired": 0, "max": 2}, capacity=BLOCK), 2
     )
-    assert (found.effect, found.refusal) == (Effect.REMOVES_CAPACITY, "")
+    assert (found.effect, found.refusal) == (Effect.REMOVES_CAPACITY, None)

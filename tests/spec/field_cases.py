@@ -153,6 +153,14 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(gke).create.api_from_anywhere": {
         "cluster.create": {"api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
     },
+    "cluster(eks).parts.karpenter": {
+        "pools[0].machine_type": "g6.12xlarge",
+        "pools[0].count": {"desired": 0, "max": 4},
+        "pools[0].provisioner": "karpenter",
+    },
+    "cluster(eks).parts.karpenter_node_role": {
+        "cluster.parts": {"karpenter": "present", "karpenter_node_role": "node-role"}
+    },
     "cluster(eks).create.system": {"cluster.create.system": {"min": 2, "desired": 3, "max": 4}},
     "cluster(eks).logins": {
         "cluster.logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]
@@ -353,6 +361,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.system.machine_types": [["m7i.2xlarge"]],
     "cluster(eks).create.system.min": [3],
     "cluster(eks).create.system.release": ["1.35.4-20260818"],
+    "cluster(eks).parts.karpenter_node_role": ["other-role"],
     "cluster(eks).logins[].principal": ["arn:aws:iam::123456789012:role/other"],
     "cluster(eks).logins[].groups": [["other"]],
     "cluster(eks).logins[].username": ["vision:{{SessionName}}"],

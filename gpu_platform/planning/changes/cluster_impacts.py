@@ -63,13 +63,15 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
         if old == new:
             continue
         lost = _lost(old, new)
+        effect = Effect(setting.loss if lost else setting.gain)
         yield Impact(
             subject="cluster",
-            effect=Effect(setting.loss if lost else setting.gain),
+            effect=effect,
             field=setting.field,
             old=_text(setting, old),
             new=_text(setting, new),
             parts=(Part(Phase.CLUSTER if _lost(new, old) else Phase.DELETION, "cluster", setting.what),),
+            changes_nodes=effect is Effect.ROLLS_NODES,
             because=setting.on_loss.format(lost=", ".join(lost)) if lost else setting.on_gain,
         )
 

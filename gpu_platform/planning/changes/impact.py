@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from gpu_platform.errors import Problem
 from gpu_platform.planning.changes.budgets import Block, merged
 from gpu_platform.planning.changes.durations import Duration
 from gpu_platform.planning.changes.effects import Effect
@@ -61,9 +62,8 @@ class Impact:
     """With another MIG layout: the nodes in the order in which `up` takes them, with remarks."""
     changes_nodes: bool = False
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
-    refusal: str = ""
-    """Why `up` refuses the change as it is; empty: it does not."""
-    refusal_fix: str = ""
+    refusal: Problem | None = None
+    """Why `up` refuses the change as it is, and what to do instead; None: it does not."""
 
     @property
     def budgets(self) -> tuple[str, ...]:
@@ -95,7 +95,9 @@ class Impact:
             "duration": None if self.duration is None else str(self.duration),
             "because": self.because,
             "changes_nodes": self.changes_nodes,
-            "refused": {"why": self.refusal, "fix": self.refusal_fix} if self.refusal else None,
+            "refused": {"why": self.refusal.allowed, "fix": self.refusal.fix}
+            if self.refusal is not None
+            else None,
         }
 
 

@@ -65,11 +65,9 @@ def impact_of_pool(
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
-    refusal = ""
-    if change.effect == "rolled" and count and planned is not None and planned.cloud is not None:
-        refusal = planned.cloud.roll_limits.needs_empty
-    if refusal:
-        because += f"; {refusal}, so `up` refuses"
+    refusal = _needs_empty(change, planned, count, plan.stack)
+    if refusal is not None:
+        because += f"; {refusal.allowed}, so `up` refuses"
     return Impact(
         subject=f"pool {change.pool}",
         effect=_POOL_EFFECTS[change.effect],
@@ -84,9 +82,18 @@ def impact_of_pool(
         parts=_parts_of_pool(change, plan),
         because=because,
         changes_nodes=True,
-        refusal=f"{counted(count, 'node')} of pool {change.pool}: {refusal}" if refusal else "",
-        refusal_fix=_EMPTY_FIRST.format(path=planned.path, stack=plan.stack) if refusal and planned else "",
+        refusal=refusal,
     )
+
+
+def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int, stack: str) -> Problem | None:
+    """Return why nodes that exist cannot be rolled; None: they can."""
+    if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
+        return None
+    why = pool.cloud.roll_limits.needs_empty
+    fields = ", ".join(cause.field for cause in change.causes)
+    found = f"a change that rolls {counted(nodes, 'node')} of pool {change.pool}"
+    return Problem(fields, found, why, _EMPTY_FIRST.format(path=pool.path, stack=stack)) if why else None
 
 
 def impacts_of_resized(
@@ -245,8 +252,7 @@ def impacts_of_software(
             because="the control plane is upgraded; nodes follow with their pools"
             if problem is None
             else f"{problem.allowed}, so `up` refuses",
-            refusal=problem.allowed if problem is not None else "",
-            refusal_fix=problem.fix if problem is not None else "",
+            refusal=problem,
         )
     if _differs(before, now, "operator"):
         yield Impact(

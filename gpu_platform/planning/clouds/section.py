@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.parts import PartPlan
 
 NOT_SET = ""
 """A pool property that is not set."""
@@ -156,6 +157,11 @@ class CloudCluster(Protocol):
 
     def kubernetes_problem(self, running: str) -> Problem | None:
         """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
+        ...
+
+    @property
+    def parts(self) -> tuple[PartPlan, ...]:
+        """Controllers that the pools need, which the program installs or the cluster's owner has installed."""
         ...
 
     @property

@@ -422,3 +422,27 @@ def test_nodes_get_the_ids_of_what_is_there(up: tuple[Recorded, MotoCloud]) -> N
     everywhere = recorded.one("EC2NodeClass", "develop").inputs["spec"]["subnetSelectorTerms"]
     private_subnets = [one for one in recorded.of("Subnet") if "private" in one.name]
     assert {one["id"] for one in everywhere} == {cloud.ids[one.urn] for one in private_subnets}
+
+
+# -- parts that the cluster has already -----------------------------------------------------------------------
+
+
+def test_a_karpenter_that_is_present_gets_only_what_its_pools_need() -> None:
+    present = {**EXISTING, "parts": {"karpenter": "present", "efa_plugin": "present"}}
+    recorded = record_eks(DEVELOP, {"zones": ["us-east-2a"]}, cluster=present)
+    assert recorded.has("NodePool")
+    assert recorded.has("EC2NodeClass")
+    assert recorded.has("AccessEntry"), "of the nodes' role, which the program creates"
+    releases = {release.name for release in recorded.of("Release")}
+    assert not releases & {"karpenter", "karpenter-crd", "aws-efa-k8s-device-plugin"}
+    for kind in ("Queue", "EventRule", "PodIdentityAssociation", "KarpenterController", "EfaDevicePlugin"):
+        assert not recorded.has(kind)
+
+
+def test_nodes_of_a_karpenter_that_is_present_take_the_role_that_it_may_pass() -> None:
+    parts = {"karpenter": "present", "karpenter_node_role": "KarpenterNodeRole-ml"}
+    recorded = record_eks(DEVELOP, cluster={**EXISTING, "parts": parts})
+    node_class = recorded.one("EC2NodeClass", DEVELOP["name"])
+    assert node_class.inputs["spec"]["role"] == "KarpenterNodeRole-ml"
+    assert not recorded.has("AccessEntry")
+    assert not any("karpenter" in role.name for role in recorded.of("Role"))

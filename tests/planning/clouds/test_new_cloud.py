@@ -12,6 +12,7 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
@@ -76,6 +77,7 @@ class AzureCluster:
 
     settings: tuple[ClusterSetting, ...] = ()
     first_up_problem: Problem | None = None
+    parts: tuple[PartPlan, ...] = ()
 
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:

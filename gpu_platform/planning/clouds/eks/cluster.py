@@ -17,6 +17,7 @@ from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
+from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import (
     CreateEksPlan,
@@ -66,6 +67,7 @@ def check_eks_cluster(
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
     check_logins(cluster, problems)
+    check_parts(cluster, problems.at("parts"))
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
         if cluster.create.network is not None:
@@ -183,6 +185,8 @@ def plan_eks_cluster(
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
+    parts = plan_parts(cluster, karpenter=bool(of_karpenter), efa=efa)
+    installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}
     chosen = _kubernetes(cluster, release, catalog)
@@ -207,15 +211,18 @@ def plan_eks_cluster(
         anywhere=any(not cloud.zones for cloud in clouds),
         efa=efa,
         node_policies=_node_policies(cluster),
-        karpenter=karpenter_controller(cluster, of_karpenter, catalog) if of_karpenter else None,
-        efa_plugin=efa_device_plugin(pools, catalog) if efa else None,
+        parts=parts,
+        karpenter_pools=bool(of_karpenter),
+        karpenter_node_role=cluster.parts.karpenter_node_role,
+        karpenter=karpenter_controller(cluster, of_karpenter, catalog) if "karpenter" in installed else None,
+        efa_plugin=efa_device_plugin(pools, catalog) if "efa_plugin" in installed else None,
         access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         protect=cluster.is_protected,
         retained=_retained(cluster, created.value),
     )
-    return Decided(plan, (*chosen.decisions, *created.decisions))
+    return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts)))
 
 
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:

@@ -23,6 +23,14 @@ def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
 
 
 def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="installs",
+        what="installed controllers",
+        field="cluster.parts",
+        values=tuple(part.title for part in cluster.parts if part.install),
+        loss="removes-capacity",
+        on_loss="{lost} is uninstalled; with Karpenter its CRDs go, and with them all NodePools and their nodes",
+    )
     if cluster.karpenter is None:
         return
     yield ClusterSetting(

@@ -47,7 +47,8 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
     # Managed node groups join in either mode; Karpenter's nodes only by an access entry of the program.
-    if plan.karpenter is not None and found.authentication_mode == "CONFIG_MAP":
+    creates_role = plan.karpenter_pools and plan.karpenter_node_role is None
+    if creates_role and found.authentication_mode == "CONFIG_MAP":
         problems.at("name").add(
             f"{plan.name!r} with authentication mode CONFIG_MAP",
             "API or API_AND_CONFIG_MAP: nodes of Karpenter join by an access entry",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpu_platform.planning.clouds.eks.plan import AccessPlan, LoginPlan, OidcPlan
+from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster

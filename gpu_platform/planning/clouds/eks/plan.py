@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.eks.access import AccessPlan
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests, efa_resources
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
@@ -415,36 +417,6 @@ class HelmChartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoginPlan:
-    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
-
-    principal: str
-    groups: tuple[str, ...]
-    username: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OidcPlan:
-    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
-
-    name: str
-    issuer: str
-    client_id: str
-    username_claim: str | None
-    username_prefix: str | None
-    groups_claim: str | None
-    groups_prefix: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessPlan:
-    """Who can log in to a cluster besides its admins."""
-
-    logins: tuple[LoginPlan, ...]
-    oidc: OidcPlan | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEksPlan:
     """The settings of a new cluster."""
 
@@ -498,8 +470,15 @@ class EksClusterPlan:
     """Whether a pool has EFA, which needs the EFA security group and the EFA device plugin."""
     node_policies: tuple[str, ...]
     """ARNs of the managed policies of the nodes' IAM roles."""
+    parts: tuple[PartPlan, ...]
+    """Controllers that the pools need, which the program installs or the owner of the cluster has installed."""
+    karpenter_pools: bool
+    karpenter_node_role: str | None
+    """Name of an existing IAM role of Karpenter's nodes; None: the program creates one."""
     karpenter: KarpenterControllerPlan | None
+    """Karpenter where the program installs it."""
     efa_plugin: HelmChartPlan | None
+    """EFA device plugin where the program installs it."""
     access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""

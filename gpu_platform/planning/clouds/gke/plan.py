@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
@@ -321,6 +322,11 @@ class GkeClusterPlan:
 
     def kubernetes_problem(self, running: str) -> None:
         """Return None: the declared version is a minimum."""
+
+    @property
+    def parts(self) -> tuple[PartPlan, ...]:
+        """Controllers that the pools need."""
+        return ()
 
     @property
     def first_up_problem(self) -> None:

@@ -1,0 +1,35 @@
+"""Types of the plan of who can log in to an EKS cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginPlan:
+    """An access entry of type STANDARD without an access policy. `username` None: what EKS derives of the ARN."""
+
+    principal: str
+    groups: tuple[str, ...]
+    username: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcPlan:
+    """The OIDC provider of a cluster, using the names of the stack file; None: EKS' default."""
+
+    name: str
+    issuer: str
+    client_id: str
+    username_claim: str | None
+    username_prefix: str | None
+    groups_claim: str | None
+    groups_prefix: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessPlan:
+    """Who can log in to a cluster besides its admins."""
+
+    logins: tuple[LoginPlan, ...]
+    oidc: OidcPlan | None

@@ -1,0 +1,71 @@
+"""Decide whether a controller may be installed on a cluster, from what the cluster has already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from gpu_platform.errors import Problem
+
+HelmRelease = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartPlan:
+    """A controller that the pools need. `install` False: the owner of the cluster has installed it.
+
+    `name`: its field in `cluster.parts`; `kind`: of the object that runs it, in apps/v1; `label`: the value of
+    app.kubernetes.io/name in its chart; `image`: part of the name of its image; `alone`: why two are wrong.
+    """
+
+    name: str
+    title: str
+    install: bool
+    kind: str
+    label: str
+    image: str
+    alone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPart:
+    """A controller that a cluster has. `release`: the Helm release that it belongs to, if any."""
+
+    part: str
+    kind: str
+    namespace: str
+    name: str
+    version: str
+    release: HelmRelease | None
+
+    def __str__(self) -> str:
+        version = f" {self.version}" if self.version else ""
+        return f"{self.kind} {self.name}{version} in namespace {self.namespace}"
+
+
+def part_problems(
+    parts: Iterable[PartPlan], found: Collection[FoundPart], own: Collection[HelmRelease]
+) -> tuple[Problem, ...]:
+    """Return which controllers cannot be installed, or are missing; `own`: Helm releases of the stack."""
+    return tuple(problem for part in parts for problem in _problems(part, found, own))
+
+
+def _problems(part: PartPlan, found: Collection[FoundPart], own: Collection[HelmRelease]) -> Iterator[Problem]:
+    here = [one for one in found if one.part == part.name]
+    foreign = [one for one in here if one.release is None or one.release not in own]
+    field = f"cluster.parts.{part.name}"
+    if part.install and foreign:
+        yield Problem(
+            field,
+            f"install, and the cluster has {', '.join(map(str, foreign))}, which this stack did not install",
+            f"one {part.title}: {part.alone}",
+            f"write {field}: present to use it and leave it alone, or uninstall it first; nothing was changed",
+        )
+    if not part.install and not foreign:
+        yield Problem(
+            field,
+            f"present, and the cluster has no {part.title}" + (" but that of this stack" if here else ""),
+            f"{part.title} of the cluster's owner",
+            "let the owner install it, or write install; nothing was changed",
+        )

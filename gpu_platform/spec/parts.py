@@ -1,0 +1,25 @@
+"""Stack file field `cluster.parts`: which controllers the program installs, and which a cluster has already."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpu_platform.spec._types import SpecModel
+
+Part = Literal["install", "present"]
+
+
+class EksParts(SpecModel):
+    """Controllers that pools of EKS need. `install`: the program installs one, and refuses to beside another;
+    `present`: the owner of an existing cluster has installed it, and the program leaves it alone."""
+
+    karpenter: Part = "install"
+    """Karpenter and its CRDs; with `present` pools with `provisioner: karpenter` get only NodePools and
+    EC2NodeClasses."""
+    karpenter_node_role: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_+=,.@-]{1,64}$")
+    """With `karpenter: present`: name of the IAM role of nodes that the controller may pass, with an access entry.
+    Unset: the program creates a role, and the controller's owner must allow `iam:PassRole` on it."""
+    efa_plugin: Part = "install"
+    """EFA device plugin; one that is present must tolerate the taints of the pools."""

@@ -1,0 +1,87 @@
+"""Controllers that a real API server has, whoever installed them and under whatever name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.parts import find_parts
+from gpu_platform.planning.clouds.parts import FoundPart
+from tests.engine.conftest import Stack
+from tests.support.eks_stacks import EXISTING, plan_eks
+from tests.support.eventually import eventually
+
+NAMESPACE = "parts"
+KARPENTER = {
+    "name": "develop",
+    "machine_type": "g6.4xlarge",
+    "workload": "development",
+    "provisioner": "karpenter",
+    "count": {"desired": 0, "max": 2},
+}
+
+
+@pytest.fixture
+def cluster(stack: Stack) -> Iterator[KubernetesClient]:
+    stack.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    yield stack.client
+    left = [live for kind in ("Deployment", "DaemonSet") for live in of_test(stack.client, kind)]
+    for live in left:
+        stack.client.delete(live)
+    eventually(lambda: not any(of_test(stack.client, kind) for kind in ("Deployment", "DaemonSet")))
+
+
+def of_test(client: KubernetesClient, kind: str) -> list[dict[str, Any]]:
+    return list(client.objects("apps/v1", kind, namespace=NAMESPACE))
+
+
+def put(
+    cluster: KubernetesClient,
+    kind: str,
+    name: str,
+    image: str,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> None:
+    selector = {"app": name}
+    template = {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels or {}, "annotations": annotations or {}}
+    spec: dict[str, Any] = {"selector": {"matchLabels": selector}, "template": template}
+    cluster.apply({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def found(cluster: KubernetesClient) -> list[FoundPart]:
+    cloud = plan_eks({"zones": ["us-east-2a"]}, KARPENTER, cluster=EXISTING).cluster.cloud
+    assert cloud is not None
+    return [one for one in find_parts(cluster, cloud.parts) if one.namespace == NAMESPACE]
+
+
+def test_a_cluster_without_controllers_has_none(cluster: KubernetesClient) -> None:
+    put(cluster, "Deployment", "web", "registry.example.com/web:1")
+    assert found(cluster) == []
+
+
+def test_a_helm_release_is_found_with_its_version(cluster: KubernetesClient) -> None:
+    labels = {"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/version": "1.9.0"}
+    release = {"meta.helm.sh/release-name": "autoscaler", "meta.helm.sh/release-namespace": NAMESPACE}
+    put(cluster, "Deployment", "autoscaler", "registry.example.com/mirror:1", labels, release)
+    (one,) = found(cluster)
+    assert str(one) == f"Deployment autoscaler 1.9.0 in namespace {NAMESPACE}"
+    assert (one.part, one.release) == ("karpenter", (NAMESPACE, "autoscaler"))
+
+
+def test_a_controller_without_labels_is_found_by_its_image(cluster: KubernetesClient) -> None:
+    put(cluster, "Deployment", "kp", "registry.example.com/ecr-public/karpenter/controller:1.9.0@sha256:0")
+    put(
+        cluster,
+        "DaemonSet",
+        "efa",
+        "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v1",
+    )
+    assert [(one.part, one.name, one.release) for one in found(cluster)] == [
+        ("karpenter", "kp", None),
+        ("efa_plugin", "efa", None),
+    ]

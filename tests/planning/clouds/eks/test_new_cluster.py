@@ -1,0 +1,106 @@
+"""What a stack file chooses for a new EKS cluster: system nodes, access to the API server, support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.planning.clouds.eks.test_cluster import SERVE, create_plan, created, decisions, problems
+
+# -- system nodes -----------------------------------------------------------------------------------------
+
+
+def test_the_size_of_the_system_nodes_is_said_and_for_what_it_is_too_small() -> None:
+    chosen, why = decisions(created())["system nodes"]
+    assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
+    assert "Prometheus, Ray heads, ingress" in why
+    _, why = decisions(created({"system": {"machine_types": ["m7i.2xlarge"]}}))["system nodes"]
+    assert "Prometheus" not in why
+
+
+@pytest.mark.parametrize("machine", ["m7i.2xlarge", "c7i-flex.large", "r6id.metal", "t3.medium", "m7a.48xlarge"])
+def test_x86_machine_types_without_accelerators_are_system_nodes(machine: str) -> None:
+    assert create_plan(created({"system": {"machine_types": [machine]}})).system_pool.instance_types == (machine,)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    ["m7g.large", "c6gn.xlarge", "t4g.large", "x2gd.large", "p5.48xlarge", "g6.xlarge", "m7i", "t3.micro"],
+)
+def test_other_machine_types_are_refused_as_system_nodes(machine: str) -> None:
+    found = problems(created({"system": {"machine_types": [machine]}}))
+    assert "x86 CPUs" in found["cluster.create.system.machine_types[0]"]
+
+
+@pytest.mark.parametrize(
+    ("system", "place", "text"),
+    [
+        ({"min": 1, "desired": 1}, "min", "2 or more"),
+        ({"desired": 5}, "", "min <= desired <= max"),
+        ({"release": "1.34.8-20260818"}, "release", "begins with 1.35"),
+        ({"release": "v20260818"}, "release", ""),
+    ],
+)
+def test_system_nodes_that_cannot_run_the_cluster_are_refused(
+    system: dict[str, Any], place: str, text: str
+) -> None:
+    found = problems(created({"system": system}, kubernetes="1.35"))
+    assert text in found[".".join(filter(None, ["cluster.create.system", place]))]
+    assert create_plan(created({"system": {"min": 1, "desired": 1}}, production=False)).system_pool.min_size == 1
+
+
+# -- who reaches the API server ---------------------------------------------------------------------------
+
+EVERYWHERE = [
+    ["0.0.0.0/0"],
+    ["0.0.0.0/1", "128.0.0.0/1"],
+    ["203.0.113.0/24", "64.0.0.0/3"],
+    ["16.0.0.0/8", "17.0.0.0/8"],
+]
+
+
+@pytest.mark.parametrize("networks", EVERYWHERE, ids=str)
+def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(networks: list[str]) -> None:
+    found = problems(created({"api_access": networks}))
+    assert list(found) == ["cluster.create.api_access"]
+    assert "api_from_anywhere: true" in found["cluster.create.api_access"]
+    open_to_all = created({"api_access": networks, "api_from_anywhere": True})
+    assert create_plan(open_to_all).api_access == tuple(networks)
+    assert "IAM alone guards it" in decisions(open_to_all)["warning: API server"][1]
+
+
+def test_an_opening_that_nothing_needs_is_refused() -> None:
+    found = problems(created({"api_access": ["203.0.113.0/24"], "api_from_anywhere": True}))
+    assert list(found) == ["cluster.create.api_from_anywhere"]
+
+
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/10"])
+def test_private_networks_which_eks_refuses_are_refused(network: str) -> None:
+    assert "a private network" in problems(created({"api_access": [network]}))["cluster.create.api_access"]
+
+
+@pytest.mark.parametrize("admin", ["role/*", "role/a?", "user/", "root", "assumed-role/a/b"])
+def test_an_admin_is_one_role_or_user(admin: str) -> None:
+    found = problems(created({"admins": [f"arn:aws:iam::123456789012:{admin}"]}))
+    assert "without wildcards" in found["cluster.create.admins[0]"]
+
+
+def test_a_zone_twice_is_refused() -> None:
+    found = problems(created({"zones": ["us-east-2a", "us-east-2b", "us-east-2a"]}))
+    assert "each zone once" in found["cluster.create.zones[2]"]
+
+
+def test_a_zone_that_only_a_pool_names_is_warned_of() -> None:
+    cluster = created({"zones": ["us-east-2a", "us-east-2b"]})
+    chosen, _ = decisions(cluster, {**SERVE, "zones": ["us-east-2c"]})["warning: zones"]
+    assert chosen == "us-east-2c, which a pool names and create.zones does not"
+    assert "warning: zones" not in decisions(cluster, {**SERVE, "zones": ["us-east-2b"]})
+    assert "warning: zones" not in decisions(created(), {**SERVE, "zones": ["us-east-2b"]})
+
+
+def test_what_happens_at_the_end_of_standard_support_is_said() -> None:
+    chosen, why = decisions(created(kubernetes="1.34"))["support"]
+    assert (chosen, "1.34: 2026-12-02" in why, "by itself" in why) == ("standard", True, True)
+    chosen, why = decisions(created({"support": "extended"}, kubernetes="1.34"))["support"]
+    assert (chosen, "for 0.6 instead of 0.1 USD/h" in why) == ("extended", True)

@@ -1,0 +1,102 @@
+"""Controllers of an existing EKS cluster: who installs them, and what the cluster must have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.clouds.eks.existing_cluster import check_looked_up, required_addons
+from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from tests.planning.clouds.eks.test_cluster import (
+    KARPENTER,
+    SERVE,
+    TRAIN,
+    cloud,
+    created,
+    decisions,
+    eks,
+    problems,
+)
+from tests.planning.clouds.eks.test_lookup import GOOD
+
+EFA = {**TRAIN, "zones": ["us-east-2a"]}
+OWNERS = FoundPart(
+    part="karpenter",
+    kind="Deployment",
+    namespace="karpenter",
+    name="karpenter",
+    version="1.9.0",
+    release=("karpenter", "karpenter"),
+)
+OURS = replace(OWNERS, namespace="kube-system", release=("kube-system", "karpenter"))
+OWN_RELEASES = {("kube-system", "karpenter")}
+
+
+def refused(found: list[FoundPart], **parts: Any) -> list[str]:
+    plan = cloud(eks(parts=parts), KARPENTER)
+    return [str(problem) for problem in part_problems(plan.parts, found, OWN_RELEASES)]
+
+
+def test_only_parts_that_the_pools_need_are_planned() -> None:
+    assert [part.name for part in cloud(eks(), SERVE).parts] == []
+    assert [part.name for part in cloud(eks(), EFA, KARPENTER).parts] == ["karpenter", "efa_plugin"]
+
+
+def test_what_is_present_is_not_installed() -> None:
+    plan = cloud(eks(parts={"karpenter": "present", "efa_plugin": "present"}), EFA, KARPENTER)
+    assert (plan.karpenter, plan.efa_plugin) == (None, None)
+    assert plan.karpenter_pools
+    assert "eks-pod-identity-agent" not in required_addons(plan)
+    one = cloud(eks(parts={"karpenter": "present"}), EFA, KARPENTER)
+    assert one.efa_plugin is not None
+
+
+def test_what_the_owner_of_the_cluster_must_allow_is_said() -> None:
+    chosen, why = decisions(eks(parts={"karpenter": "present"}), KARPENTER)["Karpenter"]
+    assert chosen == "present"
+    assert "iam:PassRole" in why
+    with_role = eks(parts={"karpenter": "present", "karpenter_node_role": "KarpenterNodeRole-ml"})
+    assert "KarpenterNodeRole-ml" in decisions(with_role, KARPENTER)["Karpenter"][1]
+    assert "tolerate" in decisions(eks(parts={"efa_plugin": "present"}), EFA)["EFA device plugin"][1]
+
+
+def test_a_role_of_the_owner_needs_no_access_entry_of_the_program() -> None:
+    by_config_map = replace(GOOD, authentication_mode="CONFIG_MAP")
+    own = cloud(eks(parts={"karpenter": "present"}), {**KARPENTER, "zones": ["us-east-2a"]})
+    assert [problem.path for problem in check_looked_up(by_config_map, own)] == ["cluster.name"]
+    assert check_looked_up(by_config_map, replace(own, karpenter_node_role="KarpenterNodeRole-ml")) == []
+
+
+def test_a_controller_of_somebody_else_is_not_installed_over() -> None:
+    (text,) = refused([OWNERS])
+    assert text.startswith(
+        "cluster.parts.karpenter: found install, and the cluster has Deployment karpenter 1.9.0 in"
+    )
+    assert "write cluster.parts.karpenter: present to use it" in text
+    assert refused([replace(OWNERS, release=None)]) != [], "kubectl apply"
+
+
+def test_the_stacks_own_controller_and_no_controller_are_no_reason() -> None:
+    assert refused([]) == []
+    assert refused([OURS]) == []
+    assert len(refused([OURS, OWNERS])) == 1
+
+
+def test_a_controller_that_must_be_present_is_missed() -> None:
+    assert refused([OWNERS], karpenter="present") == []
+    (text,) = refused([], karpenter="present")
+    assert "the cluster has no Karpenter;" in text
+    (text,) = refused([OURS], karpenter="present")
+    assert "but that of this stack" in text
+
+
+@pytest.mark.parametrize("part", ["karpenter", "efa_plugin"])
+def test_a_new_cluster_has_no_controllers_of_an_owner(part: str) -> None:
+    assert list(problems(created(parts={part: "present"}), SERVE)) == [f"cluster.parts.{part}"]
+
+
+def test_a_role_of_nodes_is_only_for_a_karpenter_that_is_present() -> None:
+    found = problems(eks(parts={"karpenter_node_role": "KarpenterNodeRole-ml"}), KARPENTER)
+    assert list(found) == ["cluster.parts.karpenter_node_role"]
