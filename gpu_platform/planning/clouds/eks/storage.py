@@ -28,7 +28,6 @@ from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, St
 EBS_DRIVER = "ebs.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
 FSX_DRIVER = "fsx.csi.aws.com"
-EBS_TOPOLOGY = "topology.ebs.csi.aws.com/zone"
 DEFAULT_CLASS = "gp3"
 """The class that a created cluster has by default: EKS marks none as default since 1.30."""
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
@@ -61,8 +60,6 @@ class EksStorage:
     statements: Mapping[str, tuple[Mapping[str, Any], ...]]
     file_systems: tuple[FileSystemPlan, ...]
     lustre: Mapping[str, str]
-    retain: bool
-    """Whether `destroy` keeps the created file systems, which hold data."""
 
 
 def check_eks_storage(
@@ -169,7 +166,6 @@ def plan_eks_storage(
             if isinstance(one, NfsStorage) and one.file_system is None
         ),
         lustre=lustre,
-        retain=True,
     )
     needed = bool(cloud.drivers or cloud.file_systems or cloud.lustre)
     plan = StoragePlan(
