@@ -30,7 +30,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     expected = expectations.plan(context, needed)
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
     added = context.cloud.added_taints(pool, machine)
-    cpu_millicores, memory_mib = allocatable(machine)
+    cpu_millicores, memory_mib = allocatable(machine, karpenter=pool.provisioner == "karpenter")
     selected = pool.nodes.selector if pool.nodes is not None else None
     placed = cloud.value.placement_type if cloud.value is not None else None
     plan = PoolPlan(

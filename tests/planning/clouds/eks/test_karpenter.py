@@ -82,6 +82,11 @@ def test_there_are_always_limits_on_nodes_and_gpus(form: dict[str, Any]):
     assert limits["nvidia.com/gpu"] == str(8 * gpus)
 
 
+def test_pods_are_planned_with_the_memory_that_karpenter_expects_of_a_node():
+    planned, _ = plan_and_decisions(None, **said())
+    assert planned.memory_mib == 57_691  # 65,536 less 7.5 %, 255 + 11 x 234 and 100
+
+
 def test_limits_on_cpu_and_memory_are_those_that_the_stack_says():
     limits = plan(said(karpenter={"limits": {"cpu": "64", "memory": "512Gi"}})).node_pool["limits"]
     assert limits == {"nodes": "8", "nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}
