@@ -226,6 +226,13 @@ def _plan_create(
         if create.api_access
         else "create.api_access is empty: `up` itself needs access to the new VPC",
     )
+    by_prefixes = Decision(
+        subject=f"cluster {cluster.name}",
+        what="addresses of pods",
+        chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
+        why="EFA-only interfaces have no addresses: single ones would run out before the kubelet's maxPods, which "
+        "EKS sets on its images",
+    )
     partition = partition_of(cluster.region)
     system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
@@ -242,7 +249,7 @@ def _plan_create(
         addons=plan_addons(kubernetes, partition, catalog),
         system_pool=system.value,
     )
-    return Decided(plan, (*vpc.decisions, by_access, *system.decisions))
+    return Decided(plan, (*vpc.decisions, by_prefixes, by_access, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:
