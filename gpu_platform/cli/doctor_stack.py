@@ -19,7 +19,7 @@ from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
-from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.prerequisites import QuotaNeed, account_needs, examples_left, gpu_quotas, prerequisites
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 
@@ -81,6 +81,8 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
         yield _quota(quota, needed)
     for quota in needed.quotas:
         yield _quota(quota, needed)
+    for need in account_needs(plan):
+        yield Tool(need.name, "", need.why, False, need.fix, known=False)
     why = f"creating, changing and deleting: {needed.permissions}"
     yield Tool("permissions", "", why, False, needed.permissions_fix, known=False)
     if needed.apis is not None:

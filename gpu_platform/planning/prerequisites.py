@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+from gpu_platform.planning.clouds.section import AccountNeed, CloudPrerequisites, Example
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -73,6 +73,12 @@ def _need(name: str | None, unit: str, region: str, pools: list[PoolPlan], catal
         amount=sum(pool.nodes.max * units for pool, units in zip(pools, each, strict=True)),
         pools=tuple(pool.name for pool in pools),
     )
+
+
+def account_needs(plan: EnvironmentPlan) -> tuple[AccountNeed, ...]:
+    """Return what the account must have before the pools can have nodes, each once."""
+    clouds = [pool.cloud for pool in plan.pools if pool.cloud is not None]
+    return tuple(dict.fromkeys(need for cloud in clouds for need in cloud.account_needs))
 
 
 def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:

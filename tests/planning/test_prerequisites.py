@@ -7,9 +7,9 @@ from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.prerequisites import examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.prerequisites import account_needs, examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 
@@ -93,6 +93,19 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
         ("SSD_TOTAL_GB", "GB"): 6 * 200 + 6 * 100,
         (None, "vCPU"): 4 * 208 + 2 * 48,
     }
+
+
+def test_what_the_account_must_have_for_spot_nodes_of_karpenter_is_named_once_for_all_pools() -> None:
+    requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    spot = filled(KarpenterPoolPlan, node_pool={"template": {"spec": {"requirements": [requirement]}}})
+    plan = on_cloud(
+        environment({"serve": 1, "develop": 1, "train": 1}),
+        EKS,
+        serve=spot,
+        develop=spot,
+        train=filled(EksPoolPlan),
+    )
+    assert [need.name for need in account_needs(plan)] == ["role AWSServiceRoleForEC2Spot"]
 
 
 def test_clusters_that_are_no_clouds_need_no_quota_and_have_no_examples() -> None:

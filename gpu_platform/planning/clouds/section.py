@@ -37,6 +37,18 @@ class CloudQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccountNeed:
+    """Something that an account must have before a pool can have nodes, which the program does not create.
+
+    `fix`: the commands that show and create it.
+    """
+
+    name: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPrerequisites:
     """What an `up` needs from a cloud beside the stack.
 
@@ -213,6 +225,11 @@ class CloudPool(Protocol):
     @property
     def roll_limits(self) -> RollLimits:
         """How its nodes are rolled, and what limits that."""
+        ...
+
+    @property
+    def account_needs(self) -> tuple[AccountNeed, ...]:
+        """What the account must have before the pool can have nodes."""
         ...
 
     @property

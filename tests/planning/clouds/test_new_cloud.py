@@ -51,6 +51,7 @@ class AzurePool:
     timeouts: Timeouts = _LIMITS
     roll_limits: RollLimits = _ROLL
     efa_interfaces: int = 0
+    account_needs: tuple[()] = ()
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         return {"rdma/hca": "8"} if gpus == gpus_per_node else {}

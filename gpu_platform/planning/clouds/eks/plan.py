@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.eks.efa_requests import efa_requests
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
 from gpu_platform.planning.clouds.section import (
+    AccountNeed,
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
@@ -27,8 +28,18 @@ _EMPTY_BLOCK: Final = (
     "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
     "for a replacement"
 )
-# Deletion waits until the nodes are drained and terminated.
-_KARPENTER_TIMEOUTS: Final = Timeouts(delete=60 * 60)
+# Deletion waits until the nodes are drained, all of them together for at most their grace period, and terminated.
+_TERMINATION_SECONDS: Final = 30 * 60
+KARPENTER_LONGEST_GRACE: Final = 12 * 60 * 60
+"""Seconds; longest `terminationGracePeriod` that the program gives a pool."""
+# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error where it exists);
+# read 2026-11-23.
+_SPOT_ROLE: Final = AccountNeed(
+    name="role AWSServiceRoleForEC2Spot",
+    why="spot nodes of Karpenter: an account that never used spot has no service-linked role of EC2 Spot",
+    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and where there is none: "
+    "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +173,11 @@ class EksPoolPlan:
         )
 
     @property
+    def account_needs(self) -> tuple[()]:
+        """Nothing: EKS creates the roles of its node groups."""
+        return ()
+
+    @property
     def created_on_demand(self) -> None:
         """None: the node group starts with `desired` nodes."""
         return None
@@ -219,13 +235,23 @@ class KarpenterPoolPlan:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long an engine waits for the pool."""
-        return _KARPENTER_TIMEOUTS
+        """How long an engine waits for the pool: its nodes may drain for the whole grace period."""
+        return Timeouts(delete=self._grace_seconds + _TERMINATION_SECONDS)
+
+    @property
+    def account_needs(self) -> tuple[AccountNeed, ...]:
+        """The role of EC2 Spot, where the pool buys spot nodes: Karpenter's own role may not create it."""
+        wanted = {one["key"]: one["values"] for one in self.node_pool["template"]["spec"]["requirements"]}
+        return (_SPOT_ROLE,) if "spot" in wanted["karpenter.sh/capacity-type"] else ()
+
+    @property
+    def _grace_seconds(self) -> int:
+        return int(parse_duration(self.node_pool["template"]["spec"]["terminationGracePeriod"]))
 
     @property
     def roll_limits(self) -> RollLimits:
         """How Karpenter replaces nodes that have drifted, which it does after the deployment."""
-        grace = parse_duration(self.node_pool["template"]["spec"]["terminationGracePeriod"])
+        grace = self._grace_seconds
         budgets = [
             f"{budget['nodes']} of the nodes at a time"
             for budget in self.node_pool["disruption"]["budgets"]
@@ -464,7 +490,8 @@ class EksClusterPlan:
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         """How long an engine waits for a pool, by platform."""
-        return {"eks": _NODE_GROUP_TIMEOUTS, "karpenter": _KARPENTER_TIMEOUTS}
+        of_karpenter = Timeouts(delete=KARPENTER_LONGEST_GRACE + _TERMINATION_SECONDS)
+        return {"eks": _NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""

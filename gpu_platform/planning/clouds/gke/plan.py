@@ -165,6 +165,11 @@ class GkePoolPlan:
         return RollLimits(at_a_time=(self.upgrade.max_surge or 0) + (self.upgrade.max_unavailable or 0))
 
     @property
+    def account_needs(self) -> tuple[()]:
+        """Nothing beside the APIs, which are the cluster's."""
+        return ()
+
+    @property
     def created_on_demand(self) -> str | None:
         """Why the pool may have no nodes."""
         return "created by GKE when it has the capacity" if self.flex_start else None
