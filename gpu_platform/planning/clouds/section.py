@@ -27,7 +27,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudQuota:
-    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here."""
+    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here.
+
+    `what`: what the amount suffices for, for example `boot disks of all nodes`.
+    """
 
     name: str | None
     unit: str
@@ -225,6 +228,15 @@ class CloudPool(Protocol):
     @property
     def roll_limits(self) -> RollLimits:
         """How its nodes are rolled, and what limits that."""
+        ...
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Other machine types that its nodes may have."""
+        ...
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return how many nodes it may have beyond `max` while its nodes are rolled."""
         ...
 
     @property

@@ -52,6 +52,10 @@ class AzurePool:
     roll_limits: RollLimits = _ROLL
     efa_interfaces: int = 0
     account_needs: tuple[()] = ()
+    alternatives: tuple[()] = ()
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        return 0
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         return {"rdma/hca": "8"} if gpus == gpus_per_node else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -28,6 +28,7 @@ _EMPTY_BLOCK: Final = (
     "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
     "for a replacement"
 )
+_LEAST_ZONES: Final = 2  # that EKS requires of a cluster
 # Deletion waits until the nodes are drained, all of them together for at most their grace period, and terminated.
 _TERMINATION_SECONDS: Final = 30 * 60
 KARPENTER_LONGEST_GRACE: Final = 12 * 60 * 60
@@ -40,6 +41,14 @@ _SPOT_ROLE: Final = AccountNeed(
     fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and where there is none: "
     "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
 )
+
+
+def surge_of(zones: int, max_unavailable: int) -> int:
+    """Return how many nodes EKS may add to a node group that it rolls: up to two in each zone.
+
+    Source: EKS user guide, "Understand each phase of node updates", read 2026-11-23.
+    """
+    return max(2 * zones, max_unavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +182,18 @@ class EksPoolPlan:
         )
 
     @property
+    def alternatives(self) -> tuple[()]:
+        """None: its nodes are of one instance type."""
+        return ()
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return how many nodes EKS adds for a roll; none where it deletes a node before it creates the next."""
+        if self.update_strategy == "MINIMAL":
+            return 0
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
+        return surge_of(len(self.zones) or cluster.zone_count, self.max_unavailable)
+
+    @property
     def account_needs(self) -> tuple[()]:
         """Nothing: EKS creates the roles of its node groups."""
         return ()
@@ -239,10 +260,23 @@ class KarpenterPoolPlan:
         return Timeouts(delete=self._grace_seconds + _TERMINATION_SECONDS)
 
     @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Instance types that Karpenter may take beside the pool's own."""
+        return tuple(self._requirements["node.kubernetes.io/instance-type"][1:])
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return 0: the limits of the NodePool count successors, too."""
+        del cluster
+        return 0
+
+    @property
+    def _requirements(self) -> Mapping[str, Sequence[str]]:
+        return {one["key"]: one["values"] for one in self.node_pool["template"]["spec"]["requirements"]}
+
+    @property
     def account_needs(self) -> tuple[AccountNeed, ...]:
         """The role of EC2 Spot, where the pool buys spot nodes: Karpenter's own role may not create it."""
-        wanted = {one["key"]: one["values"] for one in self.node_pool["template"]["spec"]["requirements"]}
-        return (_SPOT_ROLE,) if "spot" in wanted["karpenter.sh/capacity-type"] else ()
+        return (_SPOT_ROLE,) if "spot" in self._requirements["karpenter.sh/capacity-type"] else ()
 
     @property
     def _grace_seconds(self) -> int:
@@ -471,6 +505,18 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    @property
+    def system_surge(self) -> int:
+        """Nodes that EKS adds to the system nodes for a roll, which takes one node at a time."""
+        return surge_of(self.zone_count, 1) if self.create is not None else 0
+
+    @property
+    def zone_count(self) -> int:
+        """Zones of a node group that names none; of an existing cluster those that the stack file names."""
+        if self.create is not None:
+            return len(self.create.vpc.zones)
+        return max(_LEAST_ZONES, len({*self.zones, *self.subnets}))
 
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
