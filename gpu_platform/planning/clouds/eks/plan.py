@@ -195,7 +195,7 @@ class EksPoolPlan:
 
     @property
     def account_needs(self) -> tuple[()]:
-        """Nothing: EKS creates the roles of its node groups."""
+        """Nothing: EC2 Auto Scaling may create the role of EC2 Spot (AutoScalingServiceRolePolicy)."""
         return ()
 
     @property
