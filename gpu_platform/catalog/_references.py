@@ -63,6 +63,9 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
     if machine.vendor == "gcp" and machine.accelerator_label is None:
         allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
         yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
+    if machine.vendor == "aws" and None in (machine.default_enis, machine.ips_per_eni):
+        allowed = "both of EC2's limits: nodes reserve memory for the pods that they allow"
+        yield Problem(path, "no default_enis or no ips_per_eni", allowed, "add default_enis and ips_per_eni")
     images = [image for image in facts.node_images if image.vendor == machine.vendor]
     if not any(machine.arch in image.image_types for image in images):
         allowed = f"an architecture of some node image of {machine.vendor}"

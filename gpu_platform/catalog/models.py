@@ -138,6 +138,12 @@ class MachineType(Fact):
         default=None, description="NUMA node of each GPU in index order; None: not known, or hidden by the VM"
     )
     rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
+    default_enis: int | None = Field(
+        default=None, ge=1, description="network interfaces of EC2's default network card; None elsewhere"
+    )
+    ips_per_eni: int | None = Field(
+        default=None, ge=2, description="IPv4 addresses of each network interface on EC2; None elsewhere"
+    )
     local_nvme_gb: int = 0
     local_disk_gb: int | None = Field(
         default=None, description="capacity of each local disk, GB; None: 375 on GCP, not needed elsewhere"

@@ -19,8 +19,9 @@ from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
-from gpu_platform.planning.prerequisites import QuotaNeed, examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.prerequisites import QuotaNeed, account_needs, examples_left, gpu_quotas, prerequisites
 from gpu_platform.program import record_stack
+from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _INSTALL_CLI = "install the CLI from pulumi.com, or let `up` install it"
@@ -81,6 +82,8 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
         yield _quota(quota, needed)
     for quota in needed.quotas:
         yield _quota(quota, needed)
+    for need in account_needs(plan):
+        yield Tool(need.name, "", need.why, False, need.fix, known=False)
     why = f"creating, changing and deleting: {needed.permissions}"
     yield Tool("permissions", "", why, False, needed.permissions_fix, known=False)
     if needed.apis is not None:
@@ -100,7 +103,7 @@ def _credentials(needed: CloudPrerequisites) -> Tool:
 
 def _quota(quota: QuotaNeed | CloudQuota, needed: CloudPrerequisites) -> Tool:
     name = quota.name or "(unknown name)"
-    what = quota.what if isinstance(quota, CloudQuota) else ", ".join(quota.pools)
+    what = quota.what if isinstance(quota, CloudQuota) else _pools(quota)
     return Tool(
         f"quota {name}",
         "",
@@ -109,3 +112,8 @@ def _quota(quota: QuotaNeed | CloudQuota, needed: CloudPrerequisites) -> Tool:
         f"check that the quota is large enough: {needed.quota_console}",
         known=False,
     )
+
+
+def _pools(quota: QuotaNeed) -> str:
+    pools = ", ".join(quota.pools)
+    return f"{pools}, and {counted(quota.surge, 'node')} more while they are rolled" if quota.surge else pools

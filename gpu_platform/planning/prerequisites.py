@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+from gpu_platform.planning.clouds.section import AccountNeed, CloudCluster, CloudPrerequisites, Example
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -19,7 +19,7 @@ _PAID_AS_USED: Final = ("on-demand", "spot", "flex-start")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaNeed:
-    """A quota of the account or project that the pools at their most nodes count against.
+    """A quota of the account or project that the pools at their most nodes count against, rolls included.
 
     `name` None: the cloud's name for it is not known here. `region`: `all regions` for a quota of a whole project.
     """
@@ -29,6 +29,8 @@ class QuotaNeed:
     region: str
     amount: int
     pools: tuple[str, ...]
+    surge: int
+    """Nodes of these pools beyond their maximum, while they are rolled."""
 
 
 def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> CloudPrerequisites | None:
@@ -52,27 +54,50 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
             unit = quota.unit if quota is not None else vendor_of(machine).quota_unit
             pools.setdefault((quota.name if quota is not None else None, unit), []).append(pool)
     needs = [
-        _need(name, unit, cloud.region, counted, catalog)
+        _need(name, unit, cloud.region, counted, cloud, catalog)
         for (name, unit), counted in sorted(pools.items(), key=str)
     ]
     of_all_regions = cloud.prerequisites(()).all_regions_quota
     if needs and of_all_regions is not None:
         counted = [pool for each in pools.values() for pool in each]
-        needs.append(_need(of_all_regions, "GPU", "all regions", counted, catalog))
+        needs.append(_need(of_all_regions, "GPU", "all regions", counted, cloud, catalog))
     return tuple(needs)
 
 
-def _need(name: str | None, unit: str, region: str, pools: list[PoolPlan], catalog: Catalog) -> QuotaNeed:
-    each = [
-        catalog.machine_types[pool.machine_type].vcpu if unit == "vCPU" else pool.gpus_per_node for pool in pools
-    ]
+def _need(
+    name: str | None,
+    unit: str,
+    region: str,
+    pools: list[PoolPlan],
+    cluster: CloudCluster,
+    catalog: Catalog,
+) -> QuotaNeed:
     return QuotaNeed(
         name=name,
         unit=unit,
         region=region,
-        amount=sum(pool.nodes.max * units for pool, units in zip(pools, each, strict=True)),
+        amount=sum((pool.nodes.max + _surge(pool, cluster)) * _units(pool, unit, catalog) for pool in pools),
         pools=tuple(pool.name for pool in pools),
+        surge=sum(_surge(pool, cluster) for pool in pools),
     )
+
+
+def _surge(pool: PoolPlan, cluster: CloudCluster) -> int:
+    return pool.cloud.surge_nodes(cluster) if pool.cloud is not None else 0
+
+
+def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
+    """Return what a node counts, where the cloud may choose the machine type that of the largest."""
+    if unit != "vCPU":
+        return pool.gpus_per_node
+    alternatives = pool.cloud.alternatives if pool.cloud is not None else ()
+    return max(catalog.machine_types[name].vcpu for name in (pool.machine_type, *alternatives))
+
+
+def account_needs(plan: EnvironmentPlan) -> tuple[AccountNeed, ...]:
+    """Return what the account must have before the pools can have nodes, each once."""
+    clouds = [pool.cloud for pool in plan.pools if pool.cloud is not None]
+    return tuple(dict.fromkeys(need for cloud in clouds for need in cloud.account_needs))
 
 
 def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:

@@ -45,8 +45,14 @@ def node_allocatable(machine: MachineType) -> NodeAllocatable:
     if machine.vendor == "gcp":
         memory -= _reserved(memory, _GKE_MEMORY_RANGES, 100)
     elif machine.vendor == "aws":
-        memory -= 255 + 11 * MAX_PODS  # MiB; nodeadm/internal/kubelet, getMemoryMebibytesToReserve
+        memory -= 255 + 11 * _nodeadm_pods(machine)  # MiB; nodeadm/internal/kubelet, getMemoryMebibytesToReserve
     return NodeAllocatable(cpu, memory - _EVICTION_MIB)
+
+
+def _nodeadm_pods(machine: MachineType) -> int:
+    """Return the pods that EKS images reserve memory for (nodeadm/internal/kubelet, CalcMaxPods)."""
+    addresses = [machine.ips_per_eni - 1] * (machine.default_enis or 0) if machine.ips_per_eni else []
+    return sum(addresses) + 2 if addresses else MAX_PODS
 
 
 def _reserved(total: int, ranges: Sequence[tuple[int | None, int]], scale: int) -> int:

@@ -63,6 +63,13 @@ BROKEN: dict[str, Broken] = {
         f"{GCP}: machine_types[a2-highgpu-9g].accelerator_label",
         "add accelerator_label",
     ),
+    "an EC2 type without the limits of its network interfaces": added(
+        AWS,
+        "machine_types",
+        f"name: p5.9xlarge, vendor: aws, gpu: h100-80gb, default_enis: 4, {MACHINE}",
+        f"{AWS}: machine_types[p5.9xlarge]",
+        "add default_enis and ips_per_eni",
+    ),
     "NUMA nodes for some GPUs only": added(
         AWS,
         "machine_types",

@@ -141,8 +141,13 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     found = needs("eks-training")
 
     quota = found["quota Running On-Demand G and VT instances"]
-    # serve: 10 x 48 vCPU; develop: 8 x 16 vCPU; train has a capacity block.
-    assert "608 vCPU in us-east-2" in quota["needed_for"]
+    # serve: 10 x 48 vCPU, and two more in each of three zones while EKS rolls them; develop: 8 x 64 vCPU of the
+    # largest alternative; train has a capacity block.
+    assert "1280 vCPU in us-east-2" in quota["needed_for"]
+    assert "6 nodes more while they are rolled" in quota["needed_for"]
+    system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]
+    assert "20 vCPU in us-east-2" in system["needed_for"]
+    assert "3 Elastic IP addresses in us-east-2" in found["quota EC2-VPC Elastic IPs"]["needed_for"]
     assert (quota["known"], quota["required"]) == (False, False)
     assert "eks:*" in found["permissions"]["needed_for"]
     assert "vpc:*" not in found["permissions"]["needed_for"], "IAM has no such service"

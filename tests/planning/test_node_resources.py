@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from gpu_platform.catalog import MachineType, Source
+from gpu_platform.catalog import MachineType, Source, load_catalog
 from gpu_platform.planning.nodes.allocatable import allocatable, capacity
 
 
@@ -43,6 +43,32 @@ def test_gke_keeps_memory_back_by_bands_and_an_eviction_threshold(gib: int, rese
     assert left.memory_mib == pytest.approx(gib * 1024 - reserved_gib * 1024 - 100, abs=1)
 
 
-def test_eks_keeps_memory_back_by_the_number_of_pods() -> None:
+@pytest.mark.parametrize(
+    ("name", "pods"),
+    [
+        ("p4d.24xlarge", 737),
+        ("g5.12xlarge", 737),
+        ("g6.4xlarge", 234),
+        ("g4dn.xlarge", 29),
+        ("p5.48xlarge", 100),
+    ],
+)
+def test_eks_keeps_memory_back_for_the_pods_that_nodeadm_allows_on_the_instance_type(name: str, pods: int) -> None:
+    machine = load_catalog().machine_types[name]
+    assert capacity(machine).memory_mib - allocatable(machine).memory_mib == 255 + 11 * pods + 100
+
+
+def test_eks_keeps_memory_back_for_the_default_number_of_pods_where_the_interfaces_are_not_known() -> None:
     machine = _machine("aws", 96, 1_179_648)
     assert capacity(machine).memory_mib - allocatable(machine).memory_mib == 255 + 11 * 110 + 100
+
+
+@pytest.mark.parametrize(("name", "memory_mib"), [("g6.4xlarge", 57_691), ("g5.12xlarge", 173_400)])
+def test_memory_of_karpenters_nodes_is_that_of_its_instance_type_reference(name: str, memory_mib: int) -> None:
+    assert allocatable(load_catalog().machine_types[name], karpenter=True).memory_mib == memory_mib
+
+
+def test_karpenter_expects_64_mib_less_of_graviton_machines() -> None:
+    machine = load_catalog().machine_types["g5g.xlarge"]
+    # 8192 - 64 - 610 - (255 + 11 x 58) - 100
+    assert allocatable(machine, karpenter=True).memory_mib == 6_525

@@ -5,11 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
+
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.prerequisites import examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.prerequisites import vcpus_of
+from gpu_platform.planning.clouds.gke.plan import (
+    CreateGkePlan,
+    ExistingVpcPlan,
+    GkeClusterPlan,
+    GkePoolPlan,
+    UpgradeSettings,
+)
+from gpu_platform.planning.prerequisites import account_needs, examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 
@@ -19,8 +28,9 @@ GKE = filled(GkeClusterPlan, name="ml", region="us-central1")
 
 def with_pools(cluster: EksClusterPlan | GkeClusterPlan, **pools: dict[str, Any]) -> EnvironmentPlan:
     """Return a plan with these pools: machine type, most nodes, capacity, GPUs per node."""
-    kind = EksPoolPlan if cluster.kind == "eks" else GkePoolPlan
-    plan = on_cloud(environment(dict.fromkeys(pools, 1)), cluster, **{name: filled(kind) for name in pools})
+    one_by_one = filled(EksPoolPlan, update_strategy="MINIMAL") if cluster.kind == "eks" else filled(GkePoolPlan)
+    clouds = {name: form.get("cloud", one_by_one) for name, form in pools.items()}
+    plan = on_cloud(environment(dict.fromkeys(pools, 1)), cluster, **clouds)
     changed = [
         dataclasses.replace(
             pool,
@@ -49,6 +59,60 @@ def test_aws_counts_vcpus_of_the_most_nodes_by_family_and_region() -> None:
         ("Running On-Demand P instances", "us-east-2"): (4 * 192 + 96, "vCPU"),
         ("Running On-Demand G and VT instances", "us-east-2"): (10 * 48, "vCPU"),
     }
+
+
+def test_nodes_that_eks_adds_for_an_upgrade_count_two_in_each_zone() -> None:
+    one_zone = filled(EksPoolPlan, update_strategy="DEFAULT", zones=("us-east-2a",), max_unavailable=1)
+    many = dataclasses.replace(one_zone, max_unavailable=5)
+    plan = with_pools(
+        dataclasses.replace(EKS, zones=("us-east-2a", "us-east-2b", "us-east-2c")),
+        one={"machine_type": "p4de.24xlarge", "most": 3, "cloud": one_zone},
+        five={"machine_type": "p4de.24xlarge", "most": 10, "cloud": many},
+        all={"machine_type": "g6e.12xlarge", "most": 10, "cloud": dataclasses.replace(one_zone, zones=())},
+    )
+    assert quotas(plan) == {
+        ("Running On-Demand P instances", "us-east-2"): ((3 + 2) * 96 + (10 + 5) * 96, "vCPU"),
+        ("Running On-Demand G and VT instances", "us-east-2"): ((10 + 6) * 48, "vCPU"),
+    }
+
+
+def test_nodes_of_karpenter_count_as_the_largest_machine_type_that_they_may_have() -> None:
+    types = {"key": "node.kubernetes.io/instance-type", "values": ["g6.4xlarge", "g6.16xlarge", "g6.8xlarge"]}
+    pool = filled(KarpenterPoolPlan, node_pool={"template": {"spec": {"requirements": [types]}}})
+    plan = with_pools(EKS, develop={"machine_type": "g6.4xlarge", "most": 8, "cloud": pool})
+    assert quotas(plan) == {("Running On-Demand G and VT instances", "us-east-2"): (8 * 64, "vCPU")}
+
+
+def test_aws_counts_vcpus_of_system_nodes_and_addresses_of_nat_gateways_beside_gpus() -> None:
+    plan = load_stack("eks-training").plan
+    assert plan.kind == "environment"
+    needed = prerequisites(plan, ())
+    assert needed is not None
+    assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
+        # 4 x m7i.large, and two more in each of three zones while EKS rolls them
+        ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPU"): (4 + 6) * 2,
+        ("EC2-VPC Elastic IPs", "Elastic IP addresses"): 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "vcpus"),
+    [("m7i.large", 2), ("m7i.xlarge", 4), ("m6i.24xlarge", 96), ("m7i.metal-24xl", None), ("t3.medium", None)],
+)
+def test_vcpus_of_an_instance_type_follow_from_its_size(instance_type: str, vcpus: int | None) -> None:
+    assert vcpus_of(instance_type) == vcpus
+
+
+def test_blue_green_counts_all_nodes_twice_and_surge_its_nodes_on_google_cloud() -> None:
+    green = filled(GkePoolPlan, max_nodes=3, upgrade=filled(UpgradeSettings, strategy="BLUE_GREEN"))
+    surge = filled(GkePoolPlan, upgrade=filled(UpgradeSettings, strategy="SURGE", max_surge=1))
+    plan = with_pools(
+        GKE,
+        serve={"machine_type": "g2-standard-48", "most": 3, "cloud": green},
+        train={"machine_type": "a3-megagpu-8g", "most": 4, "cloud": surge},
+    )
+    assert quotas(plan)[("NVIDIA_L4_GPUS", "us-central1")] == ((3 + 3) * 4, "GPU")
+    assert quotas(plan)[("GPUS_PER_GPU_FAMILY, gpu_family NVIDIA_H100_MEGA", "us-central1")] == (5 * 8, "GPU")
 
 
 def test_spot_counts_against_quotas_of_its_own() -> None:
@@ -90,8 +154,9 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
         ("NETWORKS", "VPC networks"): 9,
         ("CPUS", "vCPU"): 24,
-        ("SSD_TOTAL_GB", "GB"): 6 * 200 + 6 * 100,
-        (None, "vCPU"): 4 * 208 + 2 * 48,
+        # one node more of serve while GKE rolls it
+        ("SSD_TOTAL_GB", "GB"): (4 + 2 + 1) * 200 + 6 * 100,
+        (None, "vCPU"): 4 * 208 + (2 + 1) * 48,
     }
 
 
@@ -102,6 +167,19 @@ def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_t
     needed = shared.prerequisites(["gcp:container/cluster:Cluster"]).permissions
     assert "roles/iam.serviceAccountUser on nodes@p.iam.gserviceaccount.com" in needed
     assert "roles/compute.networkUser on projects/host/s" in needed
+
+
+def test_what_the_account_must_have_for_spot_nodes_of_karpenter_is_named_once_for_all_pools() -> None:
+    requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    spot = filled(KarpenterPoolPlan, node_pool={"template": {"spec": {"requirements": [requirement]}}})
+    plan = on_cloud(
+        environment({"serve": 1, "develop": 1, "train": 1}),
+        EKS,
+        serve=spot,
+        develop=spot,
+        train=filled(EksPoolPlan),
+    )
+    assert [need.name for need in account_needs(plan)] == ["role AWSServiceRoleForEC2Spot"]
 
 
 def test_clusters_that_are_no_clouds_need_no_quota_and_have_no_examples() -> None:

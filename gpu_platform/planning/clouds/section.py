@@ -30,13 +30,28 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudQuota:
-    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here."""
+    """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here.
+
+    `what`: what the amount suffices for, for example `boot disks of all nodes`.
+    """
 
     name: str | None
     unit: str
     region: str
     amount: int
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountNeed:
+    """Something that an account must have before a pool can have nodes, which the program does not create.
+
+    `fix`: the commands that show and create it.
+    """
+
+    name: str
+    why: str
+    fix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +250,20 @@ class CloudPool(Protocol):
     @property
     def roll_limits(self) -> RollLimits:
         """How its nodes are rolled, and what limits that."""
+        ...
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Other machine types that its nodes may have."""
+        ...
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return how many nodes it may have beyond `max` while its nodes are rolled."""
+        ...
+
+    @property
+    def account_needs(self) -> tuple[AccountNeed, ...]:
+        """What the account must have before the pool can have nodes."""
         ...
 
     @property

@@ -1,8 +1,10 @@
 """Facts about the vendors of machine types: reserved memory, the quota's unit, the reference region.
 
-Memory reserved by the kubelet. EKS, and here on-premises: 255 MiB + 11 MiB a pod. GKE: 25 % of the first 4 GiB,
-20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami,
-nodeadm's kubelet configuration, 2026-07-23; Google Cloud, "Plan GKE Standard node sizes".
+Memory reserved by the kubelet. EKS: 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is.
+On-premises here: for each of 110 pods. GKE: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8,
+6 % of the next 112, 2 % of the rest. Sources: awslabs/amazon-eks-ami, nodeadm/internal/kubelet
+(withDefaultReservedResources, CalcMaxPods), 2026-07-23, read 2026-11-23; Google Cloud, "Plan GKE Standard node
+sizes".
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ class Vendor:
     """A vendor of machine types: AWS, Google Cloud, or none for on-premises machines.
 
     `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
-    `reserved_memory_mib`: memory of a machine that the kubelet reserves, both in MiB; `quota_unit`: what GPU
+    `reserved_memory_mib`: memory of a machine type that the kubelet reserves, MiB; `quota_unit`: what GPU
     quotas count; `reference_region`: whose list prices are shown for a cluster that is in no region of a cloud,
     None: no published prices.
     """
 
     name: VendorName
     title: str
-    reserved_memory_mib: Callable[[int], int]
+    reserved_memory_mib: Callable[[MachineType], int]
     quota_unit: str
     reference_region: str | None
 
@@ -47,12 +49,31 @@ def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -
     return reserved + amount * rest
 
 
-def _by_pods(_memory_mib: int) -> int:
-    return 255 + 11 * DEFAULT_MAX_PODS
+def eks_max_pods(machine: MachineType) -> int:
+    """Return the pods that nodeadm allows on an instance type: two of them use the host's network.
+
+    Each other pod has an address of its own; the first address of an interface is the node's. Types that nodeadm
+    does not know get the kubelet's default.
+    """
+    if machine.default_enis is None or machine.ips_per_eni is None:
+        return DEFAULT_MAX_PODS
+    return machine.default_enis * (machine.ips_per_eni - 1) + 2
 
 
-def _gke_memory(memory_mib: int) -> int:
-    return round(by_bands(memory_mib, _GKE_BANDS, 0.02))
+def _eks_memory(machine: MachineType) -> int:
+    return _for_pods(eks_max_pods(machine))
+
+
+def _on_prem_memory(_machine: MachineType) -> int:
+    return _for_pods(DEFAULT_MAX_PODS)
+
+
+def _for_pods(pods: int) -> int:
+    return 255 + 11 * pods
+
+
+def _gke_memory(machine: MachineType) -> int:
+    return round(by_bands(machine.memory_mib, _GKE_BANDS, 0.02))
 
 
 VENDORS: Final[Mapping[VendorName, Vendor]] = {
@@ -61,7 +82,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
         Vendor(
             name="aws",
             title="Amazon EC2",
-            reserved_memory_mib=_by_pods,
+            reserved_memory_mib=_eks_memory,
             quota_unit="vCPU",
             reference_region="us-east-1",
         ),
@@ -75,7 +96,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
         Vendor(
             name="on-prem",
             title="On-premises",
-            reserved_memory_mib=_by_pods,
+            reserved_memory_mib=_on_prem_memory,
             quota_unit="GPU",
             reference_region=None,
         ),

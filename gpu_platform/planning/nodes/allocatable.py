@@ -2,13 +2,16 @@
 
 CPU, on EKS and GKE alike: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest.
 Memory: by the vendor of the machine type (`clouds/vendors.py`). All keep 100 MiB more as the eviction threshold.
-Capacity is the machine type's advertised memory; an operating system sees a little less.
+Capacity is the machine type's advertised memory; an operating system sees a little less. Karpenter creates no node
+for a pod that does not fit its estimate, which is 7.5 % lower, and 64 MiB lower on arm64 before that.
 Sources: awslabs/amazon-eks-ami, nodeadm's kubelet configuration, 2026-07-23; Google Cloud, "Plan GKE Standard
-node sizes".
+node sizes"; aws/karpenter-provider-aws, pkg/providers/instancetype/types.go (memory) and settings reference
+(VM_MEMORY_OVERHEAD_PERCENT), 2026-08-21, read 2026-11-23.
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Final, NamedTuple
 
 from gpu_platform.catalog.models import MachineType
@@ -16,6 +19,9 @@ from gpu_platform.planning.clouds.vendors import by_bands, vendor_of
 
 EVICTION_MIB: Final = 100
 """The kubelet evicts pods when less than this is free."""
+
+_KARPENTER_OVERHEAD: Final = 0.075
+_GRAVITON_CMA_MIB: Final = 64
 
 
 class NodeResources(NamedTuple):
@@ -25,14 +31,18 @@ class NodeResources(NamedTuple):
     memory_mib: int
 
 
-def capacity(machine: MachineType) -> NodeResources:
-    """Return what the machine has."""
-    return NodeResources(machine.vcpu * 1000, machine.memory_mib)
+def capacity(machine: MachineType, *, karpenter: bool = False) -> NodeResources:
+    """Return what the machine has; `karpenter`: what Karpenter expects it to have."""
+    memory = machine.memory_mib
+    if karpenter:
+        memory -= _GRAVITON_CMA_MIB if machine.arch == "arm64" else 0
+        memory -= ceil(memory * _KARPENTER_OVERHEAD)
+    return NodeResources(machine.vcpu * 1000, memory)
 
 
-def allocatable(machine: MachineType) -> NodeResources:
-    """Return what pods can request on the machine."""
-    total, reserved = capacity(machine), kube_reserved(machine)
+def allocatable(machine: MachineType, *, karpenter: bool = False) -> NodeResources:
+    """Return what pods can request on the machine; `karpenter`: on a node that Karpenter would create."""
+    total, reserved = capacity(machine, karpenter=karpenter), kube_reserved(machine)
     return NodeResources(
         total.cpu_millicores - reserved.cpu_millicores, total.memory_mib - reserved.memory_mib - EVICTION_MIB
     )
@@ -43,5 +53,5 @@ def kube_reserved(machine: MachineType) -> NodeResources:
     total = capacity(machine)
     return NodeResources(
         round(by_bands(total.cpu_millicores, ((1000, 0.06), (1000, 0.01), (2000, 0.005)), 0.0025)),
-        vendor_of(machine).reserved_memory_mib(total.memory_mib),
+        vendor_of(machine).reserved_memory_mib(machine),
     )

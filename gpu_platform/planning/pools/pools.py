@@ -34,7 +34,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     nics: Mapping[str, int] = cloud.value.nic_resources if cloud.value is not None else {}
     expected = expectations.plan(context, needed, nics)
     added = context.cloud.added_taints(pool, machine)
-    cpu_millicores, memory_mib = allocatable(machine)
+    cpu_millicores, memory_mib = allocatable(machine, karpenter=pool.provisioner == "karpenter")
     selected = pool.nodes.selector if pool.nodes is not None else None
     placed = cloud.value.placement_type if cloud.value is not None else None
     plan = PoolPlan(

@@ -280,9 +280,11 @@ def test_pools_of_a_production_cluster_are_protected(production: bool) -> None:
     assert [one.protect for one in pools] == [production]
 
 
-def test_nodes_get_an_hour_to_drain_before_a_deletion_fails() -> None:
-    for record in (node_class(DEVELOP), node_pool(DEVELOP)):
-        assert record.timeouts["delete"] == "60m"
+@pytest.mark.parametrize(("workload", "minutes"), [("development", 60), ("inference", 90), ("training", 750)])
+def test_nodes_drain_for_their_grace_period_before_a_deletion_fails(workload: str, minutes: int) -> None:
+    pool = {**DEVELOP, "workload": workload}
+    for record in (node_class(pool), node_pool(pool)):
+        assert record.timeouts["delete"] == f"{minutes}m"
 
 
 # -- controller ---------------------------------------------------------------------------------------------

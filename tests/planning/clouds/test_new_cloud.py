@@ -55,6 +55,11 @@ class AzurePool:
     roll_limits: RollLimits = _ROLL
     node_class_reservation: str | None = None
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
+    account_needs: tuple[()] = ()
+    alternatives: tuple[()] = ()
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        return 0
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         return {"rdma/hca": "8"} if gpus == gpus_per_node else {}

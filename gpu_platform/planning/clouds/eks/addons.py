@@ -1,7 +1,8 @@
 """Plan the EKS add-ons of a new cluster, each with an IAM role of its own.
 
 Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
-(chart, configuration schema); read 2026-11-21.
+(chart, configuration schema); read 2026-11-21. aws/amazon-vpc-cni-k8s, README and docs/prefix-and-ip-target.md;
+read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ _DCGM_AGENT: Mapping[str, Any] = {
     },
 }
 
+# A prefix is 16 addresses in the place of one. The EFA-only interface on network card 0 takes one of the two
+# interfaces of p5.48xlarge: 49 addresses would be left for the 100 pods or more that the kubelet allows, and EKS
+# lets nobody lower `maxPods` on its images.
+_PREFIXES: Mapping[str, Any] = {"env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}}
+
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
     """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
@@ -63,7 +69,7 @@ def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addo
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            configuration={},
+            configuration=_PREFIXES,
             before_nodes=True,
             service_account="aws-node",
             managed_policies=policy("AmazonEKS_CNI_Policy"),

@@ -273,6 +273,13 @@ def _plan_create(
         chosen=f"private; public for {reach}",
         why=why,
     )
+    by_prefixes = Decision(
+        subject=f"cluster {cluster.name}",
+        what="addresses of pods",
+        chosen="prefixes of 16 (VPC CNI, ENABLE_PREFIX_DELEGATION)",
+        why="EFA-only interfaces have no addresses: single ones would run out before the kubelet's maxPods, which "
+        "EKS sets on its images",
+    )
     partition = partition_of(cluster.region)
     system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
@@ -292,7 +299,7 @@ def _plan_create(
         system_pool=system.value,
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
-    return Decided(plan, (*vpc.decisions, by_access, support, *system.decisions))
+    return Decided(plan, (*vpc.decisions, by_prefixes, by_access, support, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
+    AccountNeed,
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
@@ -31,8 +32,27 @@ _EMPTY_BLOCK: Final = (
     "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
     "for a replacement"
 )
-# Deletion waits until the nodes are drained and terminated.
-_KARPENTER_TIMEOUTS: Final = Timeouts(delete=60 * 60)
+_LEAST_ZONES: Final = 2  # that EKS requires of a cluster
+# Deletion waits until the nodes are drained, all of them together for at most their grace period, and terminated.
+_TERMINATION_SECONDS: Final = 30 * 60
+KARPENTER_LONGEST_GRACE: Final = 12 * 60 * 60
+"""Seconds; longest `terminationGracePeriod` that the program gives a pool."""
+# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error where it exists);
+# read 2026-11-23.
+_SPOT_ROLE: Final = AccountNeed(
+    name="role AWSServiceRoleForEC2Spot",
+    why="spot nodes of Karpenter: an account that never used spot has no service-linked role of EC2 Spot",
+    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and where there is none: "
+    "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+)
+
+
+def surge_of(zones: int, max_unavailable: int) -> int:
+    """Return how many nodes EKS may add to a node group that it rolls: up to two in each zone.
+
+    Source: EKS user guide, "Understand each phase of node updates", read 2026-11-23.
+    """
+    return max(2 * zones, max_unavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +186,23 @@ class EksPoolPlan:
         )
 
     @property
+    def alternatives(self) -> tuple[()]:
+        """None: its nodes are of one instance type."""
+        return ()
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return how many nodes EKS adds for a roll; none where it deletes a node before it creates the next."""
+        if self.update_strategy == "MINIMAL":
+            return 0
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
+        return surge_of(len(self.zones) or cluster.zone_count, self.max_unavailable)
+
+    @property
+    def account_needs(self) -> tuple[()]:
+        """Nothing: EC2 Auto Scaling may create the role of EC2 Spot (AutoScalingServiceRolePolicy)."""
+        return ()
+
+    @property
     def created_on_demand(self) -> None:
         """None: the node group starts with `desired` nodes."""
         return None
@@ -233,13 +270,36 @@ class KarpenterPoolPlan:
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long an engine waits for the pool."""
-        return _KARPENTER_TIMEOUTS
+        """How long an engine waits for the pool: its nodes may drain for the whole grace period."""
+        return Timeouts(delete=self._grace_seconds + _TERMINATION_SECONDS)
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Instance types that Karpenter may take beside the pool's own."""
+        return tuple(self._requirements["node.kubernetes.io/instance-type"][1:])
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return 0: the limits of the NodePool count successors, too."""
+        del cluster
+        return 0
+
+    @property
+    def _requirements(self) -> Mapping[str, Sequence[str]]:
+        return {one["key"]: one["values"] for one in self.node_pool["template"]["spec"]["requirements"]}
+
+    @property
+    def account_needs(self) -> tuple[AccountNeed, ...]:
+        """The role of EC2 Spot, where the pool buys spot nodes: Karpenter's own role may not create it."""
+        return (_SPOT_ROLE,) if "spot" in self._requirements["karpenter.sh/capacity-type"] else ()
+
+    @property
+    def _grace_seconds(self) -> int:
+        return int(parse_duration(self.node_pool["template"]["spec"]["terminationGracePeriod"]))
 
     @property
     def roll_limits(self) -> RollLimits:
         """How Karpenter replaces nodes that have drifted, which it does after the deployment."""
-        grace = parse_duration(self.node_pool["template"]["spec"]["terminationGracePeriod"])
+        grace = self._grace_seconds
         budgets = [
             f"{budget['nodes']} of the nodes at a time"
             for budget in self.node_pool["disruption"]["budgets"]
@@ -317,6 +377,11 @@ class VpcPlan:
         return self.cidr
 
     @property
+    def zone_names(self) -> tuple[str, ...]:
+        """Zones with a private subnet."""
+        return tuple(zone.zone for zone in self.zones)
+
+    @property
     def nat_zones(self) -> tuple[str, ...]:
         """Zones with a NAT gateway; with one, all zones share it."""
         zones = tuple(zone.zone for zone in self.zones)
@@ -335,6 +400,11 @@ class ExistingVpcPlan:
     def shown(self) -> str:
         """What tells it from another VPC."""
         return self.vpc
+
+    @property
+    def zone_names(self) -> tuple[str, ...]:
+        """Zones with a private subnet."""
+        return tuple(sorted(self.subnets))
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
@@ -507,6 +577,18 @@ class EksClusterPlan:
         )
 
     @property
+    def system_surge(self) -> int:
+        """Nodes that EKS adds to the system nodes for a roll, which takes one node at a time."""
+        return surge_of(self.zone_count, 1) if self.create is not None else 0
+
+    @property
+    def zone_count(self) -> int:
+        """Zones of a node group that names none; of an existing cluster those that the stack file names."""
+        if self.create is not None:
+            return len(self.create.vpc.zone_names)
+        return max(_LEAST_ZONES, len({*self.zones, *self.subnets}))
+
+    @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
         return cluster_settings(self)
@@ -524,7 +606,8 @@ class EksClusterPlan:
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         """How long an engine waits for a pool, by platform."""
-        return {"eks": _NODE_GROUP_TIMEOUTS, "karpenter": _KARPENTER_TIMEOUTS}
+        of_karpenter = Timeouts(delete=KARPENTER_LONGEST_GRACE + _TERMINATION_SECONDS)
+        return {"eks": _NODE_GROUP_TIMEOUTS, "karpenter": of_karpenter}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from gpu_platform.planning.clouds.examples import api_access_examples
-from gpu_platform.planning.clouds.section import CloudPrerequisites, Example
+from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
 
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 
 # The account of the shipped stack files and of AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"
+# Service Quotas (ec2), L-1216C47A and L-0263D0A3; EC2 user guide, On-Demand Instance quotas; read 2026-11-23.
+_STANDARD: Final = "acdhimrtz"
+_STANDARD_QUOTA: Final = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
+_ADDRESS_QUOTA: Final = "EC2-VPC Elastic IPs"
+# EC2 instance types guide: large has 2 vCPUs, xlarge 4, Nxlarge N times as many.
+_SIZE: Final = re.compile(r"(\d*)xlarge")
 # IAM's names for services, where Pulumi's module has another.
 _SERVICES: Final = {
     "vpc": "ec2",
@@ -39,7 +46,43 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
         "or have an access entry of the cluster",
         apis=None,
         examples=tuple(_examples(cluster)),
+        quotas=tuple(_quotas(cluster)),
     )
+
+
+def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
+    """Yield the quotas that the system nodes and the NAT gateways of a new cluster count against."""
+    if cluster.create is None:
+        return
+    system, vpc = cluster.create.system_pool, cluster.create.vpc
+    sizes = [vcpus_of(name) for name in system.instance_types]
+    known = [vcpus for vcpus in sizes if vcpus is not None]
+    if known:
+        surge = cluster.system_surge
+        standard = all(name[0] in _STANDARD for name in system.instance_types)
+        yield CloudQuota(
+            name=_STANDARD_QUOTA if standard else None,
+            unit="vCPU",
+            region=cluster.region,
+            amount=(system.max_size + surge) * max(known),
+            what=f"the system nodes ({system.max_size}, and {surge} more while EKS rolls them)",
+        )
+    yield CloudQuota(
+        name=_ADDRESS_QUOTA,
+        unit="Elastic IP addresses" if len(vpc.nat_zones) > 1 else "Elastic IP address",
+        region=cluster.region,
+        amount=len(vpc.nat_zones),
+        what="the NAT gateways",
+    )
+
+
+def vcpus_of(instance_type: str) -> int | None:
+    """Return the vCPUs of an instance type of a current generation by its size; None: metal and smaller sizes."""
+    size = instance_type.partition(".")[2]
+    if size == "large":
+        return 2
+    times = _SIZE.fullmatch(size)
+    return None if times is None else 4 * int(times[1] or 1)
 
 
 def _examples(cluster: EksClusterPlan) -> Iterator[Example]:

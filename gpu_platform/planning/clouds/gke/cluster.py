@@ -135,7 +135,10 @@ def plan_gke_cluster(
         node_email=cluster.node_service_account,
         node_roles=NODE_ROLES if cluster.node_service_account is None else (),
         disks_gb=_disks(on_gke),
-        vcpus=sum(catalog.machine_types[pool.machine_type].vcpu * pool.nodes.max for pool, _ in on_gke),
+        vcpus=sum(
+            catalog.machine_types[pool.machine_type].vcpu * (pool.nodes.max + cloud.surge)
+            for pool, cloud in on_gke
+        ),
         logins=logins,
         groups=google_groups(members),
         installers=plan_installers(on_gke, catalog),
@@ -157,10 +160,12 @@ def plan_gke_cluster(
 
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:
-    """Return the GB of boot disks of all pools at their most nodes, by type of disk."""
+    """Return the GB of boot disks of all pools at their most nodes, rolls included, by type of disk."""
     sizes: dict[str, int] = {}
     for pool, cloud in pools:
-        sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * pool.nodes.max
+        sizes[cloud.disk_type] = sizes.get(cloud.disk_type, 0) + cloud.disk_size_gb * (
+            pool.nodes.max + cloud.surge
+        )
     return sizes
 
 

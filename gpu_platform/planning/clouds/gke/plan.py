@@ -171,6 +171,26 @@ class GkePoolPlan:
         return RollLimits(at_a_time=(self.upgrade.max_surge or 0) + (self.upgrade.max_unavailable or 0))
 
     @property
+    def alternatives(self) -> tuple[()]:
+        """None: its nodes are of one machine type."""
+        return ()
+
+    def surge_nodes(self, cluster: CloudCluster) -> int:
+        """Return how many nodes GKE adds for a roll."""
+        del cluster
+        return self.surge
+
+    @property
+    def surge(self) -> int:
+        """Nodes that GKE adds for a roll: all of them again with blue-green."""
+        return self.max_nodes if self.upgrade.strategy == "BLUE_GREEN" else self.upgrade.max_surge or 0
+
+    @property
+    def account_needs(self) -> tuple[()]:
+        """Nothing beside the APIs, which are the cluster's."""
+        return ()
+
+    @property
     def created_on_demand(self) -> str | None:
         """Why the pool may have no nodes."""
         return "created by GKE when it has the capacity" if self.flex_start else None

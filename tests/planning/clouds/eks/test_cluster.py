@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.eks.addons import addon_kubernetes
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster
 from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
+from gpu_platform.planning.clouds.vendors import eks_max_pods
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.stacks import plan_platform
@@ -310,6 +311,19 @@ def test_add_ons_that_call_aws_have_a_role_for_their_service_account() -> None:
         "vpc-cni": ("aws-node", ["AmazonEKS_CNI_Policy"]),
         "aws-ebs-csi-driver": ("ebs-csi-controller-sa", ["AmazonEBSCSIDriverPolicyV2"]),
     }
+
+
+def test_pods_get_addresses_from_prefixes_since_efa_only_interfaces_have_none() -> None:
+    (vpc_cni,) = [addon for addon in create_plan(created()).addons if addon.name == "vpc-cni"]
+    assert vpc_cni.configuration["env"]["ENABLE_PREFIX_DELEGATION"] == "true"
+    p5 = load_catalog().machine_types["p5.48xlarge"]
+    assert p5.default_enis is not None
+    assert p5.ips_per_eni is not None
+    # What the EFA-only interface on card 0 leaves to pods: fewer single addresses than pods, prefixes enough.
+    slots = (p5.default_enis - 1) * (p5.ips_per_eni - 1)
+    assert slots == 49
+    assert slots < eks_max_pods(p5) - 2 == 98
+    assert slots * 16 > 250
 
 
 @pytest.mark.parametrize("kubernetes", addon_kubernetes(load_catalog()))

@@ -22,8 +22,9 @@ from gpu_platform.planning.clouds.eks.karpenter_controller import (
     karpenter_controller,
     queue_policy,
 )
-from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import KARPENTER_LONGEST_GRACE, KarpenterPoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_duration
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, eks, plan_and_decisions, pool, problems_of
 
 ZONE = "us-east-2a"
@@ -80,6 +81,28 @@ def test_there_are_always_limits_on_nodes_and_gpus(form: dict[str, Any]):
     assert limits["nodes"] == "8"
     gpus = load_catalog().machine_types[form["machine_type"]].gpu_count
     assert limits["nvidia.com/gpu"] == str(8 * gpus)
+
+
+def test_pods_are_planned_with_the_memory_that_karpenter_expects_of_a_node():
+    planned, _ = plan_and_decisions(None, **said())
+    assert planned.memory_mib == 57_691  # 65,536 less 7.5 %, 255 + 11 x 234 and 100
+
+
+def test_a_deletion_waits_longer_than_the_longest_grace_period_of_a_node():
+    graces = [parse_duration(one.termination_grace) for one in DISRUPTION.values()]
+    assert max(graces) == KARPENTER_LONGEST_GRACE
+    for workload in DISRUPTION:
+        made = plan(said(workload=workload))
+        grace = parse_duration(made.node_pool["template"]["spec"]["terminationGracePeriod"])
+        assert made.timeouts.delete is not None
+        assert made.timeouts.delete > grace
+
+
+def test_spot_nodes_need_the_role_of_ec2_spot_in_the_account():
+    (need,) = plan(said(capacity={"type": "spot"})).account_needs
+    assert "AWSServiceRoleForEC2Spot" in need.name
+    assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in need.fix
+    assert plan(said()).account_needs == ()
 
 
 def test_limits_on_cpu_and_memory_are_those_that_the_stack_says():
