@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, ExitCode, Problem
-from gpu_platform.online import OnlineFinding, cloud_of
+from gpu_platform.online import OnlineFinding, questions
 from gpu_platform.progress import Progress
 from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
@@ -23,10 +23,9 @@ def findings_of(stack: str) -> Sequence[OnlineFinding]:
             stack,
             [Problem("--online", "a team's stack", "an environment's stack", f"examine {plan.environment_stack}")],
         )
-    cloud = cloud_of(plan, load_catalog(), datetime.now(UTC))
-    lookups = list(cloud.lookups()) if cloud is not None else []
+    lookups = questions(plan, load_catalog(), datetime.now(UTC))
     found: list[OnlineFinding] = []
-    with Progress().count("asking the cloud", "questions", total=len(lookups)) as advance:
+    with Progress().count("asking cloud and cluster", "questions", total=len(lookups)) as advance:
         for lookup in lookups:
             found += lookup.findings()
             advance()

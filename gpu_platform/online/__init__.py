@@ -5,6 +5,7 @@ Planning does not import this package.
 """
 
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding, Severity
+from gpu_platform.online.questions import questions
 from gpu_platform.online.registry import OnlineCloud, cloud_of
 
-__all__ = ["Lookup", "NotLookedAt", "OnlineCloud", "OnlineFinding", "Severity", "cloud_of"]
+__all__ = ["Lookup", "NotLookedAt", "OnlineCloud", "OnlineFinding", "Severity", "cloud_of", "questions"]

@@ -15,6 +15,7 @@ from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.online.aws import api
 from gpu_platform.paths import STACKS_DIR
 from tests.support.aws_account import AwsAccount
+from tests.support.google_project import google_project
 
 PRESENT = Tool("Python", "3.12", "everything", True, "install Python")
 RESERVATION = "cr-0f0e0d0c0b0a09080"
@@ -126,6 +127,28 @@ def test_a_missing_sdk_is_named_with_the_command_that_installs_it(
 
     assert result.exit_code == ExitCode.UNKNOWN
     assert "fix: pip install -e '.[online]', or pip install boto3" in result.output
+
+
+def test_a_stack_on_google_cloud_that_would_be_accepted_is_good() -> None:
+    with google_project():
+        result = doctor("gke-training")
+
+    assert result.exit_code == ExitCode.GOOD, result.output
+    assert "ok      project my-project: reachable" in result.output
+
+
+def test_an_existing_cluster_that_cannot_be_reached_is_unknown(tmp_path: Path) -> None:
+    cluster = {"provider": "existing", "kubeconfig": str(tmp_path / "none")}
+    pool = {"name": "a", "machine_type": "dgx-h100", "count": {"desired": 1}, "workload": "training"}
+    pool["nodes"] = {"names": ["gpu-0"]}
+    platform = {"kind": "environment", "cluster": cluster, "pools": [pool]}
+    file = tmp_path / "Pulumi.ours.yaml"
+    file.write_text(json.dumps({"config": {"gpu-platform:platform": platform}}), "utf-8")
+
+    result = doctor(str(file))
+
+    assert result.exit_code == ExitCode.UNKNOWN, result.output
+    assert "UNKNOWN what the cluster has installed: not looked at" in result.output
 
 
 def test_a_stack_of_the_sandbox_has_no_cloud_to_ask() -> None:

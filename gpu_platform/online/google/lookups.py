@@ -62,7 +62,10 @@ class GoogleCloud:
 
     def kubeconfig(self) -> str | None:
         """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
-        found = self._found_cluster()
+        try:
+            found = self._found_cluster()
+        except Disabled as reason:
+            raise NotLookedAt(str(reason), "see the line of the cluster") from reason
         return found_kubeconfig(self._cluster.name, found.facts) if found is not None else None
 
     def _questions(self) -> Iterator[tuple[str, Callable[[], Iterable[OnlineFinding]]]]:
