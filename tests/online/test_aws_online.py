@@ -242,6 +242,14 @@ def test_subnets_with_too_few_free_addresses_are_found(account: AwsAccount) -> N
     assert by_title(ask(account, many), "free addresses").severity == "warns"
 
 
+def test_a_declared_subnet_outside_the_clusters_network_stops_up(account: AwsAccount) -> None:
+    plan = existing_cluster(account, subnets={"us-east-2a": "subnet-0a1b2c3d4e5f60718"})
+
+    finding = by_title(ask(account, plan), "subnet subnet-0a1b2c3d4e5f60718")
+
+    assert (finding.severity, finding.found) == ("stops", "not in the VPC of ml")
+
+
 def test_an_endpoint_that_does_not_answer_is_asked_once(
     account: AwsAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

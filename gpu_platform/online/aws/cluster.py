@@ -135,6 +135,15 @@ def compare_subnets(
     Source: amazon-vpc-cni-k8s, README, 2026-11-23.
     """
     free = {one.subnet_id: one for one in subnets}
+    for subnet in declared_subnets(plan):
+        if subnet not in free:
+            yield OnlineFinding(
+                looked_at=f"subnet {subnet}",
+                severity="stops",
+                found=f"not in the VPC of {plan.cluster.name}",
+                why="nodes in it could not reach the cluster, or the subnet does not exist",
+                fix="correct cluster.subnets; see aws ec2 describe-subnets",
+            )
     for pool in plan.pools:
         ids = _subnets_of(pool, facts)
         known = [free[each] for each in ids if each in free]
@@ -159,6 +168,12 @@ def compare_subnets(
             yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
         else:
             yield OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the subnets of an existing cluster that the stack file names."""
+    cloud = plan.cluster.cloud
+    return sorted(cloud.subnets.values()) if isinstance(cloud, EksClusterPlan) else ()
 
 
 def disk_keys(plan: EnvironmentPlan) -> Sequence[str]:
