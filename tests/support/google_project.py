@@ -1,7 +1,7 @@
 """A Google Cloud project that answers reads: a small HTTP server with answers in the shape of the REST APIs.
 
-Shapes: discovery documents of compute v1, container v1, serviceusage v1 and cloudquotas v1, read 2026-11-23. The
-cluster is checked against the protos of google-cloud-container.
+Shapes: REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1, written by hand and not recorded.
+The cluster alone is checked, against the protos of google-cloud-container.
 """
 
 from __future__ import annotations

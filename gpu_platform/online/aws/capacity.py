@@ -13,7 +13,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
 # Zones by id in which EKS accepts no subnets of a control plane. Source: EKS user guide, "Amazon EKS networking
-# requirements for VPC and subnets", 2026-11-23.
+# requirements for VPC and subnets", as public modules quote it, 2026-11-23.
 NOT_FOR_CONTROL_PLANES: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 # EKS scales the nodes of a capacity block to zero that long before its end.
 _DRAIN: Final = timedelta(minutes=40)

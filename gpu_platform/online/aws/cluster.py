@@ -132,7 +132,7 @@ def compare_subnets(
 
     A node takes an address for each network interface with IP. With its defaults the VPC CNI keeps one more
     interface full of addresses than pods need (WARM_ENI_TARGET=1): two of them are assumed for each node.
-    Source: amazon-vpc-cni-k8s, README, 2026-11-23.
+    Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
     """
     free = {one.subnet_id: one for one in subnets}
     for subnet in declared_subnets(plan):

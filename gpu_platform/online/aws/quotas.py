@@ -33,7 +33,8 @@ _G = r"(g|gr|vt)\d"
 _G_PATTERNS = ("g*", "vt*")
 _STANDARD = r"(a|c|d|h|i|m|r|t|z|im|is)\d"
 
-# Source of the codes: AWS General Reference, "Amazon EC2 endpoints and quotas", "Amazon VPC quotas"; 2026-11-23.
+# Codes of GPU quotas: EC2 user guide, "Spot Instance quotas", and public programs that use them, 2026-11-23; those
+# of standard instances, VPCs and Elastic IPs: AWS General Reference, not read again for this.
 CODES: Final[Mapping[str, QuotaCode]] = {
     "Running On-Demand P instances": QuotaCode(service="ec2", code="L-417A185B", types=r"p\d", patterns=("p*",)),
     "Running On-Demand G and VT instances": QuotaCode(
@@ -72,7 +73,7 @@ def used_by_others(
     """Return the vCPUs that count against a quota, without the nodes of the stack.
 
     Capacity blocks do not count; what an On-Demand Capacity Reservation keeps free counts as if it ran. Source:
-    EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas", 2026-11-23.
+    EC2 user guide, "On-Demand Instance quotas" and "Capacity Reservation quotas"; not read again.
     """
     lifecycle = "spot" if quota.spot else ""
     counted = [

@@ -57,7 +57,7 @@ class _Product:
     fix: str = ""
 
 
-# Images: charts of the projects at their releases of 2026-11-23.
+# Images: names in the projects' charts, without registry and tag; not compared with a release of each.
 _PRODUCTS: Final = (
     _Product(
         title="GPU Operator",

@@ -1,7 +1,7 @@
 """Read-only client of Google Cloud: fetches typed answers and decides nothing.
 
-Shapes of the answers: discovery documents of compute v1, container v1, serviceusage v1 and cloudquotas v1;
-read 2026-11-23.
+Shapes of the answers: REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1; not yet compared
+with their discovery documents field by field.
 """
 
 from __future__ import annotations
