@@ -332,12 +332,18 @@ def doctor(
     stack: Annotated[
         str | None, typer.Argument(metavar="[STACK]", help="Also check what `up` of this stack needs.")
     ] = None,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online", help="Also ask the cloud, read-only and with your credentials, what it would refuse."
+        ),
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Check the tools on this machine and, for a stack, the prerequisites of its `up`; print how to get them."""
     from gpu_platform.cli.doctor import examine
 
-    _leave(examine(stack, to_json=output is Format.JSON))
+    _leave(examine(stack, to_json=output is Format.JSON, online=online))
 
 
 @app.command("node-check")

@@ -7,12 +7,16 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_platform.cli.tool import Tool
-from gpu_platform.errors import ExitCode
+from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.quantity import counted
+
+if TYPE_CHECKING:
+    from gpu_platform.online import OnlineFinding
 
 
 def _version(*command: str) -> str:
@@ -114,26 +118,49 @@ def tools() -> list[Tool]:
     ]
 
 
-def examine(stack: str | None, *, to_json: bool) -> ExitCode:
-    """Print the tools and, for a stack, what its `up` needs; return a finding if a required one is missing."""
+def examine(stack: str | None, *, to_json: bool, online: bool = False) -> ExitCode:
+    """Print the tools and, for a stack, what its `up` needs; return a finding if a required one is missing.
+
+    `online`: also ask the cloud what it would refuse. Raises BadInput without a stack to ask about.
+    """
+    if online and stack is None:
+        raise BadInput(
+            "doctor", [Problem("--online", "no stack", "a stack", "write gpu-platform doctor STACK --online")]
+        )
     found = tools()
     needs: list[Tool] = []
     if stack is not None:
         from gpu_platform.cli.doctor_stack import needs_of
 
         needs = needs_of(stack)
+    findings: Sequence[OnlineFinding] = ()
+    if stack is not None and online:
+        from gpu_platform.cli.doctor_online import findings_of
+
+        findings = findings_of(stack)
     if to_json:
         document: dict[str, Any] = {"version": 1, "tools": [asdict(tool) for tool in found]}
         if stack is not None:
             document["stack"] = {"name": stack, "needs": [asdict(need) for need in needs]}
+            if online:
+                document["stack"]["online"] = [asdict(finding) for finding in findings]
         print(json.dumps(document, indent=2))
     else:
         _show(found)
         if stack is not None:
             print(f"\n`up` of stack {stack} needs:")
             _show(needs)
-    missing = any(tool.required and not tool.found for tool in (*found, *needs))
-    return ExitCode.FINDING if missing else ExitCode.GOOD
+            if online:
+                from gpu_platform.cli.doctor_online import show
+
+                show(stack, findings)
+    if any(tool.required and not tool.found for tool in (*found, *needs)):
+        return ExitCode.FINDING
+    if not online:
+        return ExitCode.GOOD
+    from gpu_platform.cli.doctor_online import exit_code
+
+    return exit_code(findings)
 
 
 def _show(found: list[Tool]) -> None:

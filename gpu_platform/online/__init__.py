@@ -1,0 +1,11 @@
+"""Find before `up` what a cloud would refuse: read-only calls with the user's credentials.
+
+Comparisons are pure functions of the plan and the cloud's answers; a client for each cloud fetches the answers.
+Planning does not import this package.
+"""
+
+from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding, Severity
+from gpu_platform.online.questions import questions
+from gpu_platform.online.registry import OnlineCloud, cloud_of
+
+__all__ = ["Lookup", "NotLookedAt", "OnlineCloud", "OnlineFinding", "Severity", "cloud_of", "questions"]

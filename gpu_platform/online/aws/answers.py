@@ -1,0 +1,85 @@
+"""Typed answers of AWS, reduced to what the comparisons need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose credentials are used."""
+
+    account: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A pending or running instance. `lifecycle`: empty (on demand), `spot`, `capacity-block` or another."""
+
+    instance_type: str
+    lifecycle: str
+    vcpus: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """Facts of an instance type. `addresses`: IPv4 addresses of one network interface."""
+
+    name: str
+    vcpus: int
+    addresses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """An availability zone, by its name in this account and its id, which is the same in every account."""
+
+    name: str
+    zone_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityReservation:
+    """An On-Demand Capacity Reservation (`default`) or a Capacity Block (`capacity-block`)."""
+
+    reservation_id: str
+    instance_type: str
+    zone: str
+    state: str
+    kind: str
+    total: int
+    available: int
+    starts: datetime | None
+    ends: datetime | None
+    placement_group: str
+    """Name; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subnet:
+    """A subnet with its free addresses."""
+
+    subnet_id: str
+    zone: str
+    vpc: str
+    free: int
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """An EKS cluster."""
+
+    name: str
+    status: str
+    version: str
+    authentication_mode: str
+    vpc: str
+    endpoint: str
+    certificate_authority: str
+    tags: Mapping[str, str]

@@ -1,0 +1,148 @@
+"""Calls of the AWS API with the user's credentials, short time-outs, and readable reasons for a failure."""
+
+# boto3 has no types; the client above it returns typed answers.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from gpu_platform.online.finding import NotLookedAt
+
+_CONNECT_SECONDS: Final = 5
+_READ_SECONDS: Final = 20
+_ATTEMPTS: Final = 2
+_DENIED: Final = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError")
+_LOGIN_AGAIN: Final = (
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "RequestExpired",
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "AuthFailure",
+    "SignatureDoesNotMatch",
+)
+_LOGIN: Final = "run aws sso login, or set AWS_PROFILE"
+
+# IAM's prefix of a service where boto3 has another name.
+_PREFIXES: Final = {"service-quotas": "servicequotas"}
+
+
+def iam_action(service: str, operation: str) -> str:
+    """Return the IAM action of an operation: servicequotas:GetServiceQuota."""
+    return f"{_PREFIXES.get(service, service)}:{operation}"
+
+
+class Missing(Exception):
+    """AWS has no such object."""
+
+
+def new_session() -> Any:
+    """Return boto3's session of the user; raises NotLookedAt without boto3 or credentials."""
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        raise NotLookedAt("boto3 is not installed", "pip install -e '.[online]', or pip install boto3") from error
+    try:
+        session: Any = boto3.Session()
+        if session.get_credentials() is None:
+            raise NotLookedAt("no AWS credentials were found", _LOGIN)
+    except BotoCoreError as error:
+        raise NotLookedAt(f"the AWS credentials cannot be used: {error}", _LOGIN) from error
+    return session
+
+
+class AwsApi:
+    """The API of one region. Calls raise NotLookedAt without an answer, and Missing for no such object.
+
+    A service that did not answer once is not asked again: every question would wait for the time-out.
+    """
+
+    def __init__(self, region: str, session: Any | None = None) -> None:
+        self._region = region
+        self._session = session
+        self._no_session: NotLookedAt | None = None
+        self._clients: dict[str, Any] = {}
+        self._silent: dict[str, str] = {}
+
+    def call(self, service: str, operation: str, **parameters: Any) -> Any:
+        """Return the answer to an operation, by its name in the API: DescribeVpcs."""
+        from botocore import xform_name
+
+        client = self._client(service)
+        return self._answered(service, operation, lambda: getattr(client, xform_name(operation))(**parameters))
+
+    def pages(self, service: str, operation: str, key: str, **parameters: Any) -> Iterator[Any]:
+        """Yield the entries of `key` on all pages of an operation."""
+        from botocore import xform_name
+
+        paginator = self._client(service).get_paginator(xform_name(operation))
+        pages = self._answered(service, operation, lambda: list(paginator.paginate(**parameters)))
+        for page in cast("list[Mapping[str, Any]]", pages):
+            yield from page[key]
+
+    def _client(self, service: str) -> Any:
+        if service in self._silent:
+            raise NotLookedAt(self._silent[service], "check the network, the proxy and the region")
+        if service not in self._clients:
+            from botocore.config import Config
+            from botocore.exceptions import BotoCoreError
+
+            config = Config(
+                connect_timeout=_CONNECT_SECONDS,
+                read_timeout=_READ_SECONDS,
+                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+            )
+            try:
+                self._clients[service] = self._signed_in().client(service, region_name=self._region, config=config)
+            except (BotoCoreError, ValueError) as error:
+                raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
+        return self._clients[service]
+
+    def _signed_in(self) -> Any:
+        """Return the session; its failure is kept, since the search for credentials can take seconds."""
+        if self._no_session is not None:
+            raise self._no_session
+        if self._session is None:
+            try:
+                self._session = new_session()
+            except NotLookedAt as reason:
+                self._no_session = reason
+                raise
+        return self._session
+
+    def _answered(self, service: str, operation: str, ask: Any) -> Any:
+        from botocore.exceptions import (
+            BotoCoreError,
+            ClientError,
+            ConnectionError,
+            HTTPClientError,
+        )
+
+        try:
+            return ask()
+        except ClientError as error:
+            raise _refusal(service, operation, error.response) from error
+        except (ConnectionError, HTTPClientError) as error:
+            self._silent[service] = f"{service} did not answer: {error}"
+            raise NotLookedAt(self._silent[service], "check the network, the proxy and the region") from error
+        except BotoCoreError as error:  # credentials that cannot be loaded or renewed, among others
+            raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
+
+
+def _refusal(service: str, operation: str, response: Mapping[str, Any]) -> Exception:
+    code = str(response.get("Error", {}).get("Code", ""))
+    message = str(response.get("Error", {}).get("Message", ""))
+    if code in _DENIED:
+        action = iam_action(service, operation)
+        return NotLookedAt(f"the credentials lack {action}", f"allow {action}, or check this line yourself")
+    if code in _LOGIN_AGAIN:
+        return NotLookedAt(f"AWS does not accept the credentials ({code})", _LOGIN)
+    if code.startswith(("ResourceNotFound", "NoSuch", "NotFound", "InvalidInstanceType")) or code.endswith(
+        ".NotFound"
+    ):
+        return Missing(message)
+    return NotLookedAt(f"{service} {operation} failed: {code} {message}".strip(), "try again later")

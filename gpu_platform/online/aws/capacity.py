@@ -1,0 +1,177 @@
+"""Compare the zones and reserved capacity that pools name with what EC2 has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from gpu_platform.online.aws.answers import CapacityReservation, Zone
+from gpu_platform.online.finding import OnlineFinding, Severity
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
+
+# Zones by id in which EKS accepts no subnets of a control plane. Source: EKS user guide, "Amazon EKS networking
+# requirements for VPC and subnets", as public modules quote it, 2026-11-23.
+NOT_FOR_CONTROL_PLANES: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+# EKS scales the nodes of a capacity block to zero that long before its end.
+_DRAIN: Final = timedelta(minutes=40)
+_SOON: Final = timedelta(hours=24)
+
+
+def compare_control_plane_zones(wanted: tuple[str, ...], zones: Mapping[str, Zone]) -> Iterator[OnlineFinding]:
+    """Yield whether the zones of a new cluster exist in the account and can have a control plane."""
+    looked_at = "zones of the new cluster"
+    usable = sorted(
+        zone.name
+        for zone in zones.values()
+        if zone.state == "available" and zone.zone_id not in NOT_FOR_CONTROL_PLANES
+    )
+    fix = f"name others by cluster.create.zones; the account has {', '.join(usable) or 'none'}"
+    wrong = False
+    for name in wanted:
+        zone = zones.get(name)
+        if zone is None:
+            why = "the account has no such zone, so the subnet cannot be created"
+        elif zone.zone_id in NOT_FOR_CONTROL_PLANES:
+            why = "EKS accepts no subnets of a control plane in this zone"
+        elif zone.state != "available":
+            why = f"the zone is {zone.state}"
+        else:
+            continue
+        wrong = True
+        found = f"{name} is {zone.zone_id}" if zone is not None else f"no {name}"
+        yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
+    if not wrong:
+        named = ", ".join(f"{name} is {zones[name].zone_id}" for name in wanted)
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=named)
+
+
+def compare_offers(
+    pool: str, machine_type: str, wanted: tuple[str, ...], anywhere: bool, offered: frozenset[str]
+) -> OnlineFinding:
+    """Return whether the zones of a pool offer its machine type; `anywhere`: the pool itself names no zones."""
+    looked_at = f"zones of pool {pool} that offer {machine_type}"
+    missing = [zone for zone in wanted if zone not in offered]
+    has = ", ".join(sorted(offered)) or "no zone of the region"
+    found = f"{has} offer it; the pool uses {', '.join(wanted) or 'any zone'}"
+    severity: Severity = "fine"
+    why = ""
+    if not offered or (wanted and len(missing) == len(wanted)):
+        severity, why = "stops", "no zone of the pool has the machine type, so no node can start"
+    elif missing:
+        severity = "warns"
+        why = f"nodes start in the other zones alone: {', '.join(missing)} do not have the machine type"
+    field = "cluster.create.zones" if anywhere else "zones"
+    fix = f"write {field}: [{has}]" if severity != "fine" and offered else "choose another region or machine type"
+    return OnlineFinding(
+        looked_at=looked_at, severity=severity, found=found, why=why, fix=fix if severity != "fine" else ""
+    )
+
+
+def compare_reservation(
+    pool: PoolPlan, reservation_id: str, found: CapacityReservation | None, now: datetime
+) -> Iterator[OnlineFinding]:
+    """Yield every reason why a pool's nodes cannot start in its reservation or capacity block."""
+    looked_at = f"capacity of pool {pool.name}: {reservation_id}"
+    if found is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such reservation in this account and region",
+            why="EC2 refuses a launch into it",
+            fix="see aws ec2 describe-capacity-reservations; a shared one must be accepted in this account",
+        )
+        return
+    text = (
+        f"{found.kind} {found.state}, {found.total} × {found.instance_type} in {found.zone}, "
+        f"{found.available} available"
+    )
+    if found.ends is not None:
+        text += f", until {found.ends:%Y-%m-%dT%H:%MZ}"
+    wrong = False
+    for severity, why, fix in _reasons(pool, found, now):
+        wrong = True
+        yield OnlineFinding(looked_at=looked_at, severity=severity, found=text, why=why, fix=fix)
+    if not wrong:
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+
+
+def _reasons(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Iterator[tuple[Severity, str, str]]:
+    kind = "capacity-block" if pool.capacity["type"] == "capacity-block" else "default"
+    if found.kind != kind:
+        wanted = "a capacity block" if kind == "capacity-block" else "an On-Demand Capacity Reservation"
+        right = "capacity-block" if found.kind == "capacity-block" else "reservation"
+        yield "stops", f"the stack file declares {wanted}", f"write capacity.type: {right}"
+    if found.instance_type != pool.machine_type:
+        yield (
+            "stops",
+            f"the pool has machine type {pool.machine_type}",
+            f"write machine_type: {found.instance_type}, or name another reservation",
+        )
+    if found.zone != pool.capacity.get("zone"):
+        yield (
+            "stops",
+            f"the stack file declares zone {pool.capacity.get('zone')}",
+            f"write capacity.zone: {found.zone}",
+        )
+    yield from _state(pool, found, now)
+    yield from _size(pool, found)
+    group = _placement_group(pool)
+    if found.placement_group and found.placement_group != group:
+        yield (
+            "stops",
+            f"it is in placement group {found.placement_group}; nodes outside the group cannot use it",
+            f"write capacity.placement_group: {found.placement_group}",
+        )
+
+
+def _state(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Iterator[tuple[Severity, str, str]]:
+    another = "name another reservation"
+    if found.state not in ("active", "scheduled"):
+        yield "stops", f"its state is {found.state}: EC2 starts nothing in it", another
+        return
+    if found.ends is not None and found.ends <= now:
+        yield "stops", "it has ended", another
+        return
+    if found.state == "scheduled":
+        starts = f"{found.starts:%Y-%m-%dT%H:%MZ}" if found.starts is not None else "a later time"
+        why = f"it begins at {starts}, and nothing can start in it before"
+        severity: Severity = "stops" if pool.nodes.desired else "warns"
+        yield severity, why, "run up after it has begun, or write count.desired: 0 until then"
+    if found.ends is None:
+        return
+    if found.kind == "capacity-block" and found.ends - _DRAIN <= now:
+        yield "stops", "EKS scales its nodes to zero 40 minutes before it ends, which is now", another
+    elif found.ends - now < _SOON:
+        yield "warns", "it ends within 24 hours", "extend it, or name another reservation"
+
+
+def _size(pool: PoolPlan, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
+    if found.total < pool.nodes.desired:
+        yield (
+            "stops",
+            f"the pool has {counted(pool.nodes.desired, 'node')}, the reservation {found.total}",
+            f"write count.desired: {found.total}, or enlarge the reservation",
+        )
+    elif found.total < pool.nodes.max:
+        yield (
+            "warns",
+            f"the pool may have {counted(pool.nodes.max, 'node')}, the reservation {found.total}",
+            f"write count.max: {found.total}, or enlarge the reservation",
+        )
+    elif found.state == "active" and found.available < pool.nodes.desired:
+        yield (
+            "warns",
+            f"{found.total - found.available} of it are in use; unless these are the pool's own nodes, "
+            f"{pool.nodes.desired - found.available} of {counted(pool.nodes.desired, 'node')} cannot start",
+            "see who uses it: aws ec2 get-capacity-reservation-usage",
+        )
+
+
+def _placement_group(pool: PoolPlan) -> str:
+    cloud = pool.cloud
+    if isinstance(cloud, EksPoolPlan | KarpenterPoolPlan) and cloud.placement_group is not None:
+        return cloud.placement_group.name
+    return ""

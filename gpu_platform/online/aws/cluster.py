@@ -1,0 +1,233 @@
+"""Compare a new or existing EKS cluster, its subnets and its keys with what AWS has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gpu_platform import names
+from gpu_platform.errors import Problem
+from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet
+from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.planning.clouds.eks.existing_cluster import (
+    SUBNET_TAG,
+    VPC_CNI,
+    ExistingEksFacts,
+    check_looked_up,
+    required_addons,
+)
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+
+def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
+    """Return whether the cluster was created by this stack: the tags of the stack are on it."""
+    return found is not None and found.tags.get(names.STACK_LABEL) == plan.stack
+
+
+def compare_new_cluster(
+    plan: EnvironmentPlan, found: Cluster | None, log_group_exists: bool
+) -> Iterator[OnlineFinding]:
+    """Yield what exists under the names of a cluster that `up` creates."""
+    looked_at = f"name of the new cluster: {plan.cluster.name}"
+    if is_deployed(plan, found):
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
+        return
+    if found is not None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=f"EKS {found.version} with this name exists, without the tag {names.STACK_LABEL}={plan.stack}",
+            why="EKS refuses a second cluster of the same name",
+            fix="choose another cluster.name, or remove cluster.create to use the existing cluster",
+        )
+        return
+    yield OnlineFinding(looked_at=looked_at, severity="fine", found="free")
+    if log_group_exists:
+        name = f"/aws/eks/{plan.cluster.name}/cluster"
+        yield OnlineFinding(
+            looked_at="log group of the new cluster",
+            severity="stops",
+            found=f"{name} exists, from a cluster that was deleted",
+            why="the program creates the log group, and CloudWatch refuses a second one",
+            fix=f"delete it with aws logs delete-log-group --log-group-name {name}, or change cluster.name",
+        )
+
+
+def facts_of(
+    plan: EksClusterPlan, found: Cluster, addons: Mapping[str, str | None], subnets: Iterable[Subnet]
+) -> ExistingEksFacts:
+    """Return the facts that `up` compares; `addons`: version by name, None: no EKS add-on."""
+    tagged = [one for one in subnets if one.vpc == found.vpc and one.tags.get(SUBNET_TAG) == "1"]
+    by_zone = {
+        zone: (plan.subnets[zone],)
+        if zone in plan.subnets
+        else tuple(one.subnet_id for one in tagged if one.zone == zone)
+        for zone in plan.zones
+    }
+    return ExistingEksFacts(
+        kubernetes=found.version,
+        authentication_mode=found.authentication_mode,
+        vpc_cni=addons.get(VPC_CNI),
+        subnets=by_zone,
+        all_subnets=tuple(plan.subnets.values()) or tuple(one.subnet_id for one in tagged),
+    )
+
+
+def compare_existing_cluster(
+    plan: EksClusterPlan, found: Cluster | None, facts: ExistingEksFacts | None, addons: Mapping[str, str | None]
+) -> Iterator[OnlineFinding]:
+    """Yield why `up` refuses an existing cluster: the check of `up` itself, and add-ons that are missing."""
+    looked_at = f"existing cluster {plan.name}"
+    if found is None or facts is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=f"no EKS cluster of this name in {plan.region}",
+            why="the stack file has no cluster.create, so the cluster must exist",
+            fix="correct cluster.name and cluster.region, or add cluster.create",
+        )
+        return
+    text = f"EKS {found.version} {found.status}, authentication mode {found.authentication_mode or 'unknown'}"
+    problems = check_looked_up(facts, plan)
+    yield from (problem_finding(looked_at, problem) for problem in problems)
+    if found.status not in ("ACTIVE", "UPDATING", ""):
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=text,
+            why="node groups can be created in an active cluster alone",
+            fix="wait until the cluster is ACTIVE",
+        )
+    elif not problems:
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+    for addon, why in required_addons(plan).items():
+        version = addons.get(addon)
+        yield OnlineFinding(
+            looked_at=f"add-on {addon} of {plan.name}",
+            severity="fine" if version is not None else "warns",
+            found=version or "not installed as an EKS add-on",
+            why="" if version is not None else why,
+            fix=""
+            if version is not None
+            else f"aws eks create-addon --cluster-name {plan.name} --addon-name {addon}",
+        )
+
+
+def problem_finding(looked_at: str, problem: Problem) -> OnlineFinding:
+    """Return a problem of planning's own check as a finding."""
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=f"{problem.path}: {problem.found}",
+        why=f"allowed: {problem.allowed}",
+        fix=problem.fix,
+    )
+
+
+def compare_subnets(
+    plan: EnvironmentPlan, facts: ExistingEksFacts, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
+) -> Iterator[OnlineFinding]:
+    """Yield whether the subnets of the pools have addresses for their nodes and pods.
+
+    A node takes an address for each network interface with IP. With its defaults the VPC CNI keeps one more
+    interface full of addresses than pods need (WARM_ENI_TARGET=1): two of them are assumed for each node.
+    Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
+    """
+    free = {one.subnet_id: one for one in subnets}
+    for subnet in declared_subnets(plan):
+        if subnet not in free:
+            yield OnlineFinding(
+                looked_at=f"subnet {subnet}",
+                severity="stops",
+                found=f"not in the VPC of {plan.cluster.name}",
+                why="nodes in it could not reach the cluster, or the subnet does not exist",
+                fix="correct cluster.subnets; see aws ec2 describe-subnets",
+            )
+    for pool in plan.pools:
+        ids = _subnets_of(pool, facts)
+        known = [free[each] for each in ids if each in free]
+        if not known:
+            continue
+        addresses = sum(one.free for one in known)
+        per_node = 2 * types[pool.machine_type].addresses if pool.machine_type in types else 2
+        least, most = pool.nodes.desired * _interfaces(pool), pool.nodes.max * per_node
+        looked_at = f"free addresses for pool {pool.name}"
+        found = f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in known)}"
+        fix = (
+            "name larger subnets by cluster.subnets, or add a secondary range to the VPC and use custom networking"
+        )
+        if addresses < least:
+            why = f"{pool.nodes.desired} nodes take at least {least} addresses"
+            yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
+        elif addresses < most:
+            why = (
+                f"{pool.nodes.max} nodes with pods take about {most} addresses with the VPC CNI's defaults "
+                f"({per_node} a node)"
+            )
+            yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
+        else:
+            yield OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the subnets of an existing cluster that the stack file names."""
+    cloud = plan.cluster.cloud
+    return sorted(cloud.subnets.values()) if isinstance(cloud, EksClusterPlan) else ()
+
+
+def disk_keys(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the KMS keys that encrypt disks of the pools."""
+    keys: set[str] = set()
+    for pool in plan.pools:
+        if isinstance(pool.cloud, EksPoolPlan):
+            keys |= {device.kms_key for device in pool.cloud.block_devices if device.kms_key is not None}
+        elif isinstance(pool.cloud, KarpenterPoolPlan):
+            devices = pool.cloud.node_class.get("blockDeviceMappings", ())
+            keys |= {key for device in devices if (key := device.get("ebs", {}).get("kmsKeyID"))}
+    return sorted(keys)
+
+
+def compare_key(key: str, state: str | None) -> OnlineFinding:
+    """Return whether a key can encrypt disks; `state` None: KMS has no such key."""
+    if state == "Enabled":
+        return OnlineFinding(looked_at=f"KMS key {key}", severity="fine", found="Enabled")
+    return OnlineFinding(
+        looked_at=f"KMS key {key}",
+        severity="stops",
+        found=state or "no such key in this account and region",
+        why="EC2 cannot create the encrypted disks, and ends each node as it starts",
+        fix="enable the key, or name another by disk.kms_key",
+    )
+
+
+def compare_spot_role(plan: EnvironmentPlan, exists: bool) -> OnlineFinding:
+    """Return whether EC2 may start spot instances for the account."""
+    looked_at = "service-linked role AWSServiceRoleForEC2Spot"
+    if exists:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="exists")
+    by_karpenter = any(
+        isinstance(pool.cloud, KarpenterPoolPlan) and pool.capacity["type"] == "spot" for pool in plan.pools
+    )
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops" if by_karpenter else "warns",
+        found="missing",
+        why="Karpenter may not create it, and starts no spot node without it"
+        if by_karpenter
+        else "EKS creates it with the first spot node group, if the credentials allow iam:CreateServiceLinkedRole",
+        fix="aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    )
+
+
+def _subnets_of(pool: PoolPlan, facts: ExistingEksFacts) -> Sequence[str]:
+    zones = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+    if not zones:
+        return facts.all_subnets
+    return [subnet for zone in zones for subnet in facts.subnets.get(zone, ())]
+
+
+def _interfaces(pool: PoolPlan) -> int:
+    if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.interfaces:
+        return sum(one.interface_type != "efa-only" for one in pool.cloud.interfaces)
+    return 1

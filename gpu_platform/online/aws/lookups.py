@@ -1,0 +1,263 @@
+"""What `doctor --online` asks of AWS for a stack, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
+from gpu_platform.online.aws.api import Missing
+from gpu_platform.online.aws.capacity import compare_control_plane_zones, compare_offers, compare_reservation
+from gpu_platform.online.aws.client import AwsClient
+from gpu_platform.online.aws.cluster import (
+    compare_existing_cluster,
+    compare_key,
+    compare_new_cluster,
+    compare_spot_role,
+    compare_subnets,
+    disk_keys,
+    facts_of,
+    is_deployed,
+)
+from gpu_platform.online.aws.quotas import (
+    ADDRESSES,
+    CODES,
+    STANDARD,
+    VPCS,
+    QuotaCode,
+    network_demands,
+    system_demand,
+    used_by_others,
+)
+from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
+from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
+from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+_T = TypeVar("_T")
+_CONSOLE = "Service Quotas (https://console.aws.amazon.com/servicequotas)"
+_SPOT_ROLE = "AWSServiceRoleForEC2Spot"
+
+
+class AwsCloud:
+    """The questions about one stack."""
+
+    def __init__(
+        self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: AwsClient | None = None
+    ) -> None:
+        assert isinstance(plan.cluster.cloud, EksClusterPlan)  # noqa: S101 - the registry chose by its kind
+        self._plan = plan
+        self._cluster = plan.cluster.cloud
+        self._catalog = catalog
+        self._now = now
+        self._client = client or AwsClient(self._cluster.region)
+        self._answers: dict[str, object] = {}
+
+    def lookups(self) -> Sequence[Lookup]:
+        """Return the questions, each independent of the others' answers."""
+        return tuple(self._lookups())
+
+    def kubeconfig(self) -> str | None:
+        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        found = self._found_cluster()
+        if found is None:
+            return None
+        return eks_kubeconfig(found.name, self._cluster.region, found.endpoint, found.certificate_authority)
+
+    def _lookups(self) -> Iterator[Lookup]:
+        plan, cluster = self._plan, self._cluster
+        yield Lookup(title="AWS account", look=self._account)
+        kind = "new" if cluster.create is not None else "existing"
+        yield Lookup(title=f"{kind} cluster {cluster.name}", look=self._named_cluster)
+        for demand in gpu_demands(plan, self._catalog):
+            yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
+        unnamed = unnamed_findings(plan, self._catalog, _CONSOLE)
+        if unnamed:
+            yield Lookup(title="quotas without a known name", look=lambda: unnamed)
+        if cluster.create is not None:
+            yield Lookup(title=f"quota {STANDARD} in {cluster.region}", look=self._system_quota)
+            for demand in network_demands(cluster):
+                yield Lookup(
+                    title=f"quota {demand.name} in {demand.region}", look=partial(self._network_quota, demand)
+                )
+            yield Lookup(title="zones of the new cluster", look=self._control_plane_zones)
+        for pool in plan.pools:
+            yield Lookup(
+                title=f"zones of pool {pool.name} that offer {pool.machine_type}", look=partial(self._offers, pool)
+            )
+        for pool in plan.pools:
+            if reservation := pool.capacity.get("reservation"):
+                yield Lookup(
+                    title=f"capacity of pool {pool.name}: {reservation}",
+                    look=partial(self._reservation, pool, str(reservation)),
+                )
+        if cluster.create is None:
+            yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
+        for key in disk_keys(plan):
+            yield Lookup(title=f"KMS key {key}", look=partial(self._key, key))
+        if any(pool.capacity["type"] == "spot" for pool in plan.pools):
+            yield Lookup(title=f"service-linked role {_SPOT_ROLE}", look=self._spot_role)
+
+    # -- each question --
+
+    def _account(self) -> Iterator[OnlineFinding]:
+        yield compare_account(self._cluster.account, self._client.identity())
+
+    def _gpu_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
+        quota = CODES.get(demand.name)
+        if quota is None:
+            raise NotLookedAt("the code of the quota is not known here", f"check it yourself: {_CONSOLE}")
+        yield self._compared(demand, quota, lambda: self._used(quota))
+
+    def _system_quota(self) -> Iterator[OnlineFinding]:
+        create = self._cluster.create
+        assert create is not None  # noqa: S101 - asked for new clusters alone
+        if is_deployed(self._plan, self._found_cluster()):
+            yield _created_already(STANDARD, self._cluster.region)
+            return
+        first = create.system_pool.instance_types[0]
+        try:
+            vcpus = self._client.instance_types([first])[first].vcpus
+        except Missing as error:
+            raise NotLookedAt(
+                f"{first} is not offered in {self._cluster.region}", "choose another region"
+            ) from error
+        demand = system_demand(self._plan, self._cluster, vcpus)
+        if demand is not None:
+            yield self._compared(demand, CODES[STANDARD], lambda: self._used(CODES[STANDARD]))
+
+    def _network_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
+        if is_deployed(self._plan, self._found_cluster()):
+            yield _created_already(demand.name, demand.region)
+            return
+        counters: Mapping[str, Callable[[], int]] = {
+            VPCS: self._client.count_vpcs,
+            ADDRESSES: self._client.count_addresses,
+        }
+        yield self._compared(demand, CODES[demand.name], counters[demand.name])
+
+    def _compared(self, demand: QuotaDemand, quota: QuotaCode, use: Callable[[], int]) -> OnlineFinding:
+        try:
+            limit = self._client.quota(quota.service, quota.code)
+        except Missing as error:
+            raise NotLookedAt(
+                f"Service Quotas has no {quota.code} here", f"check it yourself: {_CONSOLE}"
+            ) from error
+        try:
+            state = QuotaState(limit=limit, used=use())
+        except NotLookedAt as reason:
+            state = QuotaState(limit=limit, used=None, unknown=reason.why)
+        fix = f"Service Quotas, {quota.service}, {quota.code}"
+        return compare_quota(demand, state, fix)
+
+    def _used(self, quota: QuotaCode) -> int:
+        instances = self._client.instances(quota.patterns)
+        reservations = () if quota.spot else self._kept("reservations", self._client.active_reservations)
+        return used_by_others(quota, instances, reservations, self._plan, self._catalog)
+
+    def _control_plane_zones(self) -> Iterable[OnlineFinding]:
+        return compare_control_plane_zones(self._created_zones(), self._client.zones())
+
+    def _offers(self, pool: PoolPlan) -> Iterator[OnlineFinding]:
+        own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+        wanted = own or self._created_zones()
+        offered = self._client.zones_offering(pool.machine_type)
+        yield compare_offers(pool.name, pool.machine_type, wanted, not own, offered)
+
+    def _reservation(self, pool: PoolPlan, reservation: str) -> Iterable[OnlineFinding]:
+        try:
+            found = self._client.capacity_reservation(reservation)
+        except Missing:
+            found = None
+        return compare_reservation(pool, reservation, found, self._now)
+
+    def _named_cluster(self) -> Iterable[OnlineFinding]:
+        found = self._found_cluster()
+        if self._cluster.create is not None:
+            exists = found is None and self._client.log_group_exists(self._cluster.create.log_group)
+            return compare_new_cluster(self._plan, found, exists)
+        if found is None:
+            return compare_existing_cluster(self._cluster, None, None, {})
+        addons = {addon: self._addon(addon) for addon in required_addons(self._cluster)}
+        facts = facts_of(self._cluster, found, addons, self._subnets(found))
+        return compare_existing_cluster(self._cluster, found, facts, addons)
+
+    def _subnet_addresses(self) -> Iterable[OnlineFinding]:
+        found = self._found_cluster()
+        if found is None:
+            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the line of the cluster")
+        subnets = self._subnets(found)
+        facts = facts_of(self._cluster, found, {}, subnets)
+        types: Mapping[str, InstanceType]
+        try:
+            types = self._client.instance_types([pool.machine_type for pool in self._plan.pools])
+        except Missing:
+            types = {}
+        return compare_subnets(self._plan, facts, subnets, types)
+
+    def _key(self, key: str) -> Iterator[OnlineFinding]:
+        try:
+            state = self._client.key_state(key)
+        except Missing:
+            state = None
+        yield compare_key(key, state)
+
+    def _spot_role(self) -> Iterator[OnlineFinding]:
+        yield compare_spot_role(self._plan, self._client.role_exists(_SPOT_ROLE))
+
+    # -- answers that several questions need --
+
+    def _found_cluster(self) -> Cluster | None:
+        def look() -> Cluster | None:
+            try:
+                return self._client.cluster(self._cluster.name)
+            except Missing:
+                return None
+
+        return self._kept("cluster", look)
+
+    def _subnets(self, found: Cluster) -> Sequence[Subnet]:
+        return self._kept("subnets", lambda: self._client.subnets(vpc=found.vpc))
+
+    def _addon(self, name: str) -> str | None:
+        try:
+            return self._client.addon_version(self._cluster.name, name)
+        except Missing:
+            return None
+
+    def _created_zones(self) -> tuple[str, ...]:
+        create = self._cluster.create
+        return create.vpc.zone_names if create is not None else ()
+
+    def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
+        if name not in self._answers:
+            self._answers[name] = ask()
+        return self._answers[name]  # pyright: ignore[reportReturnType] - one type for each name
+
+
+def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:
+    """Return whether the credentials are of the account of the stack file."""
+    found = f"account {identity.account}, as {identity.arn}"
+    if wanted is None or wanted == identity.account:
+        return OnlineFinding(looked_at="AWS account", severity="fine", found=found)
+    return OnlineFinding(
+        looked_at="AWS account",
+        severity="stops",
+        found=found,
+        why=f"the stack is for account {wanted} (cluster.account), and the provider refuses another",
+        fix="use credentials of that account (AWS_PROFILE), or correct cluster.account",
+    )
+
+
+def _created_already(name: str, region: str) -> OnlineFinding:
+    return OnlineFinding(
+        looked_at=f"quota {name} in {region}",
+        severity="fine",
+        found="the stack has created what counts against it",
+    )

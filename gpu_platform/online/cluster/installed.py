@@ -1,0 +1,185 @@
+"""Compare what an existing cluster has installed with what `up` would install."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gpu_platform.online.finding import OnlineFinding, Severity
+from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+
+SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A Deployment or DaemonSet.
+
+    `owner`: its Helm release or manager, empty: not declared; `selective`: whether it selects its nodes.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    images: tuple[str, ...]
+    owner: str
+    selective: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" + (f" ({self.owner})" if self.owner else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What a cluster has. `deployed`: whether this program has been there: its validation namespace exists."""
+
+    workloads: tuple[Workload, ...]
+    crds: frozenset[str]
+    admission_policies: tuple[str, ...]
+    """Names of the ValidatingAdmissionPolicies."""
+    deployed: bool
+
+
+_Effect = Literal["collides", "disturbs", "beside"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Product:
+    """Software that is recognised by its images. `why`: what it means for `up`."""
+
+    title: str
+    image: str
+    effect: _Effect
+    why: str
+    fix: str = ""
+
+
+# Images: names in the projects' charts, without registry and tag; not compared with a release of each.
+_PRODUCTS: Final = (
+    _Product(
+        title="GPU Operator",
+        image=r"/gpu-operator[:@]",
+        effect="collides",
+        why="a cluster has one ClusterPolicy: two operators would replace each other's drivers and labels",
+        fix="remove the other one with its owner, and let this program install it",
+    ),
+    _Product(
+        title="NVIDIA device plugin",
+        image=r"k8s-device-plugin[:@]",
+        effect="collides",
+        why="two device plugins register the same resource, and the kubelet keeps the last one",
+        fix="remove it from the nodes of the pools: the GPU Operator installs one",
+    ),
+    _Product(
+        title="Node Feature Discovery",
+        image=r"node-feature-discovery[:@]",
+        effect="disturbs",
+        why="the GPU Operator installs its own; two of them label the same nodes",
+        fix="keep one: the owner should remove it, or exclude the nodes of the pools",
+    ),
+    _Product(
+        title="DCGM exporter",
+        image=r"dcgm-exporter[:@]",
+        effect="disturbs",
+        why="metrics of the same GPUs would be there twice",
+        fix="exclude the nodes of the pools from it",
+    ),
+    _Product(
+        title="Karpenter",
+        image=r"/karpenter/controller[:@]|/karpenter[:@]",
+        effect="beside",
+        why="it creates no nodes for this stack",
+    ),
+    _Product(
+        title="Kueue", image=r"/kueue[:@]", effect="beside", why="its queues and this program's quotas both apply"
+    ),
+    _Product(
+        title="Kyverno",
+        image=r"/kyverno[:@]",
+        effect="disturbs",
+        why="its policies may refuse privileged pods, which the GPU Operator and the validation need",
+        fix="exclude the namespaces of the operator and of the validation",
+    ),
+    _Product(
+        title="Gatekeeper",
+        image=r"/gatekeeper[:@]",
+        effect="disturbs",
+        why="its constraints may refuse privileged pods, which the GPU Operator and the validation need",
+        fix="exclude the namespaces of the operator and of the validation",
+    ),
+)
+_SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": "warns", "beside": "fine"}
+
+
+def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:
+    """Yield what is in the cluster already: used, beside, or in the way of what `up` installs."""
+    own = {plan.operator.namespace} if installed.deployed else set[str]()
+    for product in _PRODUCTS:
+        found = [
+            one for one in installed.workloads if any(re.search(product.image, image) for image in one.images)
+        ]
+        yield from _of_product(plan, product, found, own)
+    yield from _monitoring(plan, installed)
+    if installed.admission_policies:
+        yield OnlineFinding(
+            looked_at="admission policies of the cluster",
+            severity="warns",
+            found=f"ValidatingAdmissionPolicies: {', '.join(installed.admission_policies)}",
+            why="a policy may refuse privileged pods, which the GPU Operator and the validation need",
+            fix="see whether they match the namespaces of the operator and of the validation",
+        )
+
+
+def _of_product(
+    plan: EnvironmentPlan, product: _Product, found: list[Workload], own: set[str]
+) -> Iterator[OnlineFinding]:
+    looked_at = f"{product.title} in the cluster"
+    others = [one for one in found if one.namespace not in own]
+    if product.title == "Karpenter" and isinstance(plan.cluster.cloud, EksClusterPlan):
+        controller = plan.cluster.cloud.karpenter
+        if controller is not None and others and not own:
+            yield OnlineFinding(
+                looked_at=looked_at,
+                severity="stops",
+                found=_listed(others),
+                why="two controllers would create nodes for the same pods, and the CRDs are the other's",
+                fix="remove it, or write provisioner: managed for the pools",
+            )
+            return
+    if others:
+        # A DaemonSet on nodes of its own choice may keep off those of the pools.
+        elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
+        effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity=_SEVERITIES[effect],
+            found=f"exists already: {_listed(others)}",
+            why=product.why,
+            fix=product.fix,
+        )
+    elif product.effect == "collides":
+        used = f"this program's: {_listed(found)}" if found else "none"
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=used)
+
+
+def _monitoring(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:
+    if plan.monitoring is None or not plan.monitoring.service_monitor:
+        return
+    looked_at = "Prometheus operator in the cluster"
+    if SERVICE_MONITORS in installed.crds:
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found="its CRDs exist, and are used")
+        return
+    yield OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=f"no CRD {SERVICE_MONITORS}",
+        why="`up` creates a ServiceMonitor, which the API server refuses without it",
+        fix="install the Prometheus operator's CRDs, or turn monitoring off in the stack file",
+    )
+
+
+def _listed(workloads: list[Workload]) -> str:
+    return ", ".join(str(one) for one in workloads)

@@ -1,0 +1,118 @@
+"""Calls of Google's REST APIs with the application default credentials, and readable reasons for a failure.
+
+REST with google-auth: every answer is a small JSON document, and the generated clients are far larger than that.
+"""
+
+# google-auth and requests have no complete types; the client above this module returns typed answers.
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportMissingModuleSource=false
+# ruff: noqa: ANN401
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from gpu_platform.online.finding import NotLookedAt
+
+_TIMEOUT: Final = (5, 20)  # seconds: to connect, to read
+_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform.read-only"
+_LOGIN: Final = "run gcloud auth login --update-adc"
+_NETWORK: Final = "check the network and the proxy"
+
+
+class Missing(Exception):
+    """Google Cloud has no such object."""
+
+
+class Disabled(Exception):
+    """The project has not enabled the API."""
+
+
+def new_session() -> Any:
+    """Return a session with the user's credentials; raises NotLookedAt without google-auth or credentials."""
+    try:
+        import google.auth
+        import google.oauth2.credentials
+        from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport.requests import AuthorizedSession
+    except ImportError as error:
+        fix = "pip install -e '.[online]', or pip install google-auth requests"
+        raise NotLookedAt("google-auth is not installed", fix) from error
+    token = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN")
+    if token:
+        return AuthorizedSession(google.oauth2.credentials.Credentials(token=token))
+    try:
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+    except GoogleAuthError as error:
+        raise NotLookedAt("no Google Cloud credentials were found", _LOGIN) from error
+    return AuthorizedSession(credentials)
+
+
+class GoogleApi:
+    """The APIs, by name: `compute`, `container`, `serviceusage`, `cloudquotas`.
+
+    As with gcloud, CLOUDSDK_API_ENDPOINT_OVERRIDES_<NAME> replaces an endpoint, such as one of a private network.
+    Calls raise NotLookedAt without an answer, Missing for no such object, and Disabled. An API that did not answer
+    once is not asked again.
+    """
+
+    def __init__(self, session: Any | None = None) -> None:
+        self._session = session
+        self._no_session: NotLookedAt | None = None
+        self._silent: dict[str, str] = {}
+
+    def get(self, api: str, path: str, permission: str, **query: str) -> Mapping[str, Any]:
+        """Return the JSON document at a path; `permission`: the IAM permission that the call needs."""
+        if api in self._silent:
+            raise NotLookedAt(self._silent[api], _NETWORK)
+        session = self._signed_in()
+        from google.auth.exceptions import GoogleAuthError
+        from requests import RequestException
+
+        override = os.environ.get(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}")
+        # gcloud's override of compute has the version in it.
+        root = (override or f"https://{api}.googleapis.com").rstrip("/").removesuffix("/compute/v1")
+        url = f"{root}/{path}"
+        try:
+            answer = session.get(url, params=query, timeout=_TIMEOUT)
+        except RequestException as error:
+            self._silent[api] = f"{api} did not answer: {error}"
+            raise NotLookedAt(self._silent[api], _NETWORK) from error
+        except GoogleAuthError as error:
+            raise NotLookedAt(f"the Google Cloud credentials cannot be used: {error}", _LOGIN) from error
+        try:
+            document = cast("Mapping[str, Any]", answer.json())
+        except ValueError as error:
+            raise NotLookedAt(f"{api} answered {answer.status_code} without JSON", _NETWORK) from error
+        if answer.status_code != 200:
+            raise _refusal(api, permission, answer.status_code, document)
+        return document
+
+    def _signed_in(self) -> Any:
+        if self._no_session is not None:
+            raise self._no_session
+        if self._session is None:
+            try:
+                self._session = new_session()
+            except NotLookedAt as reason:
+                self._no_session = reason
+                raise
+        return self._session
+
+
+def _refusal(api: str, permission: str, status: int, document: Mapping[str, Any]) -> Exception:
+    error: Mapping[str, Any] = document.get("error") or {}
+    reasons = {str(detail.get("reason")) for detail in error.get("details") or ()}
+    reasons |= {str(detail.get("reason")) for detail in error.get("errors") or ()}
+    if reasons & {"SERVICE_DISABLED", "accessNotConfigured"}:
+        return Disabled(f"{api}.googleapis.com is not enabled")
+    if status == 404:
+        return Missing(str(error.get("message", "")))
+    if status == 401:
+        return NotLookedAt("Google Cloud does not accept the credentials", _LOGIN)
+    if status == 403:
+        why = f"the credentials lack {permission}"
+        return NotLookedAt(why, f"grant a role with {permission}, or check this line yourself")
+    return NotLookedAt(f"{api} answered {status}: {error.get('message', '')}", "try again later")

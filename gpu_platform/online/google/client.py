@@ -1,0 +1,182 @@
+"""Read-only client of Google Cloud: fetches typed answers and decides nothing.
+
+Shapes of the answers: REST APIs compute v1, container v1, serviceusage v1 and cloudquotas v1; not yet compared
+with their discovery documents field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform.online.google.answers import Cluster, Quota, Reservation
+from gpu_platform.online.google.api import Disabled, GoogleApi, Missing
+from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
+
+PERMISSIONS: Final[Mapping[str, str]] = {
+    "project": "compute.projects.get",
+    "region": "compute.regions.get",
+    "machine types": "compute.machineTypes.list",
+    "reservation": "compute.reservations.get",
+    "network": "compute.networks.get",
+    "subnet": "compute.subnetworks.get",
+    "cluster": "container.clusters.get",
+    "services": "serviceusage.services.get",
+    "family quota": "cloudquotas.quotas.get",
+}
+"""The IAM permission of each call."""
+
+_FAMILY_QUOTA: Final = "services/compute.googleapis.com/quotaInfos/GPUS-PER-GPU-FAMILY-per-project-region"
+
+
+class GoogleClient:
+    """Client of one project. Methods raise NotLookedAt without an answer, Missing and Disabled."""
+
+    def __init__(self, project: str, api: GoogleApi | None = None) -> None:
+        self._project = project
+        self._api = api or GoogleApi()
+
+    def project_quotas(self) -> Mapping[str, Quota]:
+        """Return the quotas of the whole project by metric: GPUS_ALL_REGIONS."""
+        path = f"compute/v1/projects/{self._project}"
+        return _quotas(self._api.get("compute", path, PERMISSIONS["project"]))
+
+    def region_quotas(self, region: str) -> Mapping[str, Quota]:
+        """Return the quotas of a region by metric: NVIDIA_L4_GPUS; raises Missing for no such region."""
+        path = f"compute/v1/projects/{self._project}/regions/{region}"
+        return _quotas(self._api.get("compute", path, PERMISSIONS["region"]))
+
+    def family_quota(self, region: str, family: str) -> Quota:
+        """Return the quota of a GPU family, without its use, which the API does not tell; raises Missing."""
+        path = f"v1/projects/{self._project}/locations/global/{_FAMILY_QUOTA}"
+        document = self._api.get("cloudquotas", path, PERMISSIONS["family quota"])
+        found = [
+            float(info["details"].get("value", 0))
+            for info in document.get("dimensionsInfos") or ()
+            if _applies(info, region, family)
+        ]
+        if not found:
+            raise Missing
+        return Quota(limit=found[0], used=None)
+
+    def disabled_apis(self, names: Iterable[str]) -> Sequence[str]:
+        """Return those of the APIs that the project has not enabled."""
+        disabled: list[str] = []
+        for name in names:
+            path = f"v1/projects/{self._project}/services/{name}"
+            document = self._api.get("serviceusage", path, PERMISSIONS["services"])
+            if document.get("state") != "ENABLED":
+                disabled.append(name)
+        return disabled
+
+    def zones_offering(self, machine_type: str) -> frozenset[str]:
+        """Return the names of the zones, of all regions, that offer a machine type."""
+        path = f"compute/v1/projects/{self._project}/aggregated/machineTypes"
+        zones: set[str] = set()
+        query = {"filter": f'name="{machine_type}"'}
+        while True:
+            document = self._api.get("compute", path, PERMISSIONS["machine types"], **query)
+            items: Mapping[str, Mapping[str, Any]] = document.get("items") or {}
+            zones |= {scope.rpartition("/")[2] for scope, found in items.items() if found.get("machineTypes")}
+            if not document.get("nextPageToken"):
+                return frozenset(zones)
+            query["pageToken"] = document["nextPageToken"]
+
+    def reservation(self, project: str, zone: str, name: str) -> Reservation:
+        """Return a reservation; raises Missing."""
+        path = f"compute/v1/projects/{project}/zones/{zone}/reservations/{name}"
+        found = self._api.get("compute", path, PERMISSIONS["reservation"])
+        specific: Mapping[str, Any] = found.get("specificReservation") or {}
+        properties: Mapping[str, Any] = specific.get("instanceProperties") or {}
+        policies: Mapping[str, str] = found.get("resourcePolicies") or {}
+        return Reservation(
+            name=name,
+            zone=_last(found.get("zone", zone)),
+            status=found.get("status", ""),
+            machine_type=properties.get("machineType", ""),
+            count=int(specific.get("count", 0)),
+            in_use=int(specific.get("inUseCount", 0)),
+            specific=bool(found.get("specificReservationRequired")),
+            policies=tuple(sorted(_last(policy) for policy in policies.values())),
+            ends=found.get("deleteAtTime", ""),
+        )
+
+    def network_exists(self, name: str) -> bool:
+        """Return whether the project has a VPC network."""
+        return self._exists(f"compute/v1/projects/{self._project}/global/networks/{name}", "network")
+
+    def subnet_exists(self, region: str, name: str) -> bool:
+        """Return whether the project has a subnet in a region."""
+        return self._exists(f"compute/v1/projects/{self._project}/regions/{region}/subnetworks/{name}", "subnet")
+
+    def cluster(self, location: str, name: str) -> Cluster:
+        """Return a GKE cluster; raises Missing."""
+        path = f"v1/projects/{self._project}/locations/{location}/clusters/{name}"
+        found = self._api.get("container", path, PERMISSIONS["cluster"])
+        return Cluster(
+            status=found.get("status", ""),
+            facts=_facts(found),
+            labels=found.get("resourceLabels") or {},
+            network=_last(found.get("network", "")),
+            subnetwork=_last(found.get("subnetwork", "")),
+            node_pools={pool["name"]: _labels(pool) for pool in found.get("nodePools") or ()},
+        )
+
+    def _exists(self, path: str, what: str) -> bool:
+        try:
+            self._api.get("compute", path, PERMISSIONS[what])
+        except Missing:
+            return False
+        return True
+
+
+def _quotas(document: Mapping[str, Any]) -> Mapping[str, Quota]:
+    quotas: Sequence[Mapping[str, Any]] = document.get("quotas") or ()
+    return {each["metric"]: Quota(limit=float(each["limit"]), used=float(each["usage"])) for each in quotas}
+
+
+def _applies(info: Mapping[str, Any], region: str, family: str) -> bool:
+    dimensions: Mapping[str, str] = info.get("dimensions") or {}
+    return dimensions.get("gpu_family") == family and (
+        dimensions.get("region") == region
+        or ("region" not in dimensions and region in (info.get("applicableLocations") or ()))
+    )
+
+
+def _facts(found: Mapping[str, Any]) -> ExistingGke:
+    def section(*keys: str) -> Mapping[str, Any]:
+        inner: Any = found
+        for key in keys:
+            inner = inner.get(key) or {}
+        return inner
+
+    dns = section("controlPlaneEndpointsConfig", "dnsEndpointConfig")
+    ranges = {
+        "pods": found.get("clusterIpv4Cidr"),
+        "services": found.get("servicesIpv4Cidr"),
+        "the control plane": section("privateClusterConfig").get("masterIpv4CidrBlock"),
+    }
+    return ExistingGke(
+        version=found.get("currentMasterVersion", ""),
+        autopilot=bool(section("autopilot").get("enabled")),
+        datapath=section("networkConfig").get("datapathProvider", ""),
+        multi_networking=bool(section("networkConfig").get("enableMultiNetworking")),
+        workload_pool=section("workloadIdentityConfig").get("workloadPool"),
+        security_group=section("authenticatorGroupsConfig").get("securityGroup"),
+        dns_endpoint=dns.get("endpoint") if dns.get("allowExternalTraffic") else None,
+        endpoint=found.get("endpoint", ""),
+        certificate_authority=section("masterAuth").get("clusterCaCertificate", ""),
+        ranges={what: cidr for what, cidr in ranges.items() if cidr},
+    )
+
+
+def _labels(node_pool: Mapping[str, Any]) -> Mapping[str, str]:
+    config: Mapping[str, Any] = node_pool.get("config") or {}
+    return config.get("resourceLabels") or {}
+
+
+def _last(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+__all__ = ["PERMISSIONS", "Disabled", "GoogleClient", "Missing"]

@@ -1,0 +1,200 @@
+"""Compare zones, reservations, APIs and clusters of a GKE stack with what Google Cloud has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gpu_platform.errors import BadInput
+from gpu_platform.online.finding import OnlineFinding, Severity
+from gpu_platform.online.google.answers import Cluster, Reservation
+from gpu_platform.planning.clouds.gke.existing_cluster import require_fit
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
+
+_SOON: Final = timedelta(hours=24)
+
+
+def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
+    """Return whether the project has enabled the APIs that `up` calls."""
+    if not disabled:
+        return OnlineFinding(looked_at="Google APIs", severity="fine", found="all enabled")
+    return OnlineFinding(
+        looked_at="Google APIs",
+        severity="stops",
+        found=f"not enabled: {', '.join(disabled)}",
+        why="Google Cloud refuses every call of an API that is not enabled",
+        fix=f"gcloud services enable --project {project} {' '.join(disabled)}",
+    )
+
+
+def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
+    """Return whether the zones of a pool offer its machine type; `wanted` empty: any zone of the region."""
+    here = sorted(zone for zone in offered if zone.rpartition("-")[0] == region)
+    missing = [zone for zone in wanted if zone not in offered]
+    looked_at = f"zones of pool {pool.name} that offer {pool.machine_type}"
+    found = (
+        f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {', '.join(wanted) or 'any zone'}"
+    )
+    if missing or not here:
+        # GKE creates a node pool in all its zones, and refuses one that lacks the machine type.
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=found,
+            why=f"GKE refuses the node pool: {', '.join(missing) or region} does not have the machine type",
+            fix=f"write zones: [{', '.join(here)}]" if here else "choose another region or machine type",
+        )
+    if not wanted and len(here) < 3:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found=found,
+            why="the pool names no zones, and not every zone of the cluster may have the machine type",
+            fix=f"write zones: [{', '.join(here)}]",
+        )
+    return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def compare_reservation(
+    pool: PoolPlan, name: str, found: Reservation | None, now: datetime
+) -> Iterator[OnlineFinding]:
+    """Yield every reason why a pool's nodes cannot start in its reservation."""
+    looked_at = f"capacity of pool {pool.name}: {name}"
+    if found is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such reservation in that project and zone",
+            why="Compute Engine refuses a machine that names it",
+            fix="see gcloud compute reservations list; write capacity.project for one that is shared",
+        )
+        return
+    text = f"{found.status}, {found.count} × {found.machine_type} in {found.zone}, {found.in_use} in use"
+    reasons = list(_reasons(pool, found, now))
+    for severity, why, fix in reasons:
+        yield OnlineFinding(looked_at=looked_at, severity=severity, found=text, why=why, fix=fix)
+    if not reasons:
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+
+
+def _reasons(pool: PoolPlan, found: Reservation, now: datetime) -> Iterator[tuple[Severity, str, str]]:
+    another = "name another reservation"
+    if found.status != "READY":
+        yield "stops", f"its status is {found.status}", "wait until it is READY"
+    # An aggregate reservation (of future reservations) names no machine type.
+    if found.machine_type and found.machine_type != pool.machine_type:
+        fix = f"write machine_type: {found.machine_type}, or {another}"
+        yield "stops", f"the pool has machine type {pool.machine_type}", fix
+    if not found.specific:
+        yield (
+            "stops",
+            "any machine may use it; a pool that names a reservation needs one that must be named",
+            "create the reservation with --require-specific-reservation",
+        )
+    if found.count and found.count < pool.nodes.desired:
+        why = f"the pool has {counted(pool.nodes.desired, 'node')}, the reservation {found.count}"
+        yield "stops", why, f"write count.desired: {found.count}, or enlarge the reservation"
+    elif found.count and found.count < pool.nodes.max:
+        why = f"the pool may have {counted(pool.nodes.max, 'node')}, the reservation {found.count}"
+        yield "warns", why, f"write count.max: {found.count}, or enlarge the reservation"
+    elif found.count and found.count - found.in_use < pool.nodes.desired:
+        why = f"{found.in_use} of it are in use; the desired nodes start only if these are the pool's own"
+        yield "warns", why, "see who uses it: gcloud compute reservations describe"
+    group = pool.cloud.placement if isinstance(pool.cloud, GkePoolPlan) else None
+    if group is not None and not group.create and found.policies and group.policy not in found.policies:
+        why = f"its placement policy is {', '.join(found.policies)}; nodes with {group.policy} cannot use it"
+        yield "stops", why, f"write placement.group: {found.policies[0]}"
+    if found.ends:
+        ends = datetime.fromisoformat(found.ends)
+        if ends <= now:
+            yield "stops", "it has ended", another
+        elif ends - now < _SOON:
+            yield "warns", f"it ends at {found.ends}, within 24 hours", another
+
+
+def compare_cluster(
+    plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster | None
+) -> Iterator[OnlineFinding]:
+    """Yield why `up` cannot create the cluster, or refuses the existing one: the check of `up` itself."""
+    if cluster.create is not None:
+        yield _compare_new(plan, cluster, found)
+        return
+    looked_at = f"existing cluster {cluster.name}"
+    if found is None:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=f"no GKE cluster of this name in {cluster.location}",
+            why="the stack file has no cluster.create, so the cluster must exist",
+            fix="correct cluster.name and cluster.location, or add cluster.create",
+        )
+        return
+    text = f"GKE {found.facts.version} {found.status}, datapath {found.facts.datapath or 'LEGACY_DATAPATH'}"
+    try:
+        require_fit(cluster, found.facts)
+    except BadInput as refused:
+        for problem in refused.problems:
+            yield OnlineFinding(
+                looked_at=looked_at,
+                severity="stops",
+                found=f"{problem.path}: {problem.found}",
+                why=f"allowed: {problem.allowed}",
+                fix=problem.fix,
+            )
+    else:
+        ready = found.status in ("RUNNING", "RECONCILING")
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="fine" if ready else "stops",
+            found=text,
+            why="" if ready else "node pools can be created in a running cluster alone",
+            fix="" if ready else "wait until the cluster is RUNNING",
+        )
+    yield from _compare_pools(plan, found)
+
+
+def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
+    """Return whether the network or subnet of an existing cluster is in its project."""
+    if exists:
+        return OnlineFinding(looked_at=f"{what} {name}", severity="fine", found="exists")
+    return OnlineFinding(
+        looked_at=f"{what} {name}",
+        severity="warns",
+        found="not in the cluster's project",
+        why="the cluster may be in a Shared VPC, where networks for GPU NICs need roles in the host project",
+        fix="grant roles/compute.networkUser in the host project",
+    )
+
+
+def _compare_new(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster | None) -> OnlineFinding:
+    looked_at = f"name of the new cluster: {cluster.name}"
+    if found is None:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="free")
+    if cluster.resource_labels.items() <= found.labels.items():
+        return OnlineFinding(looked_at=looked_at, severity="fine", found="this stack has created it already")
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="stops",
+        found=f"GKE {found.facts.version} with this name exists, without the labels of stack {plan.stack}",
+        why="GKE refuses a second cluster of the same name",
+        fix="choose another cluster.name, or remove cluster.create to use the existing cluster",
+    )
+
+
+def _compare_pools(plan: EnvironmentPlan, found: Cluster) -> Iterator[OnlineFinding]:
+    for pool in plan.pools:
+        if not isinstance(pool.cloud, GkePoolPlan) or pool.cloud.node_pool not in found.node_pools:
+            continue
+        labels = found.node_pools[pool.cloud.node_pool]
+        if labels.get("gpu-platform-pool") != pool.name:
+            yield OnlineFinding(
+                looked_at=f"node pool {pool.cloud.node_pool}",
+                severity="stops",
+                found="exists, without the labels of this program",
+                why="GKE refuses a second node pool of the same name",
+                fix=f"rename {pool.path} in the stack file",
+            )

@@ -1,0 +1,195 @@
+"""What `doctor --online` asks of Google Cloud for a stack, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeVar
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
+from gpu_platform.online.google.answers import Cluster, Quota
+from gpu_platform.online.google.client import Disabled, GoogleClient, Missing
+from gpu_platform.online.google.comparisons import (
+    compare_apis,
+    compare_cluster,
+    compare_network,
+    compare_offers,
+    compare_reservation,
+)
+from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
+from gpu_platform.planning.clouds.gke.existing_cluster import found_kubeconfig
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+_T = TypeVar("_T")
+_CONSOLE: Final = "IAM & Admin, Quotas"
+_FAMILY: Final = "GPUS_PER_GPU_FAMILY, gpu_family "
+# Every stack needs them; what a stack's own resources need beside them, `doctor STACK` lists.
+_APIS: Final = (
+    "compute.googleapis.com",
+    "container.googleapis.com",
+    "iam.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+    "artifactregistry.googleapis.com",
+)
+
+
+class GoogleCloud:
+    """The questions about one stack."""
+
+    def __init__(
+        self, plan: EnvironmentPlan, catalog: Catalog, now: datetime, client: GoogleClient | None = None
+    ) -> None:
+        assert isinstance(plan.cluster.cloud, GkeClusterPlan)  # noqa: S101 - the registry chose by its kind
+        self._plan = plan
+        self._cluster = plan.cluster.cloud
+        self._catalog = catalog
+        self._now = now
+        self._client = client or GoogleClient(self._cluster.project)
+        self._answers: dict[str, object] = {}
+
+    def lookups(self) -> Sequence[Lookup]:
+        """Return the questions, each independent of the others' answers."""
+        return tuple(
+            Lookup(title=title, look=partial(_with_enabled_api, self._cluster.project, title, look))
+            for title, look in self._questions()
+        )
+
+    def kubeconfig(self) -> str | None:
+        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        try:
+            found = self._found_cluster()
+        except Disabled as reason:
+            raise NotLookedAt(str(reason), "see the line of the cluster") from reason
+        return found_kubeconfig(self._cluster.name, found.facts) if found is not None else None
+
+    def _questions(self) -> Iterator[tuple[str, Callable[[], Iterable[OnlineFinding]]]]:
+        plan, cluster = self._plan, self._cluster
+        yield f"project {cluster.project}", self._project
+        yield "Google APIs", self._apis
+        kind = "new" if cluster.create is not None else "existing"
+        yield f"{kind} cluster {cluster.name}", self._named_cluster
+        for demand in gpu_demands(plan, self._catalog):
+            yield f"quota {demand.name} in {demand.region}", partial(self._quota, demand)
+        unnamed = unnamed_findings(plan, self._catalog, _CONSOLE)
+        if unnamed:
+            yield "quotas without a known name", lambda: unnamed
+        for pool in plan.pools:
+            yield f"zones of pool {pool.name} that offer {pool.machine_type}", partial(self._offers, pool)
+        for pool in plan.pools:
+            if name := pool.capacity.get("reservation"):
+                yield f"capacity of pool {pool.name}: {name}", partial(self._reservation, pool, str(name))
+        if cluster.create is None:
+            yield "network of the cluster", self._networks
+
+    def _project(self) -> Iterator[OnlineFinding]:
+        looked_at = f"project {self._cluster.project}"
+        try:
+            self._kept("project", self._client.project_quotas)
+        except Missing:
+            yield OnlineFinding(
+                looked_at=looked_at,
+                severity="stops",
+                found="no such project",
+                why="nothing can be created in it",
+                fix="correct cluster.project, or use credentials that see it",
+            )
+            return
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found="reachable")
+
+    def _apis(self) -> Iterator[OnlineFinding]:
+        yield compare_apis(self._cluster.project, self._client.disabled_apis(_APIS))
+
+    def _named_cluster(self) -> Iterable[OnlineFinding]:
+        return compare_cluster(self._plan, self._cluster, self._found_cluster())
+
+    def _quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
+        region = self._cluster.region
+        check = f"check it yourself: {_CONSOLE}"
+        try:
+            if demand.name.startswith(_FAMILY):
+                quota: Quota | None = self._client.family_quota(region, demand.name.removeprefix(_FAMILY))
+            elif demand.region == region:
+                quota = self._kept("region", lambda: self._client.region_quotas(region)).get(demand.name)
+            else:
+                quota = self._kept("project", self._client.project_quotas).get(demand.name)
+        except Missing:
+            quota = None
+        if quota is None:
+            raise NotLookedAt(f"Google Cloud names no quota {demand.name} for {demand.region}", check)
+        state = QuotaState(limit=quota.limit, used=quota.used, unknown="the Cloud Quotas API tells only the value")
+        if quota.used and self._has_own_pools():
+            why = f"{quota.used:g} with the stack's own nodes"
+            state = QuotaState(limit=quota.limit, used=None, unknown=why)
+        yield compare_quota(demand, state, f"{_CONSOLE}, {demand.name}")
+
+    def _offers(self, pool: PoolPlan) -> Iterator[OnlineFinding]:
+        wanted = pool.cloud.node_locations if isinstance(pool.cloud, GkePoolPlan) else ()
+        offered = self._client.zones_offering(pool.machine_type)
+        yield compare_offers(pool, wanted, self._cluster.region, offered)
+
+    def _reservation(self, pool: PoolPlan, name: str) -> Iterable[OnlineFinding]:
+        project = pool.capacity.get("project") or self._cluster.project
+        try:
+            found = self._client.reservation(str(project), str(pool.capacity["zone"]), name)
+        except Missing:
+            found = None
+        return compare_reservation(pool, name, found, self._now)
+
+    def _networks(self) -> Iterator[OnlineFinding]:
+        found = self._found_cluster()
+        if found is None:
+            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the line of the cluster")
+        yield compare_network("network", found.network, self._client.network_exists(found.network))
+        exists = self._client.subnet_exists(self._cluster.region, found.subnetwork)
+        yield compare_network("subnet", found.subnetwork, exists)
+
+    def _has_own_pools(self) -> bool:
+        """Return whether node pools of the stack exist; True where that is not known."""
+        try:
+            found = self._found_cluster()
+        except (NotLookedAt, Disabled):
+            return True
+        own = {pool.name for pool in self._plan.pools}
+        pools = found.node_pools.values() if found is not None else ()
+        return any(labels.get("gpu-platform-pool") in own for labels in pools)
+
+    def _found_cluster(self) -> Cluster | None:
+        def look() -> Cluster | None:
+            try:
+                return self._client.cluster(self._cluster.location, self._cluster.name)
+            except Missing:
+                return None
+
+        return self._kept("cluster", look)
+
+    def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
+        if name not in self._answers:
+            self._answers[name] = ask()
+        return self._answers[name]  # pyright: ignore[reportReturnType] - one type for each name
+
+
+def _with_enabled_api(
+    project: str, title: str, look: Callable[[], Iterable[OnlineFinding]]
+) -> Iterator[OnlineFinding]:
+    try:
+        yield from look()
+    except Disabled as reason:
+        api = str(reason).partition(" ")[0]
+        # `up` itself does not call the APIs of services and quotas.
+        needed = api in _APIS
+        if not needed:
+            fix = f"gcloud services enable --project {project} {api}, or check this line yourself"
+            raise NotLookedAt(str(reason), fix) from reason
+        yield OnlineFinding(
+            looked_at=title,
+            severity="stops",
+            found=str(reason),
+            why="Google Cloud refuses every call of an API that is not enabled",
+            fix=f"gcloud services enable --project {project} {api}",
+        )

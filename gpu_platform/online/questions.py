@@ -1,0 +1,21 @@
+"""All questions about a stack: those to its cloud, and what its existing cluster has installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.online.cluster.lookups import installed_lookup
+from gpu_platform.online.finding import Lookup
+from gpu_platform.online.registry import cloud_of
+from gpu_platform.planning.plan import EnvironmentPlan
+
+
+def questions(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> Sequence[Lookup]:
+    """Return the questions in the order of the report; none for a sandbox."""
+    cloud = cloud_of(plan, catalog, now)
+    if cloud is None:
+        return (installed_lookup(plan, None),) if plan.cluster.access == "kubeconfig" else ()
+    existing = plan.cluster.cloud is not None and plan.cluster.cloud.create is None
+    return (*cloud.lookups(), *((installed_lookup(plan, cloud.kubeconfig),) if existing else ()))

@@ -1,0 +1,111 @@
+"""Compare the quotas that a plan counts against with their values and present use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaDemand:
+    """What a stack counts against a quota: with the desired nodes, and with the most that its pools may have."""
+
+    name: str
+    unit: str
+    region: str
+    desired: int
+    most: int
+    wanted_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaState:
+    """A quota's value, and its use by others than the stack; `used` None: not known, for the reason `unknown`."""
+
+    limit: float
+    used: float | None
+    unknown: str = ""
+
+
+def gpu_demands(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaDemand, ...]:
+    """Return the demand for each GPU quota whose name is known."""
+    return tuple(
+        QuotaDemand(
+            name=need.name,
+            unit=need.unit,
+            region=need.region,
+            desired=_desired(need, plan, catalog),
+            most=need.amount,
+            wanted_by=", ".join(need.pools),
+        )
+        for need in gpu_quotas(plan, catalog)
+        if need.name is not None
+    )
+
+
+def unnamed_needs(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
+    """Return the needs whose quota is not known here by name."""
+    return tuple(need for need in gpu_quotas(plan, catalog) if need.name is None)
+
+
+def unnamed_findings(plan: EnvironmentPlan, catalog: Catalog, console: str) -> Sequence[OnlineFinding]:
+    """Return a line `unknown` for each need without a known quota."""
+    return [
+        OnlineFinding(
+            looked_at=f"quota of {', '.join(need.pools)} in {need.region}",
+            severity="unknown",
+            found="not looked at",
+            why=f"the name of the quota is not in the catalogue; the pools need {need.amount} {need.unit}",
+            fix=f"check it yourself: {console}",
+        )
+        for need in unnamed_needs(plan, catalog)
+    ]
+
+
+def compare_quota(demand: QuotaDemand, state: QuotaState, fix: str) -> OnlineFinding:
+    """Return whether the desired nodes fit a quota beside what others use, and whether the most nodes do."""
+    used = state.used or 0
+    free = max(state.limit - used, 0)
+    use = f"{used:g} used by others" if state.used is not None else f"use not known ({state.unknown})"
+    need = f"{demand.desired} {demand.unit} needed at first, {demand.most} at most, by {demand.wanted_by}"
+    found = f"{state.limit:g} {demand.unit}, {use}; {need}"
+    looked_at = f"quota {demand.name} in {demand.region}"
+    if demand.desired > free:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=found,
+            why=f"{demand.desired - free:g} {demand.unit} are missing for the desired nodes",
+            fix=f"{fix}: request at least {used + demand.most:g} {demand.unit}",
+        )
+    if demand.most > free:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found=found,
+            why=f"the desired nodes fit, the most nodes do not: {demand.most - free:g} {demand.unit} are missing",
+            fix=f"{fix}: request at least {used + demand.most:g} {demand.unit}, or lower count.max",
+        )
+    if state.used is None:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found=found,
+            why="the value suffices only if nothing else uses the quota",
+            fix="compare it with the use that the cloud's console shows",
+        )
+    return OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def _desired(need: QuotaNeed, plan: EnvironmentPlan, catalog: Catalog) -> int:
+    pools = [pool for pool in plan.pools if pool.name in need.pools]
+    return sum(
+        pool.nodes.desired
+        * (catalog.machine_types[pool.machine_type].vcpu if need.unit == "vCPU" else pool.gpus_per_node)
+        for pool in pools
+    )

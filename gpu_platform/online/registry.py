@@ -1,0 +1,37 @@
+"""The clouds that `doctor --online` can ask, by the kind of the cluster's plan; a third one is one entry more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.finding import Lookup
+from gpu_platform.online.google.lookups import GoogleCloud
+from gpu_platform.planning.plan import EnvironmentPlan
+
+
+class OnlineCloud(Protocol):
+    """The questions to a cloud about one stack."""
+
+    def lookups(self) -> Sequence[Lookup]:
+        """Return the questions, in the order of the report."""
+        ...
+
+    def kubeconfig(self) -> str | None:
+        """Return the kubeconfig of an existing cluster; None: there is none. Raises NotLookedAt."""
+        ...
+
+
+_CLOUDS: Final[Mapping[str, Callable[[EnvironmentPlan, Catalog, datetime], OnlineCloud]]] = {
+    "eks": AwsCloud,
+    "gke": GoogleCloud,
+}
+
+
+def cloud_of(plan: EnvironmentPlan, catalog: Catalog, now: datetime) -> OnlineCloud | None:
+    """Return the questions to the cloud of a plan; None where the program uses no cloud's API."""
+    cloud = plan.cluster.cloud
+    return _CLOUDS[cloud.kind](plan, catalog, now) if cloud is not None and cloud.kind in _CLOUDS else None

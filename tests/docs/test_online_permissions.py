@@ -1,0 +1,41 @@
+"""The permissions that the documentation lists for `doctor --online` are those of the calls."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from gpu_platform.online.aws.api import iam_action
+from gpu_platform.online.aws.client import CALLS
+from gpu_platform.online.google.client import PERMISSIONS
+from gpu_platform.paths import STACKS_DIR
+
+PAGE = (STACKS_DIR.parent / "docs/operations.md").read_text("utf-8")
+
+
+def block(language: str, after: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE[PAGE.index(after) :], re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_iam_policy_allows_the_calls_to_aws_and_nothing_else() -> None:
+    (statement,) = json.loads(block("json", "## Ask the cloud before `up`"))["Statement"]
+
+    # Every principal may ask who it is; a policy cannot even deny it.
+    needed = {iam_action(*call) for call in CALLS} - {"sts:GetCallerIdentity"}
+    assert set(statement["Action"]) == needed
+    assert statement["Effect"] == "Allow"
+
+
+def test_every_action_of_the_policy_only_reads() -> None:
+    verbs = {re.match("[A-Z][a-z]+", operation)[0] for _, operation in CALLS}  # type: ignore[index]
+
+    assert verbs <= {"Describe", "Get"}
+
+
+def test_the_permissions_on_google_cloud_are_those_of_the_calls() -> None:
+    listed = set(block("text", "On Google Cloud these roles suffice").split())
+
+    assert listed == set(PERMISSIONS.values())
+    assert {permission.rpartition(".")[2] for permission in listed} <= {"get", "list"}

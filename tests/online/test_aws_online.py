@@ -1,0 +1,266 @@
+"""All questions to AWS for one stack, against an account in this process."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.online import OnlineFinding
+from gpu_platform.online.aws.api import AwsApi, iam_action
+from gpu_platform.online.aws.client import CALLS, AwsClient
+from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.planning.plan import EnvironmentPlan
+from tests.support.aws_account import AwsAccount
+from tests.support.eks_stacks import CREATED, plan_eks
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+BLOCK = "cr-0f0e0d0c0b0a09080"
+P, G = "L-417A185B", "L-DB2E81BA"
+REGION = "us-east-2"
+
+
+@pytest.fixture
+def account() -> AwsAccount:
+    account = AwsAccount(REGION)
+    account.reservations.append(
+        {
+            "CapacityReservationId": BLOCK,
+            "InstanceType": "p5.48xlarge",
+            "AvailabilityZone": "us-east-2a",
+            "State": "active",
+            "ReservationType": "capacity-block",
+            "TotalInstanceCount": 2,
+            "AvailableInstanceCount": 2,
+            "EndDate": NOW + timedelta(days=7),
+        }
+    )
+    return account
+
+
+def ask(account: AwsAccount, plan: EnvironmentPlan) -> list[OnlineFinding]:
+    client = AwsClient(REGION, AwsApi(REGION, account.session()))
+    cloud = AwsCloud(plan, load_catalog(), NOW, client)
+    return [finding for lookup in cloud.lookups() for finding in lookup.findings()]
+
+
+def by_title(findings: list[OnlineFinding], part: str) -> OnlineFinding:
+    (found,) = [finding for finding in findings if part in finding.looked_at]
+    return found
+
+
+def new_cluster(account: AwsAccount, number: str = "123456789012") -> EnvironmentPlan:
+    key = account.client("kms").create_key()["KeyMetadata"]["Arn"]
+    train = {"type": "capacity-block", "reservation": BLOCK, "zone": "us-east-2a"}
+    return plan_eks(
+        {"count": {"desired": 2}, "capacity": train, "disk": {"kms_key": key}},
+        {
+            "name": "serve",
+            "machine_type": "g6e.12xlarge",
+            "count": {"desired": 1, "max": 4},
+            "workload": "inference",
+        },
+        {"name": "burst", "machine_type": "g6.4xlarge", "capacity": {"type": "spot"}, "workload": "inference"},
+        cluster={
+            **CREATED,
+            "account": number,
+            "create": {"admins": [f"arn:aws:iam::{number}:role/platform-admin"]},
+        },
+    )
+
+
+def existing_cluster(account: AwsAccount, **rest: Any) -> EnvironmentPlan:
+    """Create a cluster of version 1.34 with a tagged subnet in each of two zones."""
+    ec2, eks = account.client("ec2"), account.client("eks")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnets = []
+    for index, zone in enumerate(("us-east-2a", "us-east-2b")):
+        made = ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{index}.0/24", AvailabilityZone=zone)["Subnet"]
+        ec2.create_tags(
+            Resources=[made["SubnetId"]], Tags=[{"Key": "kubernetes.io/role/internal-elb", "Value": "1"}]
+        )
+        subnets.append(made["SubnetId"])
+    eks.create_cluster(
+        name="ml",
+        version="1.34",
+        roleArn="arn:aws:iam::123456789012:role/eks",
+        resourcesVpcConfig={"subnetIds": subnets},
+        accessConfig={"authenticationMode": "API"},
+    )
+    existing = {"provider": "eks", "name": "ml", "region": REGION, **rest}
+    pool = {"machine_type": "g6e.12xlarge", "count": {"desired": 1, "max": 2}, "workload": "inference"}
+    return plan_eks(pool, cluster=existing)
+
+
+def test_nothing_is_found_in_an_account_that_is_ready(account: AwsAccount) -> None:
+    account.client("iam").create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument="{}")
+
+    findings = ask(account, new_cluster(account))
+
+    assert {finding.severity for finding in findings} == {"fine"}, findings
+    assert len(findings) == 14
+
+
+def test_every_call_is_in_the_declared_list_and_every_declared_call_is_made(account: AwsAccount) -> None:
+    ask(account, new_cluster(account))
+    account.quotas[G] = 768.0
+    existing = existing_cluster(account)
+    karpenter = plan_eks(
+        {"machine_type": "g6.4xlarge", "provisioner": "karpenter", "count": {"desired": 0, "max": 1}},
+        cluster={"provider": "eks", "name": "ml", "region": REGION, "account": "123456789012"},
+    )
+    ask(account, existing)
+    ask(account, karpenter)
+
+    assert account.asked == {iam_action(*call) for call in CALLS}
+
+
+def test_credentials_of_another_account_stop_up(account: AwsAccount) -> None:
+    finding = by_title(ask(account, new_cluster(account, number="210987654321")), "AWS account")
+
+    assert finding.severity == "stops"
+    assert "account 210987654321" in finding.why
+
+
+def test_a_quota_below_the_desired_nodes_stops_up(account: AwsAccount) -> None:
+    account.quotas[G] = 16.0
+
+    finding = by_title(ask(account, new_cluster(account)), "On-Demand G and VT")
+
+    assert (finding.severity, finding.why) == ("stops", "32 vCPU are missing for the desired nodes")
+
+
+def test_instances_of_others_reduce_a_quota(account: AwsAccount) -> None:
+    account.quotas[G] = 192.0
+    ec2 = account.client("ec2")
+    image = ec2.describe_images()["Images"][0]["ImageId"]
+    ec2.run_instances(ImageId=image, InstanceType="g5.12xlarge", MinCount=1, MaxCount=1)
+
+    finding = by_title(ask(account, new_cluster(account)), "On-Demand G and VT")
+
+    assert finding.severity == "warns"
+    assert "used by others" in finding.found
+
+
+def test_a_missing_permission_is_named_and_the_rest_is_looked_at(account: AwsAccount) -> None:
+    account.denied = {"ec2:DescribeInstanceTypeOfferings", "kms:DescribeKey", "servicequotas:GetServiceQuota"}
+
+    findings = ask(account, new_cluster(account))
+    unknown = [finding for finding in findings if finding.severity == "unknown"]
+
+    assert {finding.why for finding in unknown} == {f"the credentials lack {action}" for action in account.denied}
+    assert len(findings) == 14
+
+
+def test_a_quota_is_compared_although_its_use_may_not_be_read(account: AwsAccount) -> None:
+    account.denied = {"ec2:DescribeInstances"}
+
+    finding = by_title(ask(account, new_cluster(account)), "On-Demand G and VT")
+
+    assert finding.severity == "warns"
+    assert "use not known (the credentials lack ec2:DescribeInstances)" in finding.found
+
+
+def test_a_cluster_of_the_same_name_stops_the_creation(account: AwsAccount) -> None:
+    existing_cluster(account)
+
+    finding = by_title(ask(account, new_cluster(account)), "name of the new cluster")
+
+    assert finding.severity == "stops"
+
+
+def test_a_cluster_that_the_stack_has_created_is_fine_and_needs_no_further_quota(account: AwsAccount) -> None:
+    plan = new_cluster(account)
+    existing_cluster(account)
+    arn = account.client("eks").describe_cluster(name="ml")["cluster"]["arn"]
+    account.client("eks").tag_resource(resourceArn=arn, tags={"gpu-platform.dev/stack": "test"})
+    account.quotas["L-0263D0A3"] = 0.0
+
+    findings = ask(account, plan)
+
+    assert by_title(findings, "name of the new cluster").severity == "fine"
+    assert by_title(findings, "Elastic IPs").severity == "fine"
+
+
+def test_the_log_group_of_a_deleted_cluster_stops_the_creation(account: AwsAccount) -> None:
+    account.client("logs").create_log_group(logGroupName="/aws/eks/ml/cluster")
+
+    assert by_title(ask(account, new_cluster(account)), "log group").severity == "stops"
+
+
+def test_a_key_that_is_disabled_or_missing_stops_up(account: AwsAccount) -> None:
+    plan = new_cluster(account)
+    kms = account.client("kms")
+    kms.disable_key(KeyId=kms.list_keys()["Keys"][0]["KeyId"])
+
+    finding = by_title(ask(account, plan), "KMS key")
+
+    assert (finding.severity, finding.found) == ("stops", "Disabled")
+
+
+def test_spot_pools_of_eks_are_warned_about_the_missing_service_linked_role(account: AwsAccount) -> None:
+    finding = by_title(ask(account, new_cluster(account)), "AWSServiceRoleForEC2Spot")
+
+    assert finding.severity == "warns"
+    assert "iam:CreateServiceLinkedRole" in finding.why
+
+
+def test_an_existing_cluster_that_fits_is_fine(account: AwsAccount) -> None:
+    findings = ask(account, existing_cluster(account))
+
+    assert {finding.severity for finding in findings} == {"fine"}, findings
+    assert "EKS 1.34" in by_title(findings, "existing cluster ml").found
+
+
+def test_an_existing_cluster_of_another_version_stops_up(account: AwsAccount) -> None:
+    finding = by_title(ask(account, existing_cluster(account, kubernetes="1.35")), "existing cluster ml")
+
+    assert finding.severity == "stops"
+    assert "'1.34', the version of ml" in finding.why
+
+
+def test_an_existing_cluster_that_is_not_there_stops_up(account: AwsAccount) -> None:
+    plan = existing_cluster(account)
+    account.client("eks").delete_cluster(name="ml")
+
+    findings = ask(account, plan)
+
+    assert by_title(findings, "existing cluster ml").severity == "stops"
+    assert by_title(findings, "free addresses").severity == "unknown"
+
+
+def test_subnets_with_too_few_free_addresses_are_found(account: AwsAccount) -> None:
+    plan = existing_cluster(account)
+    many = plan_eks(
+        {"machine_type": "g6e.12xlarge", "count": {"desired": 1, "max": 40}, "workload": "inference"},
+        cluster={"provider": "eks", "name": "ml", "region": REGION},
+    )
+
+    assert by_title(ask(account, plan), "free addresses").severity == "fine"
+    assert by_title(ask(account, many), "free addresses").severity == "warns"
+
+
+def test_a_declared_subnet_outside_the_clusters_network_stops_up(account: AwsAccount) -> None:
+    plan = existing_cluster(account, subnets={"us-east-2a": "subnet-0a1b2c3d4e5f60718"})
+
+    finding = by_title(ask(account, plan), "subnet subnet-0a1b2c3d4e5f60718")
+
+    assert (finding.severity, finding.found) == ("stops", "not in the VPC of ml")
+
+
+def test_an_endpoint_that_does_not_answer_is_asked_once(
+    account: AwsAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    plan = new_cluster(account)
+
+    findings = [
+        finding for lookup in AwsCloud(plan, load_catalog(), NOW).lookups() for finding in lookup.findings()
+    ]
+
+    assert {finding.severity for finding in findings} == {"unknown"}
+    assert "sts did not answer" in findings[0].why

@@ -1,0 +1,231 @@
+"""All questions to Google Cloud for one stack, against a project on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.online import OnlineFinding, cloud_of
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.support.google_project import CLUSTER, MACHINE_TYPES, REGION, RESERVATION, GoogleProject, google_project
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+EXISTING: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+CREATED: dict[str, Any] = {**EXISTING, "create": {}}
+RESERVED: dict[str, Any] = {
+    "name": "train",
+    "machine_type": "a3-megagpu-8g",
+    "count": {"desired": 4},
+    "capacity": {"type": "reservation", "reservation": "h100-mega", "zone": "us-central1-a"},
+    "placement": {"type": "compact", "group": "h100-mega-compact"},
+    "workload": "training",
+}
+SERVE: dict[str, Any] = {
+    "name": "serve",
+    "machine_type": "g2-standard-48",
+    "count": {"desired": 2},
+    "zones": ["us-central1-a"],
+    "workload": "inference",
+}
+
+
+@pytest.fixture
+def project() -> Iterator[GoogleProject]:
+    with google_project() as project:
+        yield project
+
+
+def plan_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> EnvironmentPlan:
+    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools)}
+    plan = plan_platform(platform, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def ask(plan: EnvironmentPlan) -> list[OnlineFinding]:
+    cloud = cloud_of(plan, load_catalog(), NOW)
+    assert cloud is not None
+    return [finding for lookup in cloud.lookups() for finding in lookup.findings()]
+
+
+def by_title(findings: list[OnlineFinding], part: str) -> OnlineFinding:
+    (found,) = [finding for finding in findings if part in finding.looked_at]
+    return found
+
+
+def test_nothing_is_found_in_a_project_that_is_ready(project: GoogleProject) -> None:
+    findings = ask(plan_of(RESERVED, SERVE))
+
+    assert {finding.severity for finding in findings} == {"fine"}, findings
+    assert len(findings) == 8
+
+
+def test_an_api_that_is_not_enabled_stops_up(project: GoogleProject) -> None:
+    project.status["/clusters/"] = (403, "SERVICE_DISABLED")
+
+    finding = by_title(ask(plan_of(SERVE)), "new cluster ml")
+
+    assert finding.severity == "stops"
+    assert finding.fix == "gcloud services enable --project my-project container.googleapis.com"
+
+
+def test_a_quota_counts_the_use_of_others(project: GoogleProject) -> None:
+    project.answers[REGION] = {"quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 16, "usage": 9}]}
+
+    finding = by_title(ask(plan_of(SERVE)), "NVIDIA_L4_GPUS")
+
+    assert (finding.severity, finding.why) == ("stops", "1 GPU are missing for the desired nodes")
+
+
+def test_the_use_of_a_quota_that_contains_the_stacks_own_nodes_is_not_taken_for_that_of_others(
+    project: GoogleProject,
+) -> None:
+    project.answers[REGION] = {"quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 8, "usage": 8}]}
+    own = {"name": "serve", "config": {"resourceLabels": {"gpu-platform-pool": "serve"}}}
+    project.add_cluster(nodePools=[own])
+
+    finding = by_title(ask(plan_of(SERVE, cluster=EXISTING)), "NVIDIA_L4_GPUS")
+
+    assert finding.severity == "warns"
+    assert "8 with the stack's own nodes" in finding.found
+
+
+def test_the_quota_of_a_gpu_family_is_read_by_its_dimension(project: GoogleProject) -> None:
+    big = {**SERVE, "machine_type": "a3-highgpu-8g", "workload": "training", "placement": {"type": "none"}}
+
+    enough = by_title(ask(plan_of(big)), "GPUS_PER_GPU_FAMILY")
+    too_many = by_title(ask(plan_of({**big, "count": {"desired": 3}})), "GPUS_PER_GPU_FAMILY")
+
+    assert (enough.severity, too_many.severity) == ("warns", "stops")
+    assert "use not known" in enough.found
+
+
+def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> None:
+    project.answers[MACHINE_TYPES] = {
+        "items": {"zones/us-central1-c": {"machineTypes": [{"name": "g2-standard-48"}]}}
+    }
+
+    finding = by_title(ask(plan_of(SERVE)), "zones of pool serve")
+
+    assert (finding.severity, finding.fix) == ("stops", "write zones: [us-central1-c]")
+
+
+@pytest.mark.parametrize(
+    ("changed", "severity", "why"),
+    [
+        ({"status": "CREATING"}, "stops", "its status is CREATING"),
+        ({"specificReservationRequired": False}, "stops", "any machine may use it"),
+        ({"resourcePolicies": {"policy": "x/other"}}, "stops", "its placement policy is other"),
+        ({"deleteAtTime": "2026-11-23T13:00:00.000-00:00"}, "warns", "within 24 hours"),
+        ({"deleteAtTime": "2026-11-23T04:00:00.000-07:00"}, "stops", "it has ended"),
+        (
+            {"specificReservation": {"count": "2", "instanceProperties": {"machineType": "a3-megagpu-8g"}}},
+            "stops",
+            "the reservation 2",
+        ),
+        (
+            {"specificReservation": {"count": "4", "instanceProperties": {"machineType": "a3-highgpu-8g"}}},
+            "stops",
+            "the pool has machine type a3-megagpu-8g",
+        ),
+    ],
+)
+def test_what_of_a_reservation_does_not_fit(
+    project: GoogleProject, changed: dict[str, Any], severity: str, why: str
+) -> None:
+    project.answers[RESERVATION] |= changed
+
+    finding = by_title(ask(plan_of(RESERVED)), "h100-mega")
+
+    assert finding.severity == severity
+    assert why in finding.why
+
+
+def test_a_reservation_that_is_not_there_stops_up(project: GoogleProject) -> None:
+    del project.answers[RESERVATION]
+
+    assert by_title(ask(plan_of(RESERVED)), "h100-mega").severity == "stops"
+
+
+def test_an_existing_cluster_that_fits_is_fine(project: GoogleProject) -> None:
+    project.add_cluster()
+
+    findings = ask(plan_of(SERVE, cluster=EXISTING))
+
+    assert {finding.severity for finding in findings} == {"fine"}, findings
+    assert by_title(findings, "subnet default").found == "exists"
+
+
+def test_an_existing_cluster_is_refused_for_what_up_would_refuse(project: GoogleProject) -> None:
+    project.add_cluster(autopilot={"enabled": True}, workloadIdentityConfig={})
+
+    findings = [each for each in ask(plan_of(SERVE, cluster=EXISTING)) if each.severity == "stops"]
+
+    assert [each.found for each in findings] == [
+        "cluster: an Autopilot cluster",
+        "cluster: no workload identity pool",
+    ]
+
+
+def test_a_node_pool_of_others_with_the_same_name_stops_up(project: GoogleProject) -> None:
+    project.add_cluster(nodePools=[{"name": "serve"}])
+
+    assert by_title(ask(plan_of(SERVE, cluster=EXISTING)), "node pool serve").severity == "stops"
+
+
+def test_a_cluster_of_the_same_name_stops_the_creation_unless_the_stack_created_it(project: GoogleProject) -> None:
+    project.add_cluster()
+    others = by_title(ask(plan_of(SERVE)), "new cluster")
+    project.add_cluster(resourceLabels={"managed-by": "gpu-platform", "stack": "test"})
+    own = by_title(ask(plan_of(SERVE)), "new cluster")
+
+    assert (others.severity, own.severity) == ("stops", "fine")
+
+
+def test_a_missing_permission_is_named_and_the_rest_is_looked_at(project: GoogleProject) -> None:
+    project.status["/clusters/"] = (403, "IAM_PERMISSION_DENIED")
+
+    findings = ask(plan_of(RESERVED))
+
+    assert [each.why for each in findings if each.severity == "unknown"] == [
+        "the credentials lack container.clusters.get"
+    ]
+    assert len(findings) > 4
+
+
+def test_an_endpoint_that_does_not_answer_is_unknown(
+    project: GoogleProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER", "http://127.0.0.1:9/")
+
+    finding = by_title(ask(plan_of(SERVE)), "new cluster ml")
+
+    assert finding.severity == "unknown"
+    assert "container did not answer" in finding.why
+
+
+def test_without_credentials_every_line_is_unknown(
+    project: GoogleProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN")
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+    findings = ask(plan_of(SERVE))
+
+    assert {each.severity for each in findings} == {"unknown"}
+    assert project.asked == []
+
+
+def test_the_cluster_is_asked_for_once(project: GoogleProject) -> None:
+    project.add_cluster()
+
+    ask(plan_of(SERVE, cluster=EXISTING))
+
+    assert project.asked.count(CLUSTER) == 1

@@ -1,0 +1,187 @@
+"""What an existing cluster has already, against what `up` installs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.online import OnlineFinding
+from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, Workload, compare_installed
+from gpu_platform.online.cluster.lookups import installed_lookup, read_installed
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.support.eks_stacks import plan_eks
+
+OPERATOR = "nvcr.io/nvidia/gpu-operator:v26.7.0"
+
+
+def plan_of(**cluster: Any) -> EnvironmentPlan:
+    pool = {
+        "name": "train",
+        "machine_type": "dgx-h100",
+        "count": {"desired": 1},
+        "nodes": {"names": ["gpu-0"]},
+        "workload": "training",
+    }
+    platform = {"kind": "environment", "cluster": {"provider": "existing", **cluster}, "pools": [pool]}
+    plan = plan_platform(platform, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def workload(image: str, namespace: str = "theirs", owner: str = "") -> Workload:
+    return Workload(kind="Deployment", namespace=namespace, name="it", images=(image,), owner=owner)
+
+
+def found_in(
+    *workloads: Workload, plan: EnvironmentPlan | None = None, deployed: bool = False, **rest: Any
+) -> dict[str, OnlineFinding]:
+    facts: dict[str, Any] = {"crds": frozenset({SERVICE_MONITORS}), "admission_policies": (), **rest}
+    installed = Installed(workloads=workloads, deployed=deployed, **facts)
+    return {each.looked_at: each for each in compare_installed(plan or plan_of(), installed)}
+
+
+def test_an_empty_cluster_is_fine() -> None:
+    assert {finding.severity for finding in found_in().values()} == {"fine"}
+
+
+@pytest.mark.parametrize(
+    ("image", "title", "severity"),
+    [
+        (OPERATOR, "GPU Operator", "stops"),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "NVIDIA device plugin", "stops"),
+        ("registry.k8s.io/nfd/node-feature-discovery:v0.18.2", "Node Feature Discovery", "warns"),
+        ("nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0", "DCGM exporter", "warns"),
+        ("registry.k8s.io/kueue/kueue:v0.14.4", "Kueue", "fine"),
+        ("reg.kyverno.io/kyverno/kyverno:v1.16.0", "Kyverno", "warns"),
+        ("openpolicyagent/gatekeeper:v3.21.0", "Gatekeeper", "warns"),
+        ("public.ecr.aws/karpenter/controller:1.8.1@sha256:aa", "Karpenter", "fine"),
+    ],
+)
+def test_software_of_others_is_recognised_by_its_image(image: str, title: str, severity: str) -> None:
+    finding = found_in(workload(image, owner="Helm release theirs/it"))[f"{title} in the cluster"]
+
+    assert finding.severity == severity
+    assert finding.found == "exists already: Deployment theirs/it (Helm release theirs/it)"
+
+
+def test_a_device_plugin_that_selects_its_nodes_is_a_warning() -> None:
+    images = ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0",)
+    plugin = Workload(kind="DaemonSet", namespace="theirs", name="it", images=images, owner="", selective=True)
+
+    assert found_in(plugin)["NVIDIA device plugin in the cluster"].severity == "warns"
+
+
+def test_the_operator_that_this_program_installed_is_used() -> None:
+    finding = found_in(workload(OPERATOR, "gpu-operator"), deployed=True)["GPU Operator in the cluster"]
+
+    assert finding.severity == "fine"
+
+
+def test_an_operator_in_the_same_namespace_collides_where_the_program_has_never_been() -> None:
+    finding = found_in(workload(OPERATOR, "gpu-operator"), deployed=False)["GPU Operator in the cluster"]
+
+    assert finding.severity == "stops"
+
+
+def test_another_karpenter_stops_a_stack_that_installs_its_own() -> None:
+    plan = plan_eks(
+        {"machine_type": "g6.4xlarge", "provisioner": "karpenter", "count": {"desired": 0, "max": 1}},
+        cluster={"provider": "eks", "name": "ml", "region": "us-east-2", "account": "123456789012"},
+    )
+
+    found = found_in(workload("public.ecr.aws/karpenter/controller:1.8.1"), plan=plan)
+
+    assert found["Karpenter in the cluster"].severity == "stops"
+
+
+def test_admission_policies_are_named() -> None:
+    finding = found_in(admission_policies=("no-privileged",))["admission policies of the cluster"]
+
+    assert (finding.severity, finding.found) == ("warns", "ValidatingAdmissionPolicies: no-privileged")
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of an API server that has a GPU Operator of others and lists nothing else."""
+    operator = {
+        "metadata": {
+            "name": "gpu-operator",
+            "namespace": "theirs",
+            "annotations": {"meta.helm.sh/release-name": "gpu", "meta.helm.sh/release-namespace": "theirs"},
+        },
+        "spec": {"template": {"spec": {"containers": [{"name": "gpu-operator", "image": OPERATOR}]}}},
+    }
+    documents: dict[str, Any] = {
+        "/api/v1": _resources("v1", Namespace="namespaces"),
+        "/apis/apps/v1": _resources("apps/v1", Deployment="deployments", DaemonSet="daemonsets"),
+        "/apis/apps/v1/deployments": {"items": [operator], "metadata": {}},
+        "/apis/apps/v1/daemonsets": {"items": [], "metadata": {}},
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            status = 200 if path in documents else 404
+            missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
+            body = json.dumps(documents.get(path, missing)).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Write no line for each request."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    file = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    document = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **document}))
+    yield file
+    server.shutdown()
+    server.server_close()
+
+
+def _resources(version: str, **plurals: str) -> dict[str, Any]:
+    entries = [
+        {"name": plural, "kind": kind, "namespaced": kind != "Namespace", "verbs": ["list", "get"]}
+        for kind, plural in plurals.items()
+    ]
+    return {"kind": "APIResourceList", "groupVersion": version, "resources": entries}
+
+
+def test_workloads_are_read_with_their_images_and_their_helm_release(kubeconfig: Path) -> None:
+    (found,) = read_installed(KubernetesClient(kubeconfig)).workloads
+
+    assert str(found) == "Deployment theirs/gpu-operator (Helm release theirs/gpu)"
+    assert found.images == (OPERATOR,)
+
+
+def test_an_existing_cluster_is_looked_at_through_the_kubeconfig_of_the_stack_file(kubeconfig: Path) -> None:
+    findings = installed_lookup(plan_of(kubeconfig=str(kubeconfig)), None).findings()
+
+    assert "stops" in {finding.severity for finding in findings}
+
+
+def test_a_cluster_that_does_not_exist_is_not_looked_at() -> None:
+    (finding,) = installed_lookup(plan_of(), lambda: None).findings()
+
+    assert (finding.severity, finding.why) == ("unknown", "there is no cluster existing")
+
+
+def test_a_kubeconfig_that_is_missing_is_an_unknown_line(tmp_path: Path) -> None:
+    (finding,) = installed_lookup(plan_of(kubeconfig=str(tmp_path / "none")), None).findings()
+
+    assert finding.severity == "unknown"
+    assert "cannot be used" in finding.why

@@ -1,0 +1,133 @@
+"""An AWS account that answers reads: moto's server, and recorded answers where moto lacks an operation.
+
+A recorded answer is checked against the API's own model in botocore, so a wrong name or type fails the test.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatch
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.awsrequest import AWSResponse
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from botocore.validate import ParamValidator
+from moto.backends import get_backend
+from moto.server import ThreadedMotoServer
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.online.aws.api import iam_action
+
+ACCOUNT = "123456789012"
+_SERVICES = ("ec2", "eks", "iam", "kms", "logs")
+_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+
+Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class AwsAccount:
+    """The account. `asked`: IAM actions of all calls; `denied`: those that the user lacks."""
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+        self.asked: set[str] = set()
+        self.denied: set[str] = set()
+        self.quotas: dict[str, float] = {}
+        """Values by code; others have no value of their own, and a default of 5000."""
+        self.reservations: list[dict[str, Any]] = []
+        self._recorded: Mapping[str, Recorded] = {
+            "GetServiceQuota": self._quota,
+            "GetAWSDefaultServiceQuota": lambda _: {"Quota": {"Value": 5000.0}},
+            "DescribeCapacityReservations": self._reservations,
+        }
+        for service in _SERVICES:
+            get_backend(service).clear()
+
+    def client(self, service: str) -> Any:
+        """Return boto3's client, to prepare the account."""
+        return boto3.client(service, region_name=self.region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
+
+    def session(self) -> Any:
+        """Return a session whose calls come here."""
+        session = boto3.Session(**_KEYS)
+        session.events.register("before-call", self._before_call)
+        session.events.register("after-call.eks.DescribeCluster", _as_eks_answers)
+        original = session.client
+
+        def client(service: str, *, region_name: str, config: Config) -> Any:
+            assert region_name == self.region
+            assert getattr(config, "connect_timeout") <= 10, "a question must not wait for long"  # noqa: B009
+            return original(service, region_name=region_name, config=config, endpoint_url=_endpoint())  # type: ignore[call-overload]
+
+        session.client = client  # type: ignore[method-assign]
+        return session
+
+    def _before_call(self, model: Any, params: Mapping[str, Any], **_: Any) -> tuple[AWSResponse, Any] | None:
+        service = {"Service Quotas": "service-quotas"}.get(model.service_model.service_id, "")
+        service = service or model.service_model.service_name
+        action = iam_action(service, model.name)
+        self.asked.add(action)
+        if action in self.denied:
+            message = f"User is not authorized to perform: {action}"
+            code = "UnauthorizedOperation" if service == "ec2" else "AccessDeniedException"
+            raise ClientError({"Error": {"Code": code, "Message": message}}, model.name)
+        if model.name == "DescribeInstances":
+            _expand(params["body"])
+        recorded = self._recorded.get(model.name)
+        if recorded is None:
+            return None
+        answer = recorded(params["body"])
+        report = ParamValidator().validate(answer, model.output_shape)
+        assert not report.has_errors(), report.generate_report()
+        return AWSResponse("", 200, {}, None), answer
+
+    def _quota(self, body: Any) -> Mapping[str, Any]:
+        code = next(code for code in (*self.quotas, "L-") if code in str(body))
+        if code == "L-":
+            error = {"Error": {"Code": "NoSuchResourceException", "Message": "no applied value"}}
+            raise ClientError(error, "GetServiceQuota")
+        return {"Quota": {"QuotaCode": code, "Value": self.quotas[code]}}
+
+    def _reservations(self, body: Any) -> Mapping[str, Any]:
+        wanted = {value for key, value in body.items() if key.startswith("CapacityReservationId.")}
+        found = [one for one in self.reservations if not wanted or one["CapacityReservationId"] in wanted]
+        if wanted and not found:
+            error = {"Error": {"Code": "InvalidCapacityReservationId.NotFound", "Message": "none"}}
+            raise ClientError(error, "DescribeCapacityReservations")
+        return {"CapacityReservations": found}
+
+
+def _expand(body: dict[str, Any]) -> None:
+    """Write the types that a filter's pattern stands for, as EC2 does; moto compares them letter by letter."""
+    last = next(key for key, value in body.items() if value == "instance-type").removesuffix("Name") + "Value."
+    patterns = [body.pop(key) for key in list(body) if key.startswith(last)]
+    types = [name for name in load_catalog().machine_types if any(fnmatch(name, one) for one in patterns)]
+    body.update({f"{last}{index}": name for index, name in enumerate(types, 1)})
+
+
+def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
+    """Add to a cluster what moto leaves out: its network and its authentication mode."""
+    if cluster := parsed.get("cluster"):
+        cluster.setdefault("accessConfig", {"authenticationMode": "API"})
+        network = cluster["resourcesVpcConfig"]
+        subnets = get_backend("ec2")[ACCOUNT]["us-east-2"].subnets
+        network.setdefault(
+            "vpcId",
+            next(
+                found[network["subnetIds"][0]] for found in subnets.values() if network["subnetIds"][0] in found
+            ).vpc_id,
+        )
+
+
+@cache
+def _endpoint() -> str:
+    """Start moto's server once in this process, and return its URL; it ends with the process."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
