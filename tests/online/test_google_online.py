@@ -96,7 +96,13 @@ def test_the_use_of_a_quota_that_contains_the_stacks_own_nodes_is_not_taken_for_
 
 
 def test_the_quota_of_a_gpu_family_is_read_by_its_dimension(project: GoogleProject) -> None:
-    big = {**SERVE, "machine_type": "a3-highgpu-8g", "workload": "training", "placement": {"type": "none"}}
+    big = {
+        **SERVE,
+        "machine_type": "a3-highgpu-8g",
+        "workload": "training",
+        "placement": {"type": "none"},
+        "network": {"rdma": False},
+    }
 
     enough = by_title(ask(plan_of(big)), "GPUS_PER_GPU_FAMILY")
     too_many = by_title(ask(plan_of({**big, "count": {"desired": 3}})), "GPUS_PER_GPU_FAMILY")

@@ -45,7 +45,7 @@ def test_a_quota_that_is_too_small_says_how_much_to_request() -> None:
     assert finding.fix == "Service Quotas, ec2, L-417A185B: request at least 484 vCPU"
 
 
-def test_the_demand_is_counted_by_desired_and_by_most_nodes() -> None:
+def test_the_demand_is_counted_by_desired_and_by_most_nodes_with_those_of_a_roll() -> None:
     plan = plan_eks(
         {"count": {"desired": 1, "max": 3}, "zones": ["us-east-2a"]},
         {"name": "more", "count": {"desired": 2}, "zones": ["us-east-2a"]},
@@ -53,7 +53,11 @@ def test_the_demand_is_counted_by_desired_and_by_most_nodes() -> None:
 
     (demand,) = gpu_demands(plan, CATALOG)
 
-    assert (demand.name, demand.desired, demand.most) == (P, 3 * 192, 5 * 192)
+    assert (demand.name, demand.desired, demand.most) == (
+        P,
+        3 * 192,
+        (3 + 2 + 2 * 2) * 192,
+    )  # a roll adds two nodes for each zone of a pool
 
 
 def test_spot_of_a_family_without_a_known_quota_is_left_for_a_manual_check() -> None:
@@ -62,7 +66,7 @@ def test_spot_of_a_family_without_a_known_quota_is_left_for_a_manual_check() -> 
     (finding,) = unnamed_findings(plan, CATALOG, "console")
 
     assert finding.severity == "unknown"
-    assert "192 vCPU" in finding.why
+    assert f"{(1 + 2 * 2) * 192} vCPU" in finding.why  # two nodes more in each of two zones
 
 
 def _instance(kind: str, lifecycle: str = "", **tags: str) -> Instance:
