@@ -82,6 +82,15 @@ def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None
     assert new.cluster.cloud.first_up_problem is not None
 
 
+def test_an_existing_vpc_is_neither_warned_of_as_unreachable_nor_counted_against_address_quotas() -> None:
+    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK}))
+    [api] = [one for one in plan.decisions if one.what.endswith("API server")]
+    assert (api.what, "first one is refused" in api.why) == ("API server", False)
+    assert plan.cluster.cloud is not None
+    quotas = plan.cluster.cloud.prerequisites(["aws:eks/cluster:Cluster"]).quotas
+    assert [one.name for one in quotas if one.name and "Elastic" in one.name] == []
+
+
 def test_every_role_has_the_path_and_the_boundary_of_the_company() -> None:
     recorded = made(iam={"path": "/gpu/", "permissions_boundary": BOUNDARY})
     roles = recorded.of("Role")

@@ -261,15 +261,18 @@ def _plan_create(
         else plan_vpc(cluster, create, zones)
     )
     reach = ", ".join(create.api_access) or "no network outside the VPC"
+    locked_out = not create.api_access and create.network is None
     if create.api_from_anywhere:
         why = "api_from_anywhere: everybody on the internet reaches it, and IAM alone guards it"
     elif create.api_access:
         why = "create.api_access declares it"
+    elif create.network is not None:
+        why = "create.api_access is empty: `up` has to run in the VPC, or in a network that reaches it"
     else:
         why = "create.api_access is empty: `up` itself needs access to the new VPC, so the first one is refused"
     by_access = Decision(
         subject=f"cluster {cluster.name}",
-        what="warning: API server" if create.api_from_anywhere or not create.api_access else "API server",
+        what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
         chosen=f"private; public for {reach}",
         why=why,
     )

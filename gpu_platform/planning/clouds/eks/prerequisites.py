@@ -67,13 +67,14 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
             amount=(system.max_size + surge) * max(known),
             what=f"the system nodes ({system.max_size}, and {surge} more while EKS rolls them)",
         )
-    yield CloudQuota(
-        name=_ADDRESS_QUOTA,
-        unit="Elastic IP addresses" if len(vpc.nat_zones) > 1 else "Elastic IP address",
-        region=cluster.region,
-        amount=len(vpc.nat_zones),
-        what="the NAT gateways",
-    )
+    if vpc.nat_zones:
+        yield CloudQuota(
+            name=_ADDRESS_QUOTA,
+            unit="Elastic IP addresses" if len(vpc.nat_zones) > 1 else "Elastic IP address",
+            region=cluster.region,
+            amount=len(vpc.nat_zones),
+            what="the NAT gateways",
+        )
 
 
 def vcpus_of(instance_type: str) -> int | None:
