@@ -17,7 +17,8 @@ from components.eks.karpenter import KarpenterController, KarpenterControllerArg
 from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
 from components.eks.node_pool import EksNodePool, EksNodePoolArgs
 from components.eks.storage import EksFileSystems, EksFileSystemsArgs
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.pools.section import PoolPlan
 

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.eks.iam import pod_role
-from gpu_platform.planning.clouds.eks.plan import Addon, EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 
 # The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
 _ON_CONFLICT = "OVERWRITE"

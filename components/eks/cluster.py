@@ -18,7 +18,7 @@ from components.eks.logins import create_logins
 from components.eks.lookup import look_up
 from components.eks.network import EksVpc, EksVpcArgs, JoinedVpc, existing_vpc
 from components.eks.system import EksSystem, EksSystemArgs
-from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 
 # EFA bypasses IP: security groups admit it only by a rule for all protocols.

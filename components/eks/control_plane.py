@@ -12,7 +12,7 @@ from components._options import child_options, custom_timeouts
 from components.eks.iam import service_role
 from components.eks.logins import create_logins, entry_name
 from components.eks.network import JoinedVpc
-from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
 
 # A control plane takes some ten minutes; an update of its version up to an hour.
 # The longest period of KMS: a key that was deleted by mistake can be restored until then.

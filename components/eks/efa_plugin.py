@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
-from gpu_platform.planning.clouds.eks.plan import HelmChartPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpu_platform.planning.clouds.eks.plan import IamPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import IamPlan
 
 _ASSUME = "sts:AssumeRole"
 # EKS Pod Identity puts tags of the pod on its session, by which a role admits one service account alone.

@@ -13,8 +13,8 @@ import pulumi_kubernetes as k8s
 from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.iam import pod_role
+from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPlan
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy, queue_policy
-from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan
 
 # Notice of a spot interruption comes two minutes ahead: an older message is of no use.
 _MESSAGE_RETENTION_SECONDS = 300

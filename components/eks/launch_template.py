@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pulumi_aws as aws
 
-from gpu_platform.planning.clouds.eks.plan import BlockDevice
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 
 # Everything that EC2 creates for an instance and bills or lists by itself.
 _TAGGED = ("instance", "volume", "network-interface")

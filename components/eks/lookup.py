@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
@@ -18,7 +19,6 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     check_looked_up,
     required_addons,
 )
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components._options import child_options
+from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
-from gpu_platform.planning.clouds.eks.plan import ExistingVpcPlan, VpcPlan, ZoneSubnets
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"

@@ -15,7 +15,8 @@ from components.eks.launch_template import block_device, metadata_options, tag_s
 from components.eks.placement_group import create_placement_group
 from components.eks.resized import resized
 from components.mig_guard import guarded
-from gpu_platform.planning.clouds.eks.plan import ClusterAccess, EksPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, NetworkInterface
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
 

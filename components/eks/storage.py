@@ -11,7 +11,7 @@ import pulumi_aws as aws
 from components._cloud import EksOutputs
 from components._options import child_options, retained
 from components.eks.addon import create_addon
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.storage import LUSTRE_PORTS, NFS_PORT, FileSystemPlan
 from gpu_platform.planning.clouds.eks.storage import EksStorage as Plan
 

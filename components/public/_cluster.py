@@ -14,7 +14,8 @@ from components.node_pool import NodePool
 from components.public._errors import BadArguments
 from gpu_platform.errors import Problem
 from gpu_platform.paths import sandbox_kubeconfig
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan

@@ -18,7 +18,8 @@ from gpu_platform.cluster_access import ClusterAccess, client_of
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 from tests.support.cloud_plans import environment, filled, on_cloud
 

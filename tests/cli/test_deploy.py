@@ -27,7 +27,8 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import pool_facts, protected
-from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout

@@ -8,7 +8,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
 from gpu_platform.online.aws.quotas import CODES, network_demands, used_by_others
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.eks_stacks import plan_eks
 

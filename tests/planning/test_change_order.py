@@ -13,7 +13,8 @@ from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 from gpu_platform.planning.changes.pool_facts import pool_facts
 from gpu_platform.planning.changes.pools import pool_changes
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud

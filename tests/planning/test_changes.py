@@ -11,13 +11,9 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import PoolChange, pool_changes, pool_facts
-from gpu_platform.planning.clouds.eks.plan import (
-    EksClusterPlan,
-    EksPoolPlan,
-    KarpenterPoolPlan,
-    NetworkInterface,
-    PlacementGroup,
-)
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
 from gpu_platform.planning.clouds.gke.plan import (
     Accelerator,
     CompactPlacement,

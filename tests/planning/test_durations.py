@@ -19,7 +19,8 @@ from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.pool_facts import pool_facts
 from gpu_platform.planning.changes.pools import pool_changes
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform

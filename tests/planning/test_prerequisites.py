@@ -9,7 +9,8 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.prerequisites import vcpus_of
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,

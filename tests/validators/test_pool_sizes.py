@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.validation import collect_report
 from tests.support.cloud_plans import environment, filled, on_cloud

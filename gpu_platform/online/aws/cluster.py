@@ -8,6 +8,7 @@ from gpu_platform import names
 from gpu_platform.errors import Problem
 from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet
 from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
@@ -15,7 +16,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     check_looked_up,
     required_addons,
 )
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 

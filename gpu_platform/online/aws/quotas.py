@@ -11,7 +11,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
 from gpu_platform.online.quota import QuotaDemand
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, ExistingVpcPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.online.finding import OnlineFinding, Severity
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
 SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"

@@ -17,7 +17,7 @@ from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from tests.components.eks.known_aws import KnownAws, deploy
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks, record_eks
 from tests.support.recorded import Recorded

@@ -11,7 +11,7 @@ import pulumi_aws as aws
 import pytest
 
 from components.eks.cluster import EksCluster
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from tests.components.eks.known_aws import Answer, KnownAws, deploy
 from tests.support.eks_stacks import EXISTING, plan_eks
 

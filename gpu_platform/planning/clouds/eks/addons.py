@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.eks.plan import Addon
+from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.kubernetes_versions import minor
 
 # The DaemonSet that finds broken GPUs has no tolerations. It must not run on nodes with MIG: a MIG mode cannot be

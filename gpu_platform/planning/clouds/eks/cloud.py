@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.logins import login_notes
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan, EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage

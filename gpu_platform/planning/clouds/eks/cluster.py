@@ -13,20 +13,14 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
 from gpu_platform.planning.clouds.eks.placement import zones_of
-from gpu_platform.planning.clouds.eks.plan import (
-    CreateEksPlan,
-    EksClusterPlan,
-    EksPoolPlan,
-    ExistingVpcPlan,
-    KarpenterPoolPlan,
-    VpcPlan,
-)
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
 from gpu_platform.planning.clouds.eks.vpc import (
     PREFIXES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_platform.planning.clouds.section import ClusterSetting
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import CreateEksPlan, EksClusterPlan, SystemPool
+    from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 _REPLICAS = "replicas"  # Karpenter's chart
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gpu_platform.catalog.models import NodeImage
-from gpu_platform.planning.clouds.eks.plan import BlockDevice
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL
-from gpu_platform.planning.clouds.eks.plan import HelmChartPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import PoolPlan
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpu_platform.errors import Problem
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted

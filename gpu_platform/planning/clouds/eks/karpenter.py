@@ -16,9 +16,10 @@ from gpu_platform.planning.clouds.eks.disks import block_devices
 from gpu_platform.planning.clouds.eks.images import image_of, karpenter_alias
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
 from gpu_platform.planning.clouds.eks.labels import eks_labels
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface
 from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, uses_efa
 from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
-from gpu_platform.planning.clouds.eks.plan import BlockDevice, EksPoolPlan, KarpenterPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Kubelet, Taint

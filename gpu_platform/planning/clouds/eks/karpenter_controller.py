@@ -11,7 +11,8 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.eks.plan import KarpenterControllerPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
 from gpu_platform.spec.cluster import EksCluster
 

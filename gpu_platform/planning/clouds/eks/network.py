@@ -10,7 +10,7 @@ from typing import Literal
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import AwsFamily, MachineType
-from gpu_platform.planning.clouds.eks.plan import NetworkInterface
+from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
 

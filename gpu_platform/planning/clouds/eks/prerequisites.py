@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.examples import api_access_examples
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
+    from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 
 # The account of the shipped stack files and of AWS's own examples.
 _EXAMPLE_ACCOUNT: Final = "123456789012"

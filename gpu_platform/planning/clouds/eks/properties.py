@@ -14,12 +14,9 @@ from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.plan import (
-        EksClusterPlan,
-        EksPoolPlan,
-        KarpenterPoolPlan,
-        UserData,
-    )
+    from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+    from gpu_platform.planning.clouds.eks.launch_plan import UserData
+    from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 
 
 def node_group_properties(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:

@@ -15,8 +15,8 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.addons import managed_policy
 from gpu_platform.planning.clouds.eks.cluster import partition_of
+from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
-from gpu_platform.planning.clouds.eks.plan import Addon
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision

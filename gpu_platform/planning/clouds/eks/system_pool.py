@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_platform.planning.clouds.eks.plan import BlockDevice, SystemPool
+from gpu_platform.planning.clouds.eks.cluster_plan import SystemPool
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster

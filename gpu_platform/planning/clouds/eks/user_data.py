@@ -14,8 +14,8 @@ from typing import Any, cast
 import tomli_w
 
 from gpu_platform.catalog.models import MachineType
+from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, UserData
 from gpu_platform.planning.clouds.eks.network import uses_efa
-from gpu_platform.planning.clouds.eks.plan import ClusterAccess, UserData
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.nodes.section import Kubelet, Taint

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 
-from gpu_platform.planning.clouds.eks.plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
+from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster

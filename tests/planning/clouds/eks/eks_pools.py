@@ -7,7 +7,8 @@ from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import Problem
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NetworkInterface
+from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.clouds.eks.plan import BlockDevice, EksTaint
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
+from gpu_platform.planning.clouds.eks.plan import EksTaint
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, eks, node_group, plan_and_decisions, planned
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"

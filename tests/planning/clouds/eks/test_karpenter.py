@@ -22,7 +22,8 @@ from gpu_platform.planning.clouds.eks.karpenter_controller import (
     karpenter_controller,
     queue_policy,
 )
-from gpu_platform.planning.clouds.eks.plan import KARPENTER_LONGEST_GRACE, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.limits import KARPENTER_LONGEST_GRACE
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_duration
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, eks, plan_and_decisions, pool, problems_of

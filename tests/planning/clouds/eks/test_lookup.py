@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import ExistingEksFacts, check_looked_up
-from gpu_platform.planning.clouds.eks.plan import EksClusterPlan
 from tests.planning.clouds.eks.test_cluster import KARPENTER, SERVE, TRAIN, cloud, eks
 
 ZONE = "us-east-2a"

@@ -1,0 +1,51 @@
+"""Types of what a launch template has, using names of the EC2 API: interfaces, disks, user data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkInterface:
+    """One network interface of a launch template."""
+
+    network_card_index: int
+    device_index: int
+    interface_type: Literal["interface", "efa", "efa-only"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDevice:
+    """One encrypted EBS volume of a launch template. Size in GiB."""
+
+    device_name: str
+    size_gib: int
+    volume_type: str
+    iops: int | None
+    throughput_mibps: int | None
+    kms_key: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserData:
+    """Settings of a node at its first boot; `user_data.write_user_data` writes them as text.
+
+    `needs_cluster_access`: EKS adds no access data to nodes of an own image, so a ClusterAccess is written in.
+    """
+
+    format: Literal["nodeadm", "bottlerocket"]
+    settings: Mapping[str, Any]
+    needs_cluster_access: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAccess:
+    """Outputs of the cluster that a node needs to join it."""
+
+    name: str
+    endpoint: str
+    certificate_authority: str
+    """Base64 of the PEM, as EKS gives it."""
+    service_cidr: str
