@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -22,13 +20,8 @@ def create_addon(
     cluster_name: pulumi.Input[str],
     addon: Addon,
     opts: pulumi.ResourceOptions,
-    *,
-    statements: Sequence[Mapping[str, Any]] = (),
 ) -> aws.eks.Addon:
-    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent.
-
-    `statements`: IAM statements of the role beside its managed policies.
-    """
+    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent."""
     identities = None
     if addon.service_account is not None:
         child = pulumi.ResourceOptions(parent=opts.parent)
@@ -36,8 +29,8 @@ def create_addon(
         role, attached = pod_role(
             role_name, plan.name, addon.service_account, addon.managed_policies, plan.iam, child
         )
-        if statements:
-            document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)}, sort_keys=True)
+        if addon.statements:
+            document = json.dumps({"Version": "2012-10-17", "Statement": list(addon.statements)}, sort_keys=True)
             attached.append(aws.iam.RolePolicy(role_name, role=role.name, policy=document, opts=child))
         identities = [
             aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)

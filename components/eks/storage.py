@@ -45,14 +45,7 @@ class EksFileSystems(pulumi.ComponentResource):
         self._child = child_options(self, opts)
         storage, cluster = args.storage, args.cluster
         for addon in storage.drivers:
-            create_addon(
-                name,
-                args.plan,
-                cluster.name,
-                addon,
-                self._child,
-                statements=storage.statements.get(addon.name, ()),
-            )
+            create_addon(name, args.plan, cluster.name, addon, self._child)
         parameters: dict[str, Mapping[str, pulumi.Input[str]]] = {}
         if storage.file_systems:
             group = self._create_security_group("nfs", f"NFS from nodes of {args.plan.name}")

@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
-from components._options import FORCE, UPSERT, child_options, custom_timeouts
+from components._options import FORCE, UPSERT, child_options, custom_timeouts, retained
 from components.gke._nodes import INTEGRITY_MONITORING, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
@@ -167,7 +167,8 @@ class GkeCluster(pulumi.ComponentResource):
                 project=args.project,
                 role=LOGIN_ROLE,
                 member=member,
-                opts=self._child,
+                # Another stack or the project's owner may have granted the same: it is one binding.
+                opts=retained(self._child),
             )
 
     # -- existing cluster ----------------------------------------------------------------------------------
@@ -298,8 +299,11 @@ class GkeCluster(pulumi.ComponentResource):
                 gcs_fuse_csi_driver_config=container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=_BUCKET_DRIVER
                 ),
-                gcp_filestore_csi_driver_config=container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(
-                    enabled=create.nfs_driver
+                # Only where a class needs it: an owner may have enabled it by hand, and mounts need it.
+                gcp_filestore_csi_driver_config=(
+                    container.ClusterAddonsConfigGcpFilestoreCsiDriverConfigArgs(enabled=True)
+                    if create.nfs_driver
+                    else None
                 ),
                 lustre_csi_driver_config=(
                     container.ClusterAddonsConfigLustreCsiDriverConfigArgs(enabled=True)

@@ -127,8 +127,12 @@ class EksCluster(SpecModel):
     assume_role: RoleArn | None = None
     """Role that `up` and the kubeconfig assume, also of another account; unset: the credentials as they are."""
     iam: Iam = Iam()
-    tags: Annotated[dict[AwsTagKey, AwsTagValue], Field(max_length=40)] = {}
-    """Tags of the company on every resource, volume and instance that the program or its controllers create."""
+    tags: Annotated[
+        dict[AwsTagKey, AwsTagValue], Field(max_length=40), Shows(eks=("tags",), karpenter=("tags",))
+    ] = {}
+    """Tags of the company on every resource that the program creates, on instances and their disks, and on EBS
+    volumes and FSx file systems of claims. Another tag rolls the nodes: instances have the tags of their launch
+    template."""
 
     @property
     def is_protected(self) -> bool:

@@ -114,6 +114,7 @@ def test_the_whole_life_of_a_stack(pulumi: Platform, base: dict[str, Any]) -> No
 def test_the_policy_pack_stops_what_it_must_and_lets_advice_pass(pulumi: Platform, base: dict[str, Any]) -> None:
     base["pools"][0]["sharing"] = {"mode": "time-slicing", "replicas": 2}
     base["teams"] = []
+    base["policy"] = {"rules": {"sharing-for-training": {"enforcementLevel": "mandatory"}}}
     refused = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi")
     assert refused.code == 1
     assert "sharing-for-training" in refused.out + refused.err

@@ -68,7 +68,7 @@ _PRODUCTS: Final = (
     ),
     _Product(
         title="NVIDIA device plugin",
-        image=r"k8s-device-plugin[:@]",
+        image=r"(^|/)k8s-device-plugin[:@]",
         effect="collides",
         why="two device plugins register the same resource, and the kubelet keeps the last one",
         fix="remove it from the nodes of the pools: the GPU Operator installs one",
@@ -91,7 +91,7 @@ _PRODUCTS: Final = (
         title="Karpenter",
         image=r"/karpenter/controller[:@]|/karpenter[:@]",
         effect="beside",
-        why="it creates no nodes for this stack",
+        why="cluster.parts.karpenter: present lets pools of this stack use it; `up` installs no second one",
     ),
     _Product(
         title="Kueue", image=r"/kueue[:@]", effect="beside", why="its queues and this program's quotas both apply"

@@ -23,7 +23,7 @@ def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     if cloud is None:
         return {}
     return {
-        **{setting.name: _json(setting) for setting in cloud.settings},
+        **{setting.name: _json(setting) for setting in _settings(plan)},
         _RETAINED: list(_retained(plan)),
     }
 
@@ -36,6 +36,22 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
     return tuple(texts_of(before[_RETAINED])) if _RETAINED in before else _retained(plan)
 
 
+def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
+    """Return what a preview compares: settings of the cloud, and the classes of file systems that pods share."""
+    if plan.cluster.cloud is None:
+        return ()
+    classes = ClusterSetting(
+        name="shared_storage",
+        what="storage classes of file systems",
+        field="storage",
+        values=tuple(one.name for one in plan.storage.classes if one.shared),
+        loss="cuts-access",
+        on_loss="files in volumes of {lost} can no longer be reached: network access to them goes, and with the "
+        "last class of a type its driver; move the data and delete the claims first",
+    )
+    return (*plan.cluster.cloud.settings, classes)
+
+
 def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:
     of_cluster = plan.cluster.cloud.retained if plan.cluster.cloud is not None else ()
     return (*of_cluster, *plan.storage.retained)
@@ -46,7 +62,7 @@ def resizes_system_nodes(previous: object, plan: EnvironmentPlan) -> bool:
     before = mapping_of(previous)
     return any(
         setting.resizes and setting.name in before and _values(before[setting.name]) != _values(_json(setting))
-        for setting in (plan.cluster.cloud.settings if plan.cluster.cloud is not None else ())
+        for setting in _settings(plan)
     )
 
 
@@ -56,7 +72,7 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
     A setting that one of the two lacks (a cluster without Karpenter, an older release) is not compared.
     """
     before = mapping_of(previous)
-    for setting in plan.cluster.cloud.settings if plan.cluster.cloud is not None else ():
+    for setting in _settings(plan):
         if setting.name not in before:
             continue
         old, new = _values(before[setting.name]), _values(_json(setting))

@@ -31,6 +31,6 @@ def cloud_of(
         case ExistingCluster():
             return Existing(cluster)
         case EksCluster():
-            return Eks(cluster)
+            return Eks(cluster, storage)
         case GkeCluster():
             return Gke(cluster, window, storage=storage, members=members)

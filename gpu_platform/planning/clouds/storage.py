@@ -22,6 +22,8 @@ class StorageClassPlan:
     binding: Literal["Immediate", "WaitForFirstConsumer"]
     expandable: bool
     default: bool = False
+    shared: bool = False
+    """Whether its volumes are file systems that the pods of many nodes share, behind access that the stack has."""
     zones: tuple[str, ...] = ()
     """Zones of its volumes; empty: any."""
     topology_key: str = ""

@@ -7,7 +7,7 @@ read 2026-11-23.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_platform import names
@@ -49,8 +49,40 @@ def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
     return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
 
 
-def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addon, ...]:
-    """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation."""
+def key_statements(keys: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    """Return what the driver of volumes may do with customer-managed keys, and with no others.
+
+    Source: EKS user guide, Amazon EBS CSI driver, "create your Amazon EBS CSI driver IAM role", read 2026-11-23.
+    """
+    if not keys:
+        return ()
+    return (
+        {
+            "Effect": "Allow",
+            "Action": ["kms:CreateGrant"],
+            "Resource": list(keys),
+            "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
+            "Resource": list(keys),
+        },
+    )
+
+
+def plan_addons(
+    kubernetes: str,
+    partition: str,
+    catalog: Catalog,
+    *,
+    volume_keys: Sequence[str] = (),
+    volume_tags: Mapping[str, str] | None = None,
+) -> tuple[Addon, ...]:
+    """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation.
+
+    `volume_keys`: ARNs of customer-managed keys of EBS volumes; `volume_tags`: of the company, for them.
+    """
 
     def pinned(name: str) -> str:
         return catalog.eks_addons[name].versions[kubernetes]
@@ -79,11 +111,12 @@ def plan_addons(kubernetes: str, partition: str, catalog: Catalog) -> tuple[Addo
         Addon(
             name="aws-ebs-csi-driver",
             version=pinned("aws-ebs-csi-driver"),
-            configuration={},
+            configuration={"controller": {"extraVolumeTags": dict(volume_tags)}} if volume_tags else {},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
             # V2 allows only volumes tagged by the driver; the cluster-scoped policy excludes Karpenter's nodes.
             managed_policies=policy("AmazonEBSCSIDriverPolicyV2"),
+            statements=key_statements(volume_keys),
         ),
         # Node repair replaces nodes by the findings of this agent, GPUs included.
         Addon(

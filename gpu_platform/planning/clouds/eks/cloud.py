@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
-from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage
+from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage, volume_keys
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -34,8 +34,9 @@ class Eks(Cloud):
     vendor = "aws"
     creates_nodes = True
 
-    def __init__(self, cluster: EksCluster) -> None:
+    def __init__(self, cluster: EksCluster, storage: Mapping[str, StorageClass] | None = None) -> None:
         self._cluster = cluster
+        self._storage = storage or {}
 
     @property
     def cluster(self) -> EksCluster:
@@ -121,7 +122,8 @@ class Eks(Cloud):
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
-        return plan_eks_cluster(self._cluster, stack, pools, release, catalog)
+        keys = volume_keys(self._storage)
+        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys)
 
     def plan_storage(
         self,

@@ -174,8 +174,9 @@ def plan_eks_cluster(
     pools: Sequence[PoolPlan],
     release: OperatorRelease,
     catalog: Catalog,
+    volume_keys: Sequence[str] = (),
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of a cluster for pools that are planned."""
+    """Return the plan of a cluster for pools that are planned; `volume_keys`: ARNs of keys of EBS volumes."""
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
@@ -187,7 +188,7 @@ def plan_eks_cluster(
     kubernetes = chosen.value
     created: Decided[CreateEksPlan | None] = Decided(None)
     if cluster.create is not None and kubernetes is not None:
-        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog)
+        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog, volume_keys)
     plan = EksClusterPlan(
         name=cluster.name,
         region=cluster.region,
@@ -213,6 +214,7 @@ def plan_eks_cluster(
         access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
+        company_tags=dict(cluster.tags),
         protect=cluster.is_protected,
         retained=_retained(cluster, created.value),
     )
@@ -248,6 +250,7 @@ def _plan_create(
     kubernetes: str,
     zones: Sequence[str],
     catalog: Catalog,
+    volume_keys: Sequence[str],
 ) -> Decided[CreateEksPlan | None]:
     vpc: Decided[VpcPlan | ExistingVpcPlan] = (
         plan_existing_vpc(cluster, create.network)
@@ -292,7 +295,7 @@ def _plan_create(
         log_group=f"/aws/eks/{cluster.name}/cluster",
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
-        addons=plan_addons(kubernetes, partition, catalog),
+        addons=plan_addons(kubernetes, partition, catalog, volume_keys=volume_keys, volume_tags=cluster.tags),
         system_pool=system.value,
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
@@ -319,6 +322,6 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
     return (
         f"log group {created.log_group}, whose entries go after {counted(created.logs_retention_days, 'day')}; "
         "delete or import it before a cluster of that name is created again",
-        f"KMS key of the secrets of {cluster.name}",
+        *((f"KMS key of the secrets of {cluster.name}",) if created.kms_key is None else ()),
         volumes,
     )

@@ -107,6 +107,8 @@ class Addon:
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
     """ARNs."""
+    statements: tuple[Mapping[str, Any], ...] = ()
+    """IAM statements of its role beside these policies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,8 @@ class EksClusterPlan:
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
+    company_tags: Mapping[str, str]
+    """Those of the stack file alone."""
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""

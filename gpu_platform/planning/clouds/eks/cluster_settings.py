@@ -107,7 +107,10 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         name="kept_by_destroy",
         what="kept by `destroy`",
         field="cluster.production",
-        values=(f"log group {create.log_group}", f"KMS key of the secrets of {cluster.name}")
+        values=(
+            f"log group {create.log_group}",
+            *((f"KMS key of the secrets of {cluster.name}",) if create.kms_key is None else ()),
+        )
         if create.retain_data
         else (),
         loss="in-place",

@@ -28,6 +28,15 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
                 "each principal once: it has one access entry, and an admin needs no groups",
                 "remove one of them, or name another role",
             )
+        alike = next(
+            (one for one in taken if one != login.principal and _local(one) == _local(login.principal)), None
+        )
+        if alike is not None:
+            here.add(
+                f"{login.principal!r}, and {alike!r} in {taken[alike]}",
+                "principals of different names: their access entries are named after them",
+                "rename one of the roles, or let people assume a role of the cluster's account",
+            )
         taken[login.principal] = f"logins[{index}]"
         account = login.principal.split(":")[4]
         if cluster.account is not None and account != cluster.account:
@@ -36,6 +45,11 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
                 f"principals of the cluster's account, {cluster.account}",
                 "correct the ARN, or let people assume a role of the cluster's account",
             )
+
+
+def _local(principal: str) -> str:
+    """Return a principal without its account: role/NAME."""
+    return principal.rpartition(":")[2]
 
 
 def plan_access(cluster: EksCluster) -> AccessPlan:

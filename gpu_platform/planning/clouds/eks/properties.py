@@ -40,6 +40,7 @@ def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
         "region": cluster.region,
         "vpc": cluster.create.vpc.shown if cluster.create is not None else NOT_SET,
         "security_groups": listed(cluster.security_groups),
+        "tags": listed(f"{key}={value}" for key, value in sorted(cluster.company_tags.items())),
     }
 
 

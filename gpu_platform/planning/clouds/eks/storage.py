@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.eks.addons import managed_policy
+from gpu_platform.planning.clouds.eks.addons import key_statements, managed_policy
 from gpu_platform.planning.clouds.eks.cluster import partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
@@ -50,14 +50,12 @@ class FileSystemPlan:
 class EksStorage:
     """What stands behind the classes of an EKS cluster.
 
-    `drivers`: add-ons of a created cluster; `statements`: IAM statements of a driver's role, by add-on, beside its
-    managed policies; `file_systems`: EFS file systems that are created; `existing`: EFS file systems by class;
-    `lustre`: zone of the file systems of each Lustre class.
+    `drivers`: add-ons of a created cluster; `file_systems`: EFS file systems that are created; `lustre`: zone of
+    the file systems of each Lustre class.
     """
 
     kind: Literal["eks"] = "eks"
     drivers: tuple[Addon, ...]
-    statements: Mapping[str, tuple[Mapping[str, Any], ...]]
     file_systems: tuple[FileSystemPlan, ...]
     lustre: Mapping[str, str]
 
@@ -139,10 +137,10 @@ def plan_eks_storage(
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """
     partition = partition_of(cluster.region)
-    classes = [_class(name, one, stack, pool_zones) for name, one in storage.items()]
+    classes = [_class(name, one, stack, cluster.tags) for name, one in storage.items()]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
     if cluster.create is not None and not any(one.default for one in classes):
-        classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, pool_zones))
+        classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
         decisions.append(
             Decision(
                 subject="storage",
@@ -151,15 +149,13 @@ def plan_eks_storage(
                 why="EKS has no default class: claims that name none would wait for ever",
             )
         )
-    types = {one.type for one in storage.values()}
     lustre = {
         name: one.zone or next(iter(pool_zones)) for name, one in storage.items() if isinstance(one, LustreStorage)
     }
     cloud = EksStorage(
         drivers=()
         if cluster.create is None or kubernetes is None
-        else tuple(_drivers(types, kubernetes, partition, catalog)),
-        statements={"aws-fsx-csi-driver": _lustre_statements(partition, stack)} if lustre else {},
+        else tuple(_drivers(storage, stack, kubernetes, partition, catalog)),
         file_systems=tuple(
             FileSystemPlan(storage_class=name, kms_key=one.kms_key)
             for name, one in storage.items()
@@ -174,7 +170,7 @@ def plan_eks_storage(
     return Decided(plan, tuple(decisions))
 
 
-def _class(name: str, one: StorageClass, stack: str, zones: Sequence[str]) -> StorageClassPlan:
+def _class(name: str, one: StorageClass, stack: str, tags: Mapping[str, str]) -> StorageClassPlan:
     reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
     match one:
         case DiskStorage():
@@ -196,6 +192,7 @@ def _class(name: str, one: StorageClass, stack: str, zones: Sequence[str]) -> St
             return StorageClassPlan(
                 name=name,
                 provisioner=EFS_DRIVER,
+                shared=True,
                 parameters=parameters,
                 reclaim_policy=reclaim,
                 binding="Immediate",  # reachable from every zone
@@ -208,12 +205,15 @@ def _class(name: str, one: StorageClass, stack: str, zones: Sequence[str]) -> St
                 "perUnitStorageThroughput": str(one.throughput),
                 "dataCompressionType": "LZ4",
                 "fileSystemTypeVersion": _LUSTRE_VERSION,
-                "extraTags": f"{names.STACK_LABEL}={stack}",
+                "extraTags": ",".join(
+                    f"{key}={value}" for key, value in {**tags, names.STACK_LABEL: stack}.items()
+                ),
             }
             parameters |= {"kmsKeyId": one.kms_key} if one.kms_key is not None else {}
             return StorageClassPlan(
                 name=name,
                 provisioner=FSX_DRIVER,
+                shared=True,
                 parameters=parameters,
                 reclaim_policy=reclaim,
                 binding="Immediate",  # it takes minutes to make, and its zone is fixed
@@ -221,10 +221,19 @@ def _class(name: str, one: StorageClass, stack: str, zones: Sequence[str]) -> St
             )
 
 
-def _drivers(types: set[str], kubernetes: str, partition: str, catalog: Catalog) -> Iterator[Addon]:
+def _drivers(
+    storage: Mapping[str, StorageClass], stack: str, kubernetes: str, partition: str, catalog: Catalog
+) -> Iterator[Addon]:
     """Yield the add-ons of file systems; that of EBS every created cluster has."""
 
-    def addon(name: str, service_account: str, policies: tuple[str, ...]) -> Addon:
+    types = {one.type for one in storage.values()}
+
+    def addon(
+        name: str,
+        service_account: str,
+        policies: tuple[str, ...] = (),
+        statements: tuple[Mapping[str, Any], ...] = (),
+    ) -> Addon:
         return Addon(
             name=name,
             version=catalog.eks_addons[name].versions[kubernetes],
@@ -232,6 +241,7 @@ def _drivers(types: set[str], kubernetes: str, partition: str, catalog: Catalog)
             before_nodes=False,
             service_account=service_account,
             managed_policies=policies,
+            statements=statements,
         )
 
     if "nfs" in types:
@@ -239,7 +249,9 @@ def _drivers(types: set[str], kubernetes: str, partition: str, catalog: Catalog)
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", (policy,))
     if "lustre" in types:
         # Not AmazonFSxFullAccess: it may delete every file system of the account.
-        yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", ())
+        keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
+        statements = (*_lustre_statements(partition, stack), *key_statements(keys))
+        yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
 
 
 def _lustre_statements(partition: str, stack: str) -> tuple[Mapping[str, Any], ...]:
@@ -268,6 +280,11 @@ def _lustre_statements(partition: str, stack: str) -> tuple[Mapping[str, Any], .
     )
 
 
+def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
+    """Return the keys of EBS volumes that classes declare."""
+    return tuple(sorted({one.kms_key for one in storage.values() if isinstance(one, DiskStorage) and one.kms_key}))
+
+
 def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
     kept = "kept" if one.retain else "deleted"
     driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
@@ -290,4 +307,7 @@ def _retained(storage: Mapping[str, StorageClass], cloud: EksStorage) -> Iterato
         yield f"EFS file system of storage class {one.storage_class}, with its files: delete it by hand"
     for name, one in storage.items():
         if isinstance(one, LustreStorage):
-            yield f"FSx file systems of remaining claims of storage class {name}: delete the claims first"
+            yield (
+                f"FSx file systems of storage class {name}, also those whose claim is deleted: delete them by "
+                "hand before, since they are in the cluster's network"
+            )

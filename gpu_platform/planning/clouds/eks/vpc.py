@@ -88,7 +88,12 @@ def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPl
         subject=f"cluster {cluster.name}",
         what="network",
         chosen=f"{network.vpc}, which exists",
-        why="create.network; its owner has subnets, routes, NAT and the tags that load balancers need",
+        why="create.network; its owner has subnets, routes, NAT and the tags that load balancers need"
+        + (
+            ""
+            if network.control_plane_subnets
+            else "; the control plane keeps its first zones: name control_plane_subnets before you add zones"
+        ),
     )
     plan = ExistingVpcPlan(
         vpc=network.vpc,

@@ -16,7 +16,13 @@ from gpu_platform.planning.clouds.gke.gpu_networks import (
     plan_gpu_networks,
 )
 from gpu_platform.planning.clouds.gke.installers import plan_installers
-from gpu_platform.planning.clouds.gke.logins import google_groups, granted_decision, iam_members, manages_iam
+from gpu_platform.planning.clouds.gke.logins import (
+    LOGIN_ROLE,
+    google_groups,
+    granted_decision,
+    iam_members,
+    manages_iam,
+)
 from gpu_platform.planning.clouds.gke.node_versions import (
     check_versions,
     fabric_broken_from,
@@ -154,7 +160,7 @@ def plan_gke_cluster(
         impersonate=cluster.impersonate,
         resource_labels={**cluster.labels, "managed-by": "gpu-platform", "stack": label_value(stack)},
         protect=cluster.is_protected and cluster.create is not None,
-        retained=_retained(cluster),
+        retained=_retained(cluster, logins),
     )
     return Decided(plan, decisions)
 
@@ -201,8 +207,9 @@ def _in_project(cluster: GkeCluster, suffix: str, longest: int) -> str:
     return cluster.name[: longest - len(tail)].rstrip("-") + tail
 
 
-def _retained(cluster: GkeCluster) -> tuple[str, ...]:
+def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     kept = [
+        *(f"{LOGIN_ROLE} of {member} in the project, which others may have granted too" for member in logins),
         "disks of persistent volumes whose class retains them",
         "logs and metrics, for as long as the project keeps them",
     ]

@@ -143,9 +143,10 @@ def plan_gke_storage(
     """Return the classes of a cluster, and what of Google Cloud stands behind them."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
     only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
+    all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
     wanted = dict(storage)
     decisions: list[Decision] = []
-    if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, only_hyperdisk):
+    if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, all_hyperdisk):
         wanted[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
         decisions.append(
             Decision(
@@ -157,10 +158,12 @@ def plan_gke_storage(
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
-    classes = [_class(name, one, network, zones, only_hyperdisk) for name, one in wanted.items()]
+    classes = [_class(name, one, cluster, network, zones, all_hyperdisk) for name, one in wanted.items()]
     for name, one in storage.items():
-        decisions.append(_by_class(name, one, cluster, only_hyperdisk))
-        decisions.extend(_warning(name, one, machines, only_hyperdisk, catalog))
+        decisions.append(_by_class(name, one, cluster, all_hyperdisk))
+        decisions.extend(
+            _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, created=cluster.create is not None)
+        )
     in_network = [name for name, one in storage.items() if not isinstance(one, DiskStorage)]
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
@@ -188,18 +191,22 @@ def _pool_zones(pool: PoolPlan) -> Sequence[str]:
     return pool.cloud.node_locations if isinstance(pool.cloud, GkePoolPlan) else ()
 
 
-def _has_hyperdisk(storage: Mapping[str, StorageClass], only_hyperdisk: Sequence[str]) -> bool:
-    return any(
-        isinstance(one, DiskStorage) and _disk(one, only_hyperdisk) == HYPERDISK for one in storage.values()
-    )
+def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> bool:
+    return any(isinstance(one, DiskStorage) and _disk(one, all_hyperdisk) == HYPERDISK for one in storage.values())
 
 
-def _disk(one: DiskStorage, only_hyperdisk: Sequence[str]) -> str:
-    return one.disk or (HYPERDISK if only_hyperdisk else "pd-balanced")
+def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
+    """Return the disk type; the system nodes of a created cluster attach no Hyperdisk."""
+    return one.disk or (HYPERDISK if all_hyperdisk else "pd-balanced")
 
 
 def _class(
-    name: str, one: StorageClass, network: str | None, zones: Sequence[str], only_hyperdisk: Sequence[str]
+    name: str,
+    one: StorageClass,
+    cluster: GkeCluster,
+    network: str | None,
+    zones: Sequence[str],
+    all_hyperdisk: bool,
 ) -> StorageClassPlan:
     reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
     in_network = {"network": network} if network is not None else {}
@@ -210,7 +217,7 @@ def _class(
             return StorageClassPlan(
                 name=name,
                 provisioner=DISK_DRIVER,
-                parameters={"type": _disk(one, only_hyperdisk), **iops, **key},
+                parameters={"type": _disk(one, all_hyperdisk), **iops, **key},
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
                 expandable=True,
@@ -221,7 +228,8 @@ def _class(
             return StorageClassPlan(
                 name=name,
                 provisioner=NFS_DRIVER,
-                parameters={"tier": _TIERS[one.tier or "zonal"], **in_network, **key},
+                shared=True,
+                parameters={"tier": _TIERS[one.tier or "zonal"], **in_network, **_connection(cluster), **key},
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
                 expandable=True,
@@ -231,6 +239,7 @@ def _class(
             return StorageClassPlan(
                 name=name,
                 provisioner=LUSTRE_DRIVER,
+                shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
@@ -240,12 +249,19 @@ def _class(
             )
 
 
-def _by_class(name: str, one: StorageClass, cluster: GkeCluster, only_hyperdisk: Sequence[str]) -> Decision:
+def _connection(cluster: GkeCluster) -> Mapping[str, str]:
+    """Return how Filestore joins the network: that of another project admits private services access alone."""
+    vpc = cluster.create.network if cluster.create is not None else None
+    shared = vpc is not None and vpc.project not in (None, cluster.project)
+    return {"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {}
+
+
+def _by_class(name: str, one: StorageClass, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
     kept = "kept" if one.retain else "deleted"
     driver = ""
     match one:
         case DiskStorage():
-            chosen, why = _disk(one, only_hyperdisk), "for the pods of one node"
+            chosen, why = _disk(one, all_hyperdisk), "for the pods of one node"
         case NfsStorage():
             chosen, why = (
                 f"Filestore, {one.tier or 'zonal'}",
@@ -257,6 +273,8 @@ def _by_class(name: str, one: StorageClass, cluster: GkeCluster, only_hyperdisk:
             why = "a file system for each claim, for nodes with Container-Optimized OS on x86"
             driver = "Managed Lustre, and private services access of the network"
     owner = f"; the cluster's owner enables the driver of {driver}" if driver and cluster.create is None else ""
+    if driver and cluster.create is not None and cluster.create.network is not None:
+        owner = "; the network's owner enables private services access"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{owner}"
     )
@@ -266,14 +284,18 @@ def _warning(
     name: str,
     one: StorageClass,
     machines: Mapping[str, MachineType],
-    only_hyperdisk: Sequence[str],
     catalog: Catalog,
+    *,
+    all_hyperdisk: bool,
+    created: bool,
 ) -> Iterator[Decision]:
-    """Yield a warning about pools whose nodes cannot attach the disks of a class."""
+    """Yield a warning about nodes that cannot attach the disks of a class; `created`: there are system nodes."""
     if not isinstance(one, DiskStorage):
         return
-    disk = _disk(one, only_hyperdisk)
+    disk = _disk(one, all_hyperdisk)
     unable = [pool for pool, machine in machines.items() if not _attaches(disk, machine, catalog)]
+    if created and disk == HYPERDISK:
+        unable.append("the system nodes")
     if unable:
         yield Decision(
             subject="storage",
@@ -287,4 +309,7 @@ def _retained(storage: Mapping[str, StorageClass]) -> Iterator[str]:
     for name, one in storage.items():
         if not isinstance(one, DiskStorage):
             what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
-            yield f"{what} of remaining claims of storage class {name}: delete the claims first"
+            yield (
+                f"{what} of storage class {name}, also those whose claim is deleted: delete them by hand before, "
+                "since they are in the cluster's network"
+            )

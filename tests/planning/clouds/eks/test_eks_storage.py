@@ -74,9 +74,10 @@ def test_a_lustre_class_without_one_zone_is_refused() -> None:
 
 def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack() -> None:
     plan = planned(fast={"type": "lustre"})
+    [driver] = behind(plan).drivers
     statements = {
         action: one["Condition"]["StringEquals"]
-        for one in behind(plan).statements["aws-fsx-csi-driver"]
+        for one in driver.statements
         if "Condition" in one
         for action in one["Action"]
     }
@@ -85,7 +86,6 @@ def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack(
     assert statements["fsx:CreateFileSystem"] == {f"aws:RequestTag/{key}": value for key, value in tag.items()}
     # The class sets the tag, or the driver could make none.
     assert the("fast", plan).parameters["extraTags"] == "gpu-platform.dev/stack=test"
-    [driver] = behind(plan).drivers
     assert (driver.name, driver.managed_policies) == ("aws-fsx-csi-driver", ())
 
 
@@ -125,3 +125,18 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
         "storage.c.disk",
         "storage.d.tier",
     }
+
+
+def test_the_driver_of_fsx_may_use_the_declared_key_and_no_other() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
+    [driver] = behind(planned(fast={"type": "lustre", "kms_key": key})).drivers
+    kms = [one for one in driver.statements if any(action.startswith("kms:") for action in one["Action"])]
+    assert kms
+    assert all(one["Resource"] in (key, [key]) for one in kms)
+    [keyless] = behind(planned(fast={"type": "lustre"})).drivers
+    assert not any(action.startswith("kms:") for one in keyless.statements for action in one["Action"])
+
+
+def test_only_classes_of_file_systems_are_shared() -> None:
+    plan = planned(work={"type": "disk"}, home={"type": "nfs"}, fast={"type": "lustre"})
+    assert {one.name for one in plan.classes if one.shared} == {"home", "fast"}

@@ -59,9 +59,9 @@ def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own(
     assert planned(MEGA).storage.classes == ()
 
 
-def test_a_disk_class_without_a_type_has_one_that_the_machines_attach() -> None:
+def test_a_disk_class_without_a_type_has_one_that_the_system_nodes_attach_too() -> None:
     assert classes(planned(G2, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
-    assert classes(planned(A4, work={"type": "disk"}))["work"].parameters == {"type": "hyperdisk-balanced"}
+    assert classes(planned(A4, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
 
 
 def test_a_class_that_some_pools_cannot_attach_is_warned_of_by_name() -> None:
@@ -92,6 +92,8 @@ def test_in_a_vpc_of_another_project_classes_have_its_path_and_the_owner_connect
     shared = {"project": "host-project", "name": "shared", "subnetwork": "gpu-nodes"}
     plan = planned(cluster={**CLUSTER, "create": {"network": shared}}, fast={"type": "lustre"})
     assert classes(plan)["fast"].parameters["network"] == "projects/host-project/global/networks/shared"
+    home = classes(planned(cluster={**CLUSTER, "create": {"network": shared}}, home={"type": "nfs"}))["home"]
+    assert home.parameters["connect-mode"] == "PRIVATE_SERVICE_ACCESS"
     assert plan.storage.cloud is None
 
 
