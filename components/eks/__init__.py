@@ -12,6 +12,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.eks.cluster import EksCluster
+from components.eks.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from components.eks.efa_plugin import EfaDevicePlugin
 from components.eks.karpenter import KarpenterController, KarpenterControllerArgs
 from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
@@ -65,6 +66,9 @@ def _create_pools(
         for pool in pools
         if not isinstance(pool.cloud, KarpenterPoolPlan)
     }
+    if cluster.cluster_autoscaler is not None:
+        args = ClusterAutoscalerArgs(plan=cluster.cluster_autoscaler, cluster=created.outputs)
+        ClusterAutoscaler(cluster.cluster_autoscaler.release.name, args, opts)
     outputs = created.karpenter_outputs
     if outputs is None:
         return resources

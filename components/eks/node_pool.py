@@ -51,6 +51,7 @@ class EksNodePool(pulumi.ComponentResource):
         group = create_placement_group(plan.placement_group, plan.tags, first)
         template = self._create_launch_template(name, plan, cluster, first)
         node_group = self._create_node_group(name, plan, cluster, template, group)
+        self._tag_group(name, plan, cluster, node_group)
         self.node_group_name = node_group.node_group_name
         self.launch_template_id = template.id
         self.register_outputs(
@@ -130,6 +131,17 @@ class EksNodePool(pulumi.ComponentResource):
                 hooks=self._guard.hooks,
             ),
         )
+
+    def _tag_group(self, name: str, plan: EksPoolPlan, cluster: EksOutputs, node_group: aws.eks.NodeGroup) -> None:
+        """Tag the Auto Scaling group, which EKS creates: it does not hand on the tags of the node group."""
+        group = node_group.resources[0].autoscaling_groups[0].name
+        for key, value in plan.group_tags.items():
+            aws.autoscaling.Tag(
+                f"{name}-{key}",
+                autoscaling_group_name=group,
+                tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+                opts=pulumi.ResourceOptions(parent=self, provider=cluster.provider),
+            )
 
 
 def _left_alone(name: str, plan: EksPoolPlan) -> list[str]:

@@ -27,6 +27,8 @@ class EksParts(TypedDict, total=False):
 
     karpenter: str
     karpenter_node_role: str
+    cluster_autoscaler: str
+    """`none`, too: a person changes the number of nodes."""
     efa_plugin: str
 
 

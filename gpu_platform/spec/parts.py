@@ -21,5 +21,8 @@ class EksParts(SpecModel):
     karpenter_node_role: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_+=,.@-]{1,64}$")
     """With `karpenter: present`: name of the IAM role of nodes that the controller may pass, with an access entry.
     Unset: the program creates a role, and the controller's owner must allow `iam:PassRole` on it."""
+    cluster_autoscaler: Literal["install", "present", "none"] = "install"
+    """Cluster Autoscaler, for pools with `provisioner: managed` whose `count` has a range. `present`: that of the
+    owner finds the node groups by the tags that EKS sets; `none`: a person changes the number of nodes."""
     efa_plugin: Part = "install"
     """EFA device plugin; one that is present must tolerate the taints of the pools."""

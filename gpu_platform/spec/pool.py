@@ -43,6 +43,11 @@ class Count(SpecModel):
         """Maximum number of nodes: `max`, or `desired` if it is not set."""
         return self.desired if self.max is None else self.max
 
+    @property
+    def is_range(self) -> bool:
+        """Whether an autoscaler may change the number: `desired` alone is a fixed number, although `min` is 0."""
+        return bool({"min", "max"} & self.model_fields_set) and self.min < self.maximum
+
     @model_validator(mode="after")
     def _ordered(self) -> Count:
         if not self.min <= self.desired <= self.maximum:

@@ -17,7 +17,7 @@ from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, W
 from gpu_platform.online.cluster.lookups import installed_lookup, read_installed
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
-from tests.support.eks_stacks import plan_eks
+from tests.support.eks_stacks import EXISTING, plan_eks
 
 OPERATOR = "nvcr.io/nvidia/gpu-operator:v26.7.0"
 
@@ -185,3 +185,14 @@ def test_a_kubeconfig_that_is_missing_is_an_unknown_line(tmp_path: Path) -> None
 
     assert finding.severity == "unknown"
     assert "cannot be used" in finding.why
+
+
+def test_another_cluster_autoscaler_stops_a_stack_that_installs_its_own() -> None:
+    pool = {"machine_type": "g6.4xlarge", "count": {"min": 0, "desired": 1, "max": 4}, "workload": "inference"}
+    image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
+    found = found_in(workload(image), plan=plan_eks(pool, cluster=EXISTING))
+    assert found["Cluster Autoscaler in the cluster"].severity == "stops"
+    assert "cluster.parts.cluster_autoscaler: present" in found["Cluster Autoscaler in the cluster"].fix
+    present = {**EXISTING, "parts": {"cluster_autoscaler": "present"}}
+    found = found_in(workload(image), plan=plan_eks(pool, cluster=present))
+    assert found["Cluster Autoscaler in the cluster"].severity == "fine"

@@ -94,6 +94,13 @@ _PRODUCTS: Final = (
         why="cluster.parts.karpenter: present lets pools of this stack use it; `up` installs no second one",
     ),
     _Product(
+        title="Cluster Autoscaler",
+        image=r"/cluster-autoscaler[:@]",
+        effect="beside",
+        why="it finds managed node groups by the tags of EKS; `up` installs no second one with "
+        "cluster.parts.cluster_autoscaler: present",
+    ),
+    _Product(
         title="Kueue", image=r"/kueue[:@]", effect="beside", why="its queues and this program's quotas both apply"
     ),
     _Product(
@@ -138,15 +145,16 @@ def _of_product(
 ) -> Iterator[OnlineFinding]:
     looked_at = f"{product.title} in the cluster"
     others = [one for one in found if one.namespace not in own]
-    if product.title == "Karpenter" and isinstance(plan.cluster.cloud, EksClusterPlan):
-        controller = plan.cluster.cloud.karpenter
-        if controller is not None and others and not own:
+    if isinstance(plan.cluster.cloud, EksClusterPlan) and others and not own:
+        installed = {part.title: part for part in plan.cluster.cloud.parts if part.install}
+        if product.title in installed:
+            part = installed[product.title]
             yield OnlineFinding(
                 looked_at=looked_at,
                 severity="stops",
                 found=_listed(others),
-                why="two controllers would create nodes for the same pods, and the CRDs are the other's",
-                fix="remove it, or write provisioner: managed for the pools",
+                why=part.alone,
+                fix=f"write cluster.parts.{part.name}: present, or let its owner remove it",
             )
             return
     if others:

@@ -58,5 +58,6 @@ def _too_many(shape: Shape, size: int, place: str) -> Iterator[str]:
 
 
 def _as_python(pattern: str) -> str:
-    """Java's words for classes of characters are not Python's."""
+    """Java's words for classes of characters, and its pairs of surrogates, are not Python's."""
+    pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", r"\U00010000-\U0010FFFF")
     return pattern.replace(r"\p{L}", r"\w").replace(r"\p{Z}", r"\s").replace(r"\p{N}", r"\d")

@@ -86,6 +86,15 @@ def _rule(operation: str) -> Callable[[str, Inputs], list[Call]]:
     return make
 
 
+def _group_tag(_: str, inputs: Inputs) -> list[Call]:
+    tag = {
+        "resourceId": inputs["autoscalingGroupName"],
+        "resourceType": "auto-scaling-group",
+        **inputs["tag"],
+    }
+    return [call("autoscaling", "CreateOrUpdateTags", {"tags": [tag]})]
+
+
 _MAKERS: Mapping[str, Callable[[str, Inputs], list[Call]]] = {
     **CLUSTER_MAKERS,
     "aws:ec2/placementGroup:PlacementGroup": _placement_group,
@@ -94,4 +103,5 @@ _MAKERS: Mapping[str, Callable[[str, Inputs], list[Call]]] = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _rule("AuthorizeSecurityGroupIngress"),
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _rule("AuthorizeSecurityGroupEgress"),
     "aws:eks/nodeGroup:NodeGroup": _node_group,
+    "aws:autoscaling/tag:Tag": _group_tag,
 }

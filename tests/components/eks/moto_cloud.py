@@ -28,6 +28,7 @@ from tests.support.eventually import PATIENCE_SECONDS
 
 REGION = "us-east-2"
 _RESPONSES = {
+    "autoscaling": "AutoScalingResponse",
     "ec2": "EC2Response",
     "eks": "EKSResponse",
     "iam": "IamResponse",
@@ -69,6 +70,8 @@ class MotoCloud:
                 if call.operation == "CreateCluster":
                     subnets = call.parameters["resourcesVpcConfig"]["subnetIds"]
                     made["vpcConfig"]["clusterSecurityGroupId"] = self.make_cluster_security_group(subnets)
+                if call.operation == "CreateNodegroup":
+                    self.make_auto_scaling_group(call.parameters, made)
                 own_id = made["id"]
         self.ids[record.urn] = own_id
         return own_id, made
@@ -80,6 +83,21 @@ class MotoCloud:
         made = ec2.create_security_group(GroupName="eks-cluster-sg", Description="made by EKS", VpcId=vpc_id)
         self.cluster_security_group_id = made["GroupId"]
         return self.cluster_security_group_id
+
+    def make_auto_scaling_group(self, node_group: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+        """Make the group that EKS makes for a node group, with EKS's tag, where moto makes up its name alone."""
+        (name,) = [group["name"] for one in made["resources"] for group in one["autoscalingGroups"]]
+        owned = {"Key": f"k8s.io/cluster-autoscaler/{node_group['clusterName']}", "Value": "owned"}
+        template = node_group["launchTemplate"]
+        self.client("autoscaling").create_auto_scaling_group(
+            AutoScalingGroupName=name,
+            MinSize=0,
+            MaxSize=node_group["scalingConfig"]["maxSize"],
+            DesiredCapacity=0,
+            LaunchTemplate={"LaunchTemplateId": template["id"], "Version": template["version"]},
+            VPCZoneIdentifier=",".join(node_group["subnets"]),
+            Tags=[{**owned, "ResourceId": name, "ResourceType": "auto-scaling-group", "PropagateAtLaunch": True}],
+        )
 
     def _send(self, call: Call) -> Answer:
         if not moto_has(call):
@@ -177,6 +195,7 @@ _OUTPUTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
         "id": f"{answer['nodegroup']['clusterName']}:{answer['nodegroup']['nodegroupName']}",
         "nodeGroupName": answer["nodegroup"]["nodegroupName"],
         "arn": answer["nodegroup"]["nodegroupArn"],
+        "resources": [{"autoscalingGroups": answer["nodegroup"]["resources"]["autoScalingGroups"]}],
     },
 }
 

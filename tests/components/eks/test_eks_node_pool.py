@@ -49,6 +49,7 @@ def test_everything_of_a_pool_hangs_below_its_component_and_goes_through_the_clu
         "aws:ec2/launchTemplate:LaunchTemplate",
         "aws:ec2/placementGroup:PlacementGroup",
         "aws:eks/nodeGroup:NodeGroup",
+        "aws:autoscaling/tag:Tag",
     }
     for record in made:
         assert "pulumi:providers:aws::ml::" in record.provider, record.urn

@@ -64,3 +64,18 @@ def test_private_subnets_reach_out_by_nat_and_public_ones_by_the_internet_gatewa
     assert len(public) == len(private) > 0
     assert [ways_out[subnet] for subnet in private] == [["NatGatewayId"]] * len(private)
     assert [ways_out[subnet] for subnet in public] == [["GatewayId"]] * len(public)
+
+
+def test_the_autoscaler_discovers_the_group_of_the_pool_with_a_range_and_no_other(cloud: MotoCloud) -> None:
+    found = cloud.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    assert len(found) == 3, "serve with a range, train on a capacity block, and the system nodes"
+    by_tag = {
+        "k8s.io/cluster-autoscaler/ml-prod": "owned",
+        "gpu-platform.dev/cluster-autoscaler": "ml-prod",
+    }
+    discovered = [
+        group for group in found if by_tag.items() <= {one["Key"]: one["Value"] for one in group["Tags"]}.items()
+    ]
+    (scaled,) = discovered
+    nodes = cloud.client("eks").describe_nodegroup(clusterName="ml-prod", nodegroupName="serve-1a2b3c4")
+    assert nodes["nodegroup"]["resources"]["autoScalingGroups"] == [{"name": scaled["AutoScalingGroupName"]}]

@@ -163,6 +163,19 @@ class HelmChartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAutoscalerPlan:
+    """The Cluster Autoscaler: its Helm release, and the IAM role of its service account."""
+
+    cluster: str
+    release: HelmChartPlan
+    service_account: str
+    role: str
+    """Name of the resource; the role gets a suffix."""
+    iam: IamPlan
+    policy: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEksPlan:
     """The settings of a new cluster."""
 
@@ -225,6 +238,8 @@ class EksClusterPlan:
     """Karpenter where the program installs it."""
     efa_plugin: HelmChartPlan | None
     """EFA device plugin where the program installs it."""
+    cluster_autoscaler: ClusterAutoscalerPlan | None = None
+    """Cluster Autoscaler where the program installs it."""
     access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""

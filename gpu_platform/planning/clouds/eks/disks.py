@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_platform.catalog.models import NodeImage
+from gpu_platform.catalog.models import MachineType, NodeImage
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -49,6 +49,13 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
         kms_key=pool.disk.kms_key,
     )
     return (system, data)
+
+
+def data_volume_gib(pool: Pool, machine: MachineType) -> int:
+    """Return the size of the file system of images and pods' data: the machine's own disks, or the volume."""
+    if pool.local_nvme and machine.local_nvme_gb > 0:
+        return machine.local_nvme_gb * 10**9 // 2**30
+    return pool.disk.size_gb
 
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:

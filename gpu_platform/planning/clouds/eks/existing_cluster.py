@@ -37,8 +37,10 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
     wanted: dict[str, str] = {}
     if plan.minimum_vpc_cni is not None:
         wanted[VPC_CNI] = f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
-    if plan.karpenter is not None:
-        wanted["eks-pod-identity-agent"] = "Karpenter gets its credentials from it, and does not start without it"
+    controllers = {"Karpenter": plan.karpenter, "Cluster Autoscaler": plan.cluster_autoscaler}
+    if served := [title for title, installed in controllers.items() if installed is not None]:
+        needs = "gets its credentials from it, and does not start without it"
+        wanted["eks-pod-identity-agent"] = f"{' and '.join(served)} {needs}"
     return wanted
 
 

@@ -11,7 +11,7 @@ from gpu_platform.spec.cluster import EksCluster
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
     """Record parts that a new cluster cannot have, and an unused role; `problems` is at `cluster.parts`."""
     parts = cluster.parts
-    for name in ("karpenter", "efa_plugin"):
+    for name in ("karpenter", "cluster_autoscaler", "efa_plugin"):
         if cluster.create is not None and getattr(parts, name) == "present":
             problems.at(name).add(
                 "present on a new cluster",
@@ -26,7 +26,7 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
         )
 
 
-def plan_parts(cluster: EksCluster, *, karpenter: bool, efa: bool) -> tuple[PartPlan, ...]:
+def plan_parts(cluster: EksCluster, *, karpenter: bool, scaled: bool, efa: bool) -> tuple[PartPlan, ...]:
     """Return the controllers that the pools need."""
     parts = cluster.parts
     found: list[PartPlan] = []
@@ -40,6 +40,18 @@ def plan_parts(cluster: EksCluster, *, karpenter: bool, efa: bool) -> tuple[Part
                 label="karpenter",
                 image="karpenter/controller",
                 alone="two would create and delete nodes for the same pods, and share the CRDs",
+            )
+        )
+    if scaled:
+        found.append(
+            PartPlan(
+                name="cluster_autoscaler",
+                title="Cluster Autoscaler",
+                install=parts.cluster_autoscaler == "install",
+                kind="Deployment",
+                label="aws-cluster-autoscaler",
+                image="cluster-autoscaler",
+                alone="two would add and remove nodes of the same groups",
             )
         )
     if efa:
@@ -74,6 +86,11 @@ def explain_parts(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> tuple[Dec
 def _needs(cluster: EksCluster, part: PartPlan) -> str:
     if part.name == "efa_plugin":
         return "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
+    if part.name == "cluster_autoscaler":
+        return (
+            "it finds the node groups by the tags that EKS sets, and must discover them by "
+            f"k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/{cluster.name}"
+        )
     role = cluster.parts.karpenter_node_role
     if role is not None:
         return f"nodes get the IAM role {role}, which needs an access entry"

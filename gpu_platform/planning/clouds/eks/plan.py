@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
@@ -95,6 +95,8 @@ class EksPoolPlan:
     delete_before_replace: bool
     """Reserved capacity does not suffice for a second pool beside the first."""
     protect: bool
+    group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
 
     @property
     def placement_type(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
 from gpu_platform.planning.clouds.eks.images import check_image, image_of
 from gpu_platform.planning.clouds.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
@@ -12,6 +13,7 @@ from gpu_platform.planning.clouds.eks.labels import eks_labels, eks_taints
 from gpu_platform.planning.clouds.eks.network import (
     METADATA_HOP_LIMIT,
     check_network,
+    efa_count,
     interfaces,
     layout_of,
     uses_efa,
@@ -108,6 +110,10 @@ def plan_eks_pool(
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
     labels = eks_labels(requirements.labels, efa)
+    scales = scaled(pool, cluster)
+    if scales:
+        labels = {**labels, **accelerator_label(requirements.gpu.model, requirements.resources)}
+    nics = interfaces(machine, family, layout_of(pool, family)) if efa else ()
     base = user_data(pool, machine, requirements.software, requirements.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
@@ -120,7 +126,7 @@ def plan_eks_pool(
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,
         capacity_reservation=bought.reservation,
-        interfaces=interfaces(machine, family, layout_of(pool, family)) if efa else (),
+        interfaces=nics,
         efa=efa,
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
@@ -132,15 +138,16 @@ def plan_eks_pool(
         min_size=pool.count.min,
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
-        keeps_size=pool.count.maximum > pool.count.desired or isinstance(pool.capacity, CapacityBlock),
+        keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),
         tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
+        group_tags=group_tags(pool, cluster, [machine], requirements.resources, efa_count(nics)) if scales else {},
     )
-    return Decided(plan, tuple(reasons(pool, machine, plan)))
+    return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
 
 
 def repaired(pool: Pool) -> bool:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog.models import MachineType
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
+from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
+from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
 
+_Line = tuple[str, str, str]
 
-def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decision]:
+
+def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> list[Decision]:
     """Return the decisions of a pool that are not obvious from the stack file."""
     lines = [
         _network(pool, machine, plan),
@@ -25,18 +30,13 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         ),
         *_disk_key(pool),
         _repair(pool, plan),
-        (
-            "size",
-            *_size(plan),
-        ),
+        ("size", *_size(pool, plan, cluster)),
+        *_late_gpus(plan),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
     return [
         Decision(subject=f"pool {pool.name}", what=what, chosen=chosen, why=why) for what, chosen, why in lines
     ]
-
-
-_Line = tuple[str, str, str]
 
 
 def _image(plan: EksPoolPlan) -> _Line:
@@ -52,17 +52,40 @@ def _image(plan: EksPoolPlan) -> _Line:
     )
 
 
-def _size(plan: EksPoolPlan) -> tuple[str, str]:
+def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]:
     if not plan.keeps_size:
         return f"{plan.desired_size}", "max is desired: `up` sets the number of nodes"
-    who = (
-        "EKS, at the end of the block," if plan.capacity_type == "CAPACITY_BLOCK" else "an autoscaler or a person"
-    )
     return (
         f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
-        f"after the first deploy {who} sets the number of nodes, and `up` leaves it alone; an edit of count "
-        "applies once, with desired as the new number",
+        f"{_who_scales(pool, plan, cluster)}; `up` leaves the number alone after the first deploy, and an edit of "
+        "count applies once, with desired as the new number",
     )
+
+
+def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
+    if plan.capacity_type == "CAPACITY_BLOCK":
+        return "EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it"
+    if plan.group_tags:
+        disruption = DISRUPTION[pool.workload]
+        removed = "little used" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
+        return (
+            f"the Cluster Autoscaler adds nodes for pending pods, and removes one that is {removed} for "
+            f"{disruption.consolidate_after}"
+        )
+    if cluster.parts.cluster_autoscaler == "none":
+        return "cluster.parts.cluster_autoscaler: none, so a person sets it"
+    return f"a person sets it: {fixed_because(pool)}"
+
+
+def _late_gpus(plan: EksPoolPlan) -> Iterator[_Line]:
+    """Warn of nodes that look ready to the autoscaler before they offer their GPUs."""
+    if plan.group_tags and ACCELERATOR_LABEL not in plan.labels:
+        yield (
+            "warning: autoscaler",
+            f"may add up to {plan.max_size} nodes for one pending pod",
+            "it waits for nvidia.com/gpu of a new node alone, and these nodes offer GPUs under other names; "
+            "unused ones are removed again. rename: false, and strategy: single with MIG, keep that name",
+        )
 
 
 def _network(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:

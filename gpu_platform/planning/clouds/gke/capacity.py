@@ -56,9 +56,8 @@ def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
     count = pool.count
     if isinstance(pool.capacity, FlexStart):
         return Sizes(autoscaled=True, per_location=None, min=0, max=count.maximum)
-    has_limits = bool({"min", "max"} & count.model_fields_set)
     return Sizes(
-        autoscaled=has_limits and count.min < count.maximum,
+        autoscaled=count.is_range,
         per_location=count.desired // max(len(locations(pool, cluster)), 1),
         min=count.min,
         max=count.maximum,

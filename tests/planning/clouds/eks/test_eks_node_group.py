@@ -134,7 +134,7 @@ def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk
     )
     assert (said["disk key"].chosen, "AWSServiceRoleForAutoScaling" in said["disk key"].why) == (KEY, True)
     assert said["size"].chosen == "2 at first, then 1 to 10"
-    assert "an autoscaler or a person sets the number of nodes" in said["size"].why
+    assert "the Cluster Autoscaler adds nodes" in said["size"].why
     _, said = plan_and_decisions(machine_type="g6.xlarge", workload="inference", count={"desired": 2})
     assert (said["size"].chosen, said["size"].why) == ("2", "max is desired: `up` sets the number of nodes")
     _, said = plan_and_decisions(capacity=BLOCK, count={"desired": 2})

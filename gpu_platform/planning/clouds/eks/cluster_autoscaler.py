@@ -1,0 +1,117 @@
+"""Decide which managed node groups the Cluster Autoscaler scales, and what it must know of a new node.
+
+From zero nodes the autoscaler takes labels and taints of a new node from EKS (DescribeNodegroup), CPU, memory and
+whole GPUs from the instance type, and everything else from tags of the Auto Scaling group, which do not come from
+the node group. Nodes with the accelerator label count as unready until they offer `nvidia.com/gpu`, so no node has
+it that offers GPUs under other names alone.
+
+Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws (README.md; buildNodeFromTemplate and
+GetAsgOptions in aws_manager.go; GPULabel), commit 55c37cd5, 2026-08-22; kubernetes/autoscaler#8095; EKS user
+guide, "Simplify node lifecycle with managed node groups" (tags that EKS sets itself); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.catalog import MachineType
+from gpu_platform.planning.clouds.eks.disks import data_volume_gib
+from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES, HUGE_PAGES_RESOURCE, efa_resources
+from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION
+from gpu_platform.planning.nodes.allocatable import allocatable
+from gpu_platform.planning.sharing.section import ResourceOffer
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import CapacityBlock, Pool
+from gpu_platform.spec.sharing import Dra
+
+ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
+SCALED_TAG: Final = "gpu-platform.dev/cluster-autoscaler"
+"""On Auto Scaling groups that the autoscaler may change, with the name of the cluster as value. EKS sets the usual
+tags of the autoscaler on all groups: those of other owners and of fixed size, too."""
+
+_TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
+# A node goes only when its utilisation is below: 0 would keep nodes without pods, whose utilisation is 0.
+_ONLY_EMPTY: Final = "0.01"
+_UNDERUSED: Final = "0.5"
+# Of a file system the kubelet keeps 10 % as eviction threshold; file system and image take some more.
+_USABLE_SHARE: Final = 0.85
+
+
+def owned_tag(cluster: str) -> str:
+    """Return the tag that EKS sets on the Auto Scaling groups of a cluster's node groups; its value is `owned`."""
+    return f"k8s.io/cluster-autoscaler/{cluster}"
+
+
+def fixed_because(pool: Pool) -> str | None:
+    """Return why no autoscaler may change the number of a managed node group's nodes; None: one may."""
+    if not pool.count.is_range:
+        return "max is desired: `up` sets the number of nodes"
+    if isinstance(pool.capacity, CapacityBlock):
+        return "the instances of a capacity block are paid for, and EKS removes them at its end"
+    if isinstance(pool.sharing, Dra):
+        return (
+            "the Cluster Autoscaler does not know the ResourceSlices of a new node, so from zero nodes it adds "
+            "none for pods with claims"
+        )
+    return None
+
+
+def scaled(pool: Pool, cluster: EksCluster) -> bool:
+    """Return whether the Cluster Autoscaler scales the pool."""
+    managed = pool.provisioner == "managed"
+    return managed and cluster.parts.cluster_autoscaler != "none" and fixed_because(pool) is None
+
+
+def accelerator_label(gpu_model: str, resources: Sequence[ResourceOffer]) -> Mapping[str, str]:
+    """Return the label of nodes that offer whole GPUs, or GPUs under that name; else nothing."""
+    if any(offer.name == names.GPU_RESOURCE and offer.per_node > 0 for offer in resources):
+        return {ACCELERATOR_LABEL: f"nvidia-{gpu_model}"}
+    return {}
+
+
+def group_tags(
+    pool: Pool,
+    cluster: EksCluster,
+    machines: Sequence[MachineType],
+    resources: Sequence[ResourceOffer],
+    efa_interfaces: int,
+) -> Mapping[str, str]:
+    """Return the tags of the Auto Scaling group of a pool that is scaled.
+
+    `machines`: the pool's machine type and its alternatives: a node has at least what the smallest has.
+    """
+    disruption = DISRUPTION[pool.workload]
+    underused = disruption.policy == "WhenEmptyOrUnderutilized"
+    options = {
+        "ignoredaemonsetsutilization": "true",
+        "scaledowngpuutilizationthreshold": _UNDERUSED if underused else _ONLY_EMPTY,
+        "scaledownunneededtime": disruption.consolidate_after,
+        "scaledownutilizationthreshold": _UNDERUSED if underused else _ONLY_EMPTY,
+    }
+    offered = dict(_offered(pool, machines, resources, efa_interfaces))
+    return {
+        SCALED_TAG: cluster.name,
+        **{f"{_TEMPLATE}/autoscaling-options/{name}": value for name, value in options.items()},
+        **{f"{_TEMPLATE}/resources/{name}": value for name, value in sorted(offered.items())},
+    }
+
+
+def _offered(
+    pool: Pool, machines: Sequence[MachineType], resources: Sequence[ResourceOffer], efa_interfaces: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what a pod can request on a new node, by resource."""
+    free = [allocatable(machine) for machine in machines]
+    yield "cpu", f"{min(one.cpu_millicores for one in free)}m"
+    yield "memory", f"{min(one.memory_mib for one in free)}Mi"
+    usable = min(data_volume_gib(pool, machine) for machine in machines) * _USABLE_SHARE
+    yield "ephemeral-storage", f"{int(usable)}Gi"
+    # The instance type has whole GPUs, which nodes with other names for them do not offer.
+    yield names.GPU_RESOURCE, "0"
+    for offer in resources:
+        yield offer.name, str(offer.per_node)
+    for name, count in efa_resources(efa_interfaces).items():
+        yield name, str(count)
+        # Pods of whole nodes request them beside EFA.
+        yield HUGE_PAGES_RESOURCE, HUGE_PAGES

@@ -1,0 +1,111 @@
+"""Plan the Cluster Autoscaler: its Helm release and its IAM policy.
+
+All Kubernetes versions have the same release: its image is of one minor version, and runs on neighbouring ones.
+Sources: kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md (IAM, auto-discovery) and the values
+of the chart, commit 55c37cd5, 2026-08-22; EKS best practices guide, "Cluster Autoscaler" (writes by tag); read
+2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag
+from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan
+from gpu_platform.planning.clouds.eks.vpc import plan_iam
+from gpu_platform.spec.cluster import EksCluster
+
+CHART: Final = "cluster-autoscaler"
+NAMESPACE: Final = "kube-system"
+SERVICE_ACCOUNT: Final = "cluster-autoscaler"
+
+
+def cluster_autoscaler(cluster: EksCluster, partition: str, catalog: Catalog) -> ClusterAutoscalerPlan:
+    """Return the autoscaler of a cluster with managed node groups that are scaled; `partition`: of its ARNs."""
+    chart = catalog.charts[CHART]
+    return ClusterAutoscalerPlan(
+        cluster=cluster.name,
+        release=HelmChartPlan(
+            name=CHART,
+            chart=chart.name,
+            repository=chart.repository,
+            version=chart.version,
+            namespace=NAMESPACE,
+            values=_values(cluster),
+        ),
+        service_account=SERVICE_ACCOUNT,
+        role=CHART,
+        iam=plan_iam(cluster),
+        policy=autoscaler_policy(cluster, partition),
+    )
+
+
+def _values(cluster: EksCluster) -> Mapping[str, Any]:
+    not_on_pools = [{"key": names.POOL_LABEL, "operator": "DoesNotExist"}]
+    return {
+        "fullnameOverride": CHART,
+        "cloudProvider": "aws",
+        "awsRegion": cluster.region,
+        # EKS sets its own tags on every node group; the second is on those of the pools that may be scaled.
+        "autoDiscovery": {
+            "clusterName": cluster.name,
+            "tags": [f"{owned_tag(cluster.name)}=owned", f"{SCALED_TAG}={cluster.name}"],
+        },
+        "rbac": {"serviceAccount": {"name": SERVICE_ACCOUNT}},
+        "replicaCount": 2 if cluster.production else 1,
+        "resources": {"requests": {"cpu": "100m", "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": not_on_pools}]
+                }
+            }
+        },
+        # Pools that a pod fits differ in CPU and memory beside the GPUs: the one that wastes least gets the node.
+        # No balance-similar-node-groups: every pool has a label of its own, so no two groups are similar.
+        "extraArgs": {"expander": "least-waste", "logtostderr": True, "stderrthreshold": "info", "v": 4},
+    }
+
+
+def autoscaler_policy(cluster: EksCluster, partition: str) -> Mapping[str, Any]:
+    """Return the IAM policy: reads, and writes on groups of this cluster that the program lets it scale alone."""
+    region, account = cluster.region, cluster.account or "*"
+    groups = f"arn:{partition}:autoscaling:{region}:{account}:autoScalingGroup:*:autoScalingGroupName/eks-*"
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow",
+                "Action": [
+                    "autoscaling:DescribeAutoScalingGroups",
+                    "autoscaling:DescribeAutoScalingInstances",
+                    "autoscaling:DescribeScalingActivities",
+                    "ec2:DescribeImages",
+                    "ec2:DescribeInstanceTypes",
+                    "ec2:DescribeLaunchTemplateVersions",
+                    "ec2:GetInstanceTypesFromInstanceRequirements",
+                ],
+                "Resource": "*",
+                "Condition": {"StringEquals": {"aws:RequestedRegion": region}},
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["eks:DescribeNodegroup"],
+                "Resource": f"arn:{partition}:eks:{region}:{account}:nodegroup/{cluster.name}/*/*",
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+                "Resource": groups,
+                "Condition": {
+                    "StringEquals": {
+                        f"aws:ResourceTag/{owned_tag(cluster.name)}": "owned",
+                        f"aws:ResourceTag/{SCALED_TAG}": cluster.name,
+                    }
+                },
+            },
+        ],
+    }

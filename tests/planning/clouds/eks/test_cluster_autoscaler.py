@@ -1,0 +1,228 @@
+"""Which managed node groups are scaled, and what the Cluster Autoscaler knows of their nodes before they exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, SCALED_TAG
+from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
+from tests.planning.clouds.eks.eks_pools import BLOCK, eks, node_group, plan_and_decisions, planned
+from tests.planning.clouds.eks.test_cluster import SERVE, cloud, created, decisions, plan, problems
+from tests.planning.clouds.eks.test_cluster import eks as stack_cluster
+
+G6 = {"machine_type": "g6.12xlarge", "workload": "inference", "count": {"min": 0, "desired": 1, "max": 4}}
+A100 = {"machine_type": "p4d.24xlarge", "zones": ["us-east-2a"], "count": {"min": 0, "desired": 1, "max": 4}}
+RESOURCES = "k8s.io/cluster-autoscaler/node-template/resources/"
+OPTIONS = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"
+SCALED = {**SERVE, "count": {"min": 1, "desired": 2, "max": 8}}
+
+
+def offered(**rest: Any) -> dict[str, str]:
+    tags = node_group(**rest).group_tags
+    return {key.removeprefix(RESOURCES): value for key, value in tags.items() if key.startswith(RESOURCES)}
+
+
+def autoscaling(**rest: Any) -> dict[str, str]:
+    tags = node_group(**rest).group_tags
+    return {key.removeprefix(OPTIONS): value for key, value in tags.items() if key.startswith(OPTIONS)}
+
+
+# -- which pools ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "is_scaled"),
+    [
+        ({"min": 1, "desired": 2, "max": 4}, True),
+        ({"desired": 2, "max": 4}, True),
+        ({"min": 1, "desired": 2}, True),
+        ({"min": 1, "desired": 4, "max": 4}, True),
+        ({"desired": 2}, False),
+        ({"min": 2, "desired": 2, "max": 2}, False),
+    ],
+)
+def test_a_range_of_count_is_scaled_and_a_number_alone_is_not(count: dict[str, int], is_scaled: bool) -> None:
+    found = node_group(**{**G6, "count": count})
+    assert bool(found.group_tags) == is_scaled
+    assert found.keeps_size == is_scaled
+
+
+def test_a_capacity_block_is_not_scaled_since_eks_empties_it_and_an_idle_node_is_paid_for() -> None:
+    count = {"min": 0, "desired": 2, "max": 4}
+    plan, said = plan_and_decisions(capacity=BLOCK, count=count)
+    assert plan.cloud is not None
+    assert not node_group(capacity=BLOCK, count=count).group_tags
+    assert "no autoscaler changes it" in said["size"].why
+
+
+def test_pods_with_claims_get_no_node_from_zero_so_a_person_scales_a_pool_with_dra() -> None:
+    pool = {**SCALED, "sharing": {"mode": "dra"}}
+    found = plan(stack_cluster(kubernetes="1.36"), pool, operator={"release": "v26.7.0"})
+    (size,) = [one for one in found.decisions if one.what == "size"]
+    assert "a person sets it" in size.why
+    assert "ResourceSlices" in size.why
+    assert found.cluster.cloud is not None
+    assert found.cluster.cloud.parts == ()
+
+
+def test_the_plan_says_who_scales_the_pool_and_when_a_node_goes() -> None:
+    _, said = plan_and_decisions(**G6)
+    assert "the Cluster Autoscaler adds nodes for pending pods" in said["size"].why
+    assert "little used for 15m" in said["size"].why
+    _, said = plan_and_decisions(**A100)
+    assert "empty for 30m" in said["size"].why
+    _, said = plan_and_decisions(eks(parts={"cluster_autoscaler": "none"}), **G6)
+    assert "so a person sets it" in said["size"].why
+
+
+# -- what a node offers, before there is one --------------------------------------------------------------------
+
+
+def test_pods_see_the_allocatable_cpu_and_memory_and_not_all_of_the_machine() -> None:
+    pool = planned(**G6)
+    found = offered(**G6)
+    assert found["cpu"] == f"{pool.cpu_millicores}m"
+    assert found["memory"] == f"{pool.memory_mib}Mi"
+
+
+@pytest.mark.parametrize(
+    ("sharing", "expected"),
+    [
+        (None, {"nvidia.com/gpu": "8"}),
+        ({"mode": "time-slicing", "replicas": 4}, {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "32"}),
+        ({"mode": "time-slicing", "replicas": 4, "rename": False}, {"nvidia.com/gpu": "32"}),
+        (
+            {"mode": "mig", "strategy": "mixed", "layout": {"3g.20gb": 1, "1g.5gb": 4}},
+            {"nvidia.com/gpu": "0", "nvidia.com/mig-3g.20gb": "8", "nvidia.com/mig-1g.5gb": "32"},
+        ),
+        ({"mode": "mig", "strategy": "single", "layout": {"1g.5gb": 7}}, {"nvidia.com/gpu": "56"}),
+    ],
+)
+def test_every_gpu_resource_of_the_pool_is_known_from_zero_nodes(
+    sharing: dict[str, Any] | None, expected: dict[str, str]
+) -> None:
+    pool = {**A100, "workload": "inference", **({"sharing": sharing} if sharing else {})}
+    found = offered(**pool)
+    assert {name: value for name, value in found.items() if name.startswith("nvidia.com/")} == expected
+
+
+def test_efa_and_its_huge_pages_are_known_from_zero_nodes() -> None:
+    found = offered(**A100)
+    assert (found["vpc.amazonaws.com/efa"], found["hugepages-2Mi"]) == ("4", "5120Mi")
+    assert not {"vpc.amazonaws.com/efa", "hugepages-2Mi"} & offered(**G6).keys()
+
+
+def test_ephemeral_storage_is_that_of_the_local_disks_or_else_of_the_volume() -> None:
+    def gib(**rest: Any) -> int:
+        return int(offered(**rest)["ephemeral-storage"].removesuffix("Gi"))
+
+    assert gib(**{**G6, "local_nvme": False, "disk": {"size_gb": 100}}) == 85
+    assert gib(**G6) > 2000
+
+
+# -- a node that does not offer its GPUs yet ----------------------------------------------------------------------
+
+
+def test_the_accelerator_label_keeps_the_autoscaler_from_adding_nodes_until_the_first_offers_its_gpus() -> None:
+    assert node_group(**G6).labels[ACCELERATOR_LABEL] == "nvidia-l4"
+    assert ACCELERATOR_LABEL not in node_group(**{**G6, "count": {"desired": 2}}).labels
+
+
+def test_without_nvidia_com_gpu_the_label_would_keep_nodes_unready_so_more_nodes_are_announced() -> None:
+    pool = {**G6, "sharing": {"mode": "time-slicing", "replicas": 4}}
+    assert ACCELERATOR_LABEL not in node_group(**pool).labels
+    _, said = plan_and_decisions(**pool)
+    assert said["warning: autoscaler"].chosen == "may add up to 4 nodes for one pending pod"
+    assert "rename: false" in said["warning: autoscaler"].why
+    assert "warning: autoscaler" not in plan_and_decisions(**G6)[1]
+
+
+# -- when nodes go ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workload", "threshold", "after"),
+    [("training", "0.01", "30m"), ("inference", "0.5", "15m"), ("development", "0.01", "10m")],
+)
+def test_only_replicas_of_inference_move_from_a_little_used_node(
+    workload: str, threshold: str, after: str
+) -> None:
+    assert autoscaling(**{**G6, "workload": workload, "network": {"rdma": False}}) == {
+        "ignoredaemonsetsutilization": "true",
+        "scaledowngpuutilizationthreshold": threshold,
+        "scaledownutilizationthreshold": threshold,
+        "scaledownunneededtime": after,
+    }
+
+
+# -- the controller ---------------------------------------------------------------------------------------------
+
+
+def test_the_autoscaler_is_installed_only_for_a_pool_that_it_scales() -> None:
+    assert cloud(created(), SERVE).cluster_autoscaler is None
+    found = cloud(created(), SCALED)
+    assert [part.name for part in found.parts] == ["cluster_autoscaler"]
+    assert found.cluster_autoscaler is not None
+
+
+def test_it_discovers_groups_of_this_cluster_that_the_program_tags_and_not_all_that_eks_tags() -> None:
+    found = cloud(created(), SCALED).cluster_autoscaler
+    assert found is not None
+    assert found.release.values["autoDiscovery"] == {
+        "clusterName": "ml",
+        "tags": ["k8s.io/cluster-autoscaler/ml=owned", f"{SCALED_TAG}=ml"],
+    }
+    assert node_group(**G6).group_tags[SCALED_TAG] == "ml"
+
+
+def test_it_writes_to_tagged_groups_of_this_cluster_alone() -> None:
+    found = cloud(created(account="123456789012"), SCALED).cluster_autoscaler
+    assert found is not None
+    writes = [
+        statement
+        for statement in found.policy["Statement"]
+        if any(not action.partition(":")[2].startswith(("Describe", "Get")) for action in statement["Action"])
+    ]
+    (only,) = writes
+    assert only["Action"] == ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"]
+    assert only["Condition"]["StringEquals"] == {
+        "aws:ResourceTag/k8s.io/cluster-autoscaler/ml": "owned",
+        f"aws:ResourceTag/{SCALED_TAG}": "ml",
+    }
+    assert only["Resource"].startswith("arn:aws:autoscaling:us-east-2:123456789012:autoScalingGroup:")
+
+
+def test_it_runs_beside_the_pools_and_never_on_a_node_that_it_may_remove() -> None:
+    found = cloud(created(production=True), SCALED).cluster_autoscaler
+    assert found is not None
+    affinity = found.release.values["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "gpu-platform.dev/pool", "operator": "DoesNotExist"}]
+    assert found.release.values["replicaCount"] == 2
+
+
+def test_on_an_existing_cluster_it_needs_the_agent_that_gives_pods_their_roles() -> None:
+    why = required_addons(cloud(stack_cluster(), SCALED))["eks-pod-identity-agent"]
+    assert why.startswith("Cluster Autoscaler gets its credentials from it")
+
+
+def test_the_autoscaler_of_the_owner_is_left_alone_and_finds_the_groups_by_the_tags_of_eks() -> None:
+    found = stack_cluster(parts={"cluster_autoscaler": "present"})
+    assert cloud(found, SCALED).cluster_autoscaler is None
+    assert [part.install for part in cloud(found, SCALED).parts] == [False]
+    chosen, why = decisions(found, SCALED)["Cluster Autoscaler"]
+    assert chosen == "present"
+    assert "k8s.io/cluster-autoscaler/ml" in why
+
+
+def test_without_an_autoscaler_there_is_no_part_and_no_tag() -> None:
+    found = cloud(stack_cluster(parts={"cluster_autoscaler": "none"}), SCALED)
+    assert (found.parts, found.cluster_autoscaler) == ((), None)
+    assert not node_group(eks(parts={"cluster_autoscaler": "none"}), **G6).group_tags
+
+
+def test_a_new_cluster_has_no_autoscaler_of_an_owner() -> None:
+    found = problems(created(parts={"cluster_autoscaler": "present"}), SCALED)
+    assert "present only on an existing cluster" in found["cluster.parts.cluster_autoscaler"]
