@@ -66,7 +66,8 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.ec2.LaunchTemplate(
             name,
             image_id=plan.ami,
-            instance_type=plan.instance_type,
+            # EKS refuses a type in the template beside the list of the node group.
+            instance_type=None if plan.instance_types else plan.instance_type,
             # A template has security groups or interfaces with groups of their own, not both. Without either
             # EKS adds the security group of the cluster alone.
             network_interfaces=[_network_interface(one, [*groups, *efa]) for one in plan.interfaces] or None,
@@ -99,6 +100,7 @@ class EksNodePool(pulumi.ComponentResource):
             node_group_name=plan.node_group if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
+            instance_types=list(plan.instance_types) or None,
             ami_type=plan.ami_type,
             # Without it nodes keep the version of the cluster at their creation; an own image has its version.
             version=cluster.kubernetes if plan.ami is None else None,

@@ -246,6 +246,8 @@ class Capacity(TypedDict, total=False):
     """How the nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE)."""
 
     type: Required[str]
+    alternatives: Sequence[str]
+    """EKS, on-demand and spot: other machine types that nodes may have."""
     reservation: str
     zone: str
     placement_group: str

@@ -109,7 +109,7 @@ class Karpenter(SpecModel):
     """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
     alternatives: Annotated[tuple[str, ...], Shows(karpenter=("requirements",))] = ()
-    """Additional machine types with the same GPU model, number of GPUs and architecture."""
+    """The former place of `capacity.alternatives`, which managed node groups have, too; not both."""
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node; unset: depends on the workload."""
     expire_after: Annotated[str | None, Shows(karpenter=("template",))] = Field(

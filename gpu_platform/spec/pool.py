@@ -66,16 +66,34 @@ _RESERVATION = Shows(eks=("capacity_reservation",), karpenter=("node_class",), g
 _ZONES = Shows(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
 
 
+_Alternatives = Annotated[
+    Annotated[tuple[str, ...], Field(min_length=1, max_length=19)] | None,
+    On(
+        ("eks",),
+        "a GKE node pool has one machine type",
+        fix="write a pool for each machine type, and name their order in compute_classes",
+    ),
+    Shows(eks=("instance_types",), karpenter=("requirements",)),
+]
+
+
 class OnDemand(SpecModel):
     """On-demand capacity, paid by the hour."""
 
     type: Annotated[Literal["on-demand"], _CAPACITY_TYPE] = "on-demand"
+    alternatives: _Alternatives = None
+    """EKS: machine types that nodes may have where `machine_type` has no capacity, with the same GPU model, number
+    of GPUs and architecture; a managed node group tries them in this order. Pods can request what the smallest
+    has."""
 
 
 class Spot(SpecModel):
     """Spot capacity, which the cloud can reclaim."""
 
     type: Annotated[Literal["spot"], _BOUGHT, _CAPACITY_TYPE]
+    alternatives: _Alternatives = None
+    """EKS: machine types that nodes may have beside `machine_type`, with the same GPU model, number of GPUs and
+    architecture; the more there are, the fewer nodes are reclaimed. Pods can request what the smallest has."""
 
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
@@ -275,6 +293,16 @@ class Pool(SpecModel):
     """Price of one node in USD/h if it is not the list price: on-premises, spot, a commitment."""
     utilisation: Annotated[float, Field(ge=0, le=1)] | None = None
     """Expected utilisation of the pool's GPUs as a share of time, 0 to 1; a measured one takes precedence."""
+
+    @property
+    def capacity_alternatives(self) -> tuple[str, ...]:
+        """Machine types that `capacity` allows beside the pool's own."""
+        return (self.capacity.alternatives or ()) if isinstance(self.capacity, OnDemand | Spot) else ()
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """Machine types that nodes may have beside the pool's own, in the order of the file."""
+        return self.capacity_alternatives or (self.karpenter.alternatives if self.karpenter is not None else ())
 
     @property
     def sharing(self) -> Sharing:

@@ -90,7 +90,7 @@ def existing_cluster(account: AwsAccount, **rest: Any) -> EnvironmentPlan:
         accessConfig={"authenticationMode": "API"},
     )
     existing = {"provider": "eks", "name": "ml", "region": REGION, **rest}
-    pool = {"machine_type": "g6e.12xlarge", "count": {"desired": 1, "max": 2}, "workload": "inference"}
+    pool = {"machine_type": "g6e.12xlarge", "count": {"desired": 2}, "workload": "inference"}
     return plan_eks(pool, cluster=existing)
 
 

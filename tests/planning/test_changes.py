@@ -121,6 +121,7 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
     [
         ({"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}, "replaced", "pools[0].image.family or image.ami"),
         ({"ami_type": "CUSTOM", "ami": "ami-0a1b2c3d"}, "replaced", "pools[0].image.family or image.ami"),
+        ({"alternatives": ("p5.48xlarge",)}, "replaced", "pools[0].capacity.alternatives"),
         ({"capacity_type": "CAPACITY_BLOCK"}, "replaced", "pools[0].capacity.type"),
         ({"zones": ("us-east-2b",)}, "replaced", "pools[0].capacity.zone or zones"),
         ({"instance_type": "p5.48xlarge"}, "rolled", "pools[0].machine_type"),
@@ -242,7 +243,10 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (
         "rolled",
-        ["pools[0].machine_type, capacity.type, capacity.zone, zones or karpenter.alternatives"],
+        [
+            "pools[0].machine_type, capacity.type, capacity.alternatives, capacity.zone, zones or "
+            "karpenter.alternatives"
+        ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": tainted}}})) == (
         "rolled",

@@ -136,6 +136,8 @@ _OTHER_POOL = by(
         "nodes": {"names": ["other-0"]},
     },
 )
+# Of a machine type that others are equal to but in CPU and memory.
+_WITH_EQUALS = {"pools[0].machine_type": "g6.12xlarge", "pools[0].workload": "inference"}
 _EKS_NETWORK = {
     "vpc": "vpc-0a1b2c3d4e5f60718",
     "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
@@ -212,6 +214,9 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "pools[0].count": {"desired": 0, "max": 4},
     },
     "pools[].capacity(spot)": {"pools[0].capacity": {"type": "spot"}},
+    "pools[].capacity(spot).alternatives": by({}, eks=_WITH_EQUALS),
+    "pools[].capacity(on-demand)": {"pools[0].capacity": {"type": "on-demand"}},
+    "pools[].capacity(on-demand).alternatives": by({}, eks=_WITH_EQUALS),
     "pools[].placement": {
         "pools[0].placement": by({"type": "cluster"}, eks={"type": "cluster"}, gke={"type": "compact"})
     },
@@ -435,6 +440,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].taints[].value": ["b"],
     "pools[].nodes.names": [["train-0", "train-2"]],
     "pools[].nodes.selector": [{"node-group": "other"}],
+    "pools[].capacity(on-demand).alternatives": [["g6.24xlarge"]],
+    "pools[].capacity(spot).alternatives": [["g6.24xlarge"]],
     "pools[].karpenter.alternatives": [["g6.24xlarge"]],
     "pools[].karpenter.consolidate_after": ["77m"],
     "pools[].karpenter.expire_after": ["77h"],

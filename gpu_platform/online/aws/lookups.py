@@ -89,9 +89,10 @@ class AwsCloud:
                 )
             yield Lookup(title="zones of the new cluster", look=self._control_plane_zones)
         for pool in plan.pools:
-            yield Lookup(
-                title=f"zones of pool {pool.name} that offer {pool.machine_type}", look=partial(self._offers, pool)
-            )
+            for name in (pool.machine_type, *(pool.cloud.alternatives if pool.cloud is not None else ())):
+                yield Lookup(
+                    title=f"zones of pool {pool.name} that offer {name}", look=partial(self._offers, pool, name)
+                )
         for pool in plan.pools:
             if reservation := pool.capacity.get("reservation"):
                 yield Lookup(
@@ -165,11 +166,11 @@ class AwsCloud:
     def _control_plane_zones(self) -> Iterable[OnlineFinding]:
         return compare_control_plane_zones(self._created_zones(), self._client.zones())
 
-    def _offers(self, pool: PoolPlan) -> Iterator[OnlineFinding]:
+    def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
         own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
         wanted = own or self._created_zones()
-        offered = self._client.zones_offering(pool.machine_type)
-        yield compare_offers(pool.name, pool.machine_type, wanted, not own, offered)
+        offered = self._client.zones_offering(machine_type)
+        yield compare_offers(pool.name, machine_type, wanted, not own, offered)
 
     def _reservation(self, pool: PoolPlan, reservation: str) -> Iterable[OnlineFinding]:
         try:

@@ -19,17 +19,19 @@ def offering_warnings(plan: EnvironmentPlan, catalog: Catalog) -> tuple[str, ...
         return ()
     found: list[str] = []
     for pool in plan.pools:
-        offered = catalog.offered(catalog.machine_types[pool.machine_type])
-        if offered is None or pool.cloud is None:
-            continue
-        if cluster.region not in offered.zones:
-            regions = ", ".join(offered.zones)
-            found.append(
-                f"{pool.path}.machine_type: region {cluster.region} is not known to offer {pool.machine_type}; "
-                f"offered in {regions} ({_list(offered)})"
-            )
-        else:
-            found += _zones(f"{pool.path}.zones", pool.machine_type, cluster.region, pool.cloud.zones, offered)
+        for name in (pool.machine_type, *(pool.cloud.alternatives if pool.cloud is not None else ())):
+            offered = catalog.offered(catalog.machine_types[name])
+            if offered is None or pool.cloud is None:
+                continue
+            if cluster.region not in offered.zones:
+                regions = ", ".join(offered.zones)
+                place = "machine_type" if name == pool.machine_type else "capacity.alternatives"
+                found.append(
+                    f"{pool.path}.{place}: region {cluster.region} is not known to offer {name}; "
+                    f"offered in {regions} ({_list(offered)})"
+                )
+            else:
+                found += _zones(f"{pool.path}.zones", name, cluster.region, pool.cloud.zones, offered)
     return tuple(found)
 
 

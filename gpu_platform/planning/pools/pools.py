@@ -34,7 +34,9 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     nics: Mapping[str, int] = cloud.value.nic_resources if cloud.value is not None else {}
     expected = expectations.plan(context, needed, nics)
     added = context.cloud.added_taints(pool, machine)
-    cpu_millicores, memory_mib = allocatable(machine, karpenter=pool.provisioner == "karpenter")
+    by_karpenter = pool.provisioner == "karpenter"
+    alternatives = [context.catalog.machine_types[name] for name in pool.alternatives]
+    nodes = [allocatable(one, karpenter=by_karpenter) for one in (machine, *alternatives)]
     selected = pool.nodes.selector if pool.nodes is not None else None
     placed = cloud.value.placement_type if cloud.value is not None else None
     plan = PoolPlan(
@@ -52,8 +54,9 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         placement=placed or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
         resources=needed.resources,
-        cpu_millicores=cpu_millicores,
-        memory_mib=memory_mib,
+        # A pod runs on any of the machine types, so it can request what the smallest has.
+        cpu_millicores=min(node.cpu_millicores for node in nodes),
+        memory_mib=min(node.memory_mib for node in nodes),
         labels=needed.labels,
         taints=needed.taints,
         added_taints=tuple(added),

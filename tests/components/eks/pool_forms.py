@@ -44,6 +44,12 @@ FORMS: dict[str, dict[str, Any]] = {
         "capacity": {"type": "spot"},
         "workload": "inference",
     },
+    "g6e-spot-of-four-types": {
+        "machine_type": "g6e.8xlarge",
+        "count": {"min": 0, "desired": 0, "max": 8},
+        "capacity": {"type": "spot", "alternatives": ["g6e.16xlarge", "g6e.4xlarge", "g6e.2xlarge"]},
+        "workload": "inference",
+    },
     "g6-own-key": {
         "machine_type": "g6.12xlarge",
         "workload": "inference",

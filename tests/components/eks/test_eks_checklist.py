@@ -186,10 +186,17 @@ def test_eks_5_capacity_block_node_group_capacity_type_capacity_block() -> None:
     assert node_group(FORMS["p5-block"])["capacityType"] == "CAPACITY_BLOCK"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [name for name in FORMS if name != "g6e-spot-of-four-types"])
 def test_eks_5_instance_type_in_the_template_instance_types_unset(form: str) -> None:
     assert "instanceTypes" not in node_group(FORMS[form])
     assert template(FORMS[form])["instanceType"] == FORMS[form]["machine_type"]
+
+
+def test_several_instance_types_are_a_list_of_the_node_group_and_eks_refuses_one_in_the_template_beside() -> None:
+    form = FORMS["g6e-spot-of-four-types"]
+    assert node_group(form)["instanceTypes"] == ["g6e.8xlarge", "g6e.16xlarge", "g6e.4xlarge", "g6e.2xlarge"]
+    assert node_group(form)["capacityType"] == "SPOT"
+    assert "instanceType" not in template(form)
 
 
 def test_eks_5_on_demand_capacity_reservation_the_target_only_on_demand() -> None:

@@ -173,7 +173,7 @@ def _node_pool(
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints],
-                "requirements": _requirements(pool, machine, settings),
+                "requirements": _requirements(pool, machine),
                 "expireAfter": settings.expire_after or disruption.expire_after,
                 "terminationGracePeriod": disruption.termination_grace,
             },
@@ -191,9 +191,9 @@ def _node_pool(
     return spec
 
 
-def _requirements(pool: Pool, machine: MachineType, settings: Karpenter) -> list[dict[str, Any]]:
+def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
     wanted: dict[str, list[str]] = {
-        "node.kubernetes.io/instance-type": [machine.name, *settings.alternatives],
+        "node.kubernetes.io/instance-type": [machine.name, *pool.alternatives],
         "karpenter.sh/capacity-type": [_capacity_type(pool)],
         "kubernetes.io/arch": [machine.arch],
         "kubernetes.io/os": ["linux"],

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.models import AwsFamily
-from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted, parse_quantity
+from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
@@ -32,7 +30,6 @@ def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, pro
     _check_not_per_pool(pool, problems)
     _check_labels(pool, problems.at("labels"))
     if pool.karpenter is not None:
-        _check_alternatives(pool, pool.karpenter, machine, catalog, problems.at("karpenter").at("alternatives"))
         _check_limits(pool.karpenter, machine, problems.at("karpenter").at("limits"))
 
 
@@ -133,53 +130,6 @@ def _check_labels(pool: Pool, here: Problems) -> None:
                 "a label outside the domains of Karpenter, which sets those of " + ", ".join(_LABEL_DOMAINS),
                 "remove it",
             )
-
-
-def _check_alternatives(
-    pool: Pool, karpenter: Karpenter, machine: MachineType, catalog: Catalog, here: Problems
-) -> None:
-    if karpenter.alternatives and reserved(pool.capacity):
-        here.add(
-            f"{', '.join(karpenter.alternatives)} beside a reservation",
-            f"no alternatives: the reservation has {machine.name} alone",
-            "remove alternatives",
-        )
-    taken = {machine.name}
-    for index, name in enumerate(karpenter.alternatives):
-        place = here.at(f"[{index}]")
-        other = catalog.machine_types.get(name)
-        if name in taken:
-            place.add(f"{name!r} again", "each machine type once; the pool's own is always included", "remove it")
-        elif other is None or other.vendor != "aws":
-            known = [one.name for one in catalog.machine_types.values() if one.vendor == "aws"]
-            place.add(
-                f"{name!r}",
-                f"one of the {len(known)} machine types of AWS in the catalogue",
-                did_you_mean(name, known) or "remove it",
-            )
-        else:
-            for found, allowed in _differences(pool, machine, other):
-                place.add(f"{name!r} with {found}", allowed, "take an equivalent machine type, or remove it")
-        taken.add(name)
-
-
-def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[tuple[str, str]]:
-    """Return the differences that pods can observe: what was found, what is allowed."""
-    differences: list[tuple[str, str]] = []
-    if other.gpu != machine.gpu:
-        differences.append((f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"))
-    if other.gpu_count != machine.gpu_count:
-        differences.append((counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"))
-    if other.arch != machine.arch:
-        differences.append((other.arch, f"{machine.arch}, as {machine.name}"))
-    if uses_efa(pool, machine) and other.rdma_interfaces != machine.rdma_interfaces:
-        differences.append(
-            (
-                f"{other.rdma_interfaces} EFA interfaces",
-                f"{machine.rdma_interfaces}, as many as {machine.name}: an EC2NodeClass has them for all nodes",
-            )
-        )
-    return differences
 
 
 def _check_limits(karpenter: Karpenter, machine: MachineType, here: Problems) -> None:

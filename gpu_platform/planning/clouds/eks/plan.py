@@ -62,6 +62,7 @@ class EksPoolPlan:
     kind: Literal["eks"] = "eks"
     node_group: str
     instance_type: str
+    """In the launch template, or with alternatives the first of the node group's own list."""
     ami_type: str
     """CUSTOM with an own `ami`: without it the provider keeps the old type, and EKS refuses the image."""
     ami: str | None
@@ -97,6 +98,8 @@ class EksPoolPlan:
     protect: bool
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
+    alternatives: tuple[str, ...] = ()
+    """Instance types that nodes may have beside `instance_type`, in order of preference."""
 
     @property
     def placement_type(self) -> str:
@@ -127,9 +130,9 @@ class EksPoolPlan:
         )
 
     @property
-    def alternatives(self) -> tuple[()]:
-        """None: its nodes are of one instance type."""
-        return ()
+    def instance_types(self) -> tuple[str, ...]:
+        """Types that the node group has in place of its launch template; empty without alternatives."""
+        return (self.instance_type, *self.alternatives) if self.alternatives else ()
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
         """Return how many nodes EKS adds for a roll; none where it deletes a node before it creates the next."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
 from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
@@ -44,6 +45,7 @@ def check_eks_pool(
     check_zones(pool, machine, cluster, problems)
     check_image(pool, cluster, problems)
     check_disk(pool, cluster, problems)
+    check_alternatives(pool, machine, catalog, problems)
     _check_kubelet(pool, problems)
     _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
@@ -110,6 +112,7 @@ def plan_eks_pool(
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
     labels = eks_labels(requirements.labels, efa)
+    machines = machines_of(pool, machine, catalog)
     scales = scaled(pool, cluster)
     if scales:
         labels = {**labels, **accelerator_label(requirements.gpu.model, requirements.resources)}
@@ -120,6 +123,7 @@ def plan_eks_pool(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
         node_group=pool.name,
         instance_type=machine.name,
+        alternatives=pool.alternatives,
         ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
         ami=pool.image.ami,
         release_version=pool.image.release,
@@ -145,7 +149,7 @@ def plan_eks_pool(
         tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
-        group_tags=group_tags(pool, cluster, [machine], requirements.resources, efa_count(nics)) if scales else {},
+        group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics)) if scales else {},
     )
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
 

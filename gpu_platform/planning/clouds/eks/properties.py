@@ -60,6 +60,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "capacity_type": pool.capacity_type,
         "subnet_ids": listed(pool.zones) or ALL_ZONES,
         "instance_type": pool.instance_type,
+        "instance_types": listed(pool.instance_types),
         "image_id": pool.ami or NOT_SET,
         "capacity_reservation": pool.capacity_reservation or NOT_SET,
         "placement_group": pool.placement_group.name if pool.placement_group is not None else NOT_SET,

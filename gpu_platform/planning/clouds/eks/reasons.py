@@ -142,6 +142,14 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
         )
     elif isinstance(pool.capacity, Reservation):
         yield "capacity", f"reservation {plan.capacity_reservation}", "paid for even if not used"
+    elif plan.alternatives:
+        spot = isinstance(pool.capacity, Spot)
+        yield (
+            "machine types",
+            ", ".join(plan.instance_types),
+            ("EC2 takes those least likely to be reclaimed" if spot else "EC2 takes the first that has capacity")
+            + "; pods can request the CPU and memory of the smallest",
+        )
 
 
 def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:

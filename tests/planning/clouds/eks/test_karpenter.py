@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.clouds.eks.alternatives import check_alternatives
 from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION, check_karpenter_pool
 from gpu_platform.planning.clouds.eks.karpenter_controller import (
     controller_policy,
@@ -372,7 +373,7 @@ def test_an_alternative_of_another_architecture_is_refused_even_with_an_equal_gp
     catalog = dataclasses.replace(catalog, machine_types={**catalog.machine_types, twin.name: twin})
     problems = Problems("pool")
     spec = pool(**said(karpenter={"alternatives": [twin.name]}))
-    check_karpenter_pool(spec, catalog.machine_types["g6.4xlarge"], catalog, problems)
+    check_alternatives(spec, catalog.machine_types["g6.4xlarge"], catalog, problems)
     assert ["arm64" in problem.found for problem in problems.found] == [True]
 
 

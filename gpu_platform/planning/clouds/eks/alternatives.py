@@ -1,0 +1,94 @@
+"""Check the machine types that an EKS pool may take beside its own: pods must not notice which one they run on.
+
+EKS tries the types of an on-demand node group in their order, and takes spot nodes where capacity is least likely
+to be reclaimed; Karpenter takes the cheapest. A node group has the types in place of its launch template.
+
+Sources: EKS user guide, "Managed node group capacity types" and "Customize managed nodes with launch templates";
+EKS API, CreateNodegroup (instanceTypes); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.eks.capacity import reserved
+from gpu_platform.planning.clouds.eks.network import interfaces, layout_of, uses_efa
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.pool import Pool
+
+
+def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[MachineType, ...]:
+    """Return the pool's machine type and its alternatives, in the order of the file."""
+    return (machine, *(catalog.machine_types[name] for name in pool.alternatives))
+
+
+def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record alternatives that are not equal to the pool's machine type; `problems` is at the pool."""
+    of_karpenter = pool.karpenter.alternatives if pool.karpenter is not None else ()
+    of_capacity = () if reserved(pool.capacity) else pool.capacity_alternatives
+    old, new = problems.at("karpenter").at("alternatives"), problems.at("capacity").at("alternatives")
+    if of_karpenter and of_capacity:
+        old.add(
+            f"{', '.join(of_karpenter)} beside capacity.alternatives",
+            "one of the two: they mean the same",
+            "write all of them in capacity.alternatives, and remove karpenter.alternatives",
+        )
+        return
+    if of_karpenter and reserved(pool.capacity):
+        old.add(
+            f"{', '.join(of_karpenter)} beside a reservation",
+            f"no alternatives: the reservation has {machine.name} alone",
+            "remove alternatives",
+        )
+    here = new if of_capacity else old
+    taken = {machine.name}
+    for index, name in enumerate(of_capacity or of_karpenter):
+        place = here.at(f"[{index}]")
+        other = catalog.machine_types.get(name)
+        if name in taken:
+            place.add(f"{name!r} again", "each machine type once; the pool's own is always included", "remove it")
+        elif other is None or other.vendor != "aws":
+            known = [one.name for one in catalog.machine_types.values() if one.vendor == "aws"]
+            place.add(
+                f"{name!r}",
+                f"one of the {len(known)} machine types of AWS in the catalogue",
+                did_you_mean(name, known) or "remove it",
+            )
+        else:
+            for found, allowed in _differences(pool, machine, other, catalog):
+                place.add(f"{name!r} with {found}", allowed, "take an equivalent machine type, or remove it")
+        taken.add(name)
+
+
+def _differences(
+    pool: Pool, machine: MachineType, other: MachineType, catalog: Catalog
+) -> Iterator[tuple[str, str]]:
+    """Yield the differences that pods, or the checks of the nodes, would find: what was found, what is allowed."""
+    if other.gpu != machine.gpu:
+        yield f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"
+    if other.gpu_count != machine.gpu_count:
+        yield counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"
+    if other.arch != machine.arch:
+        yield other.arch, f"{machine.arch}, as {machine.name}: a node image is of one architecture"
+    if other.nvlinks_per_gpu != machine.nvlinks_per_gpu:
+        yield f"{other.nvlinks_per_gpu} NVLinks per GPU", f"{machine.nvlinks_per_gpu}, as {machine.name}"
+    if other.numa_nodes != machine.numa_nodes:
+        yield "GPUs on other NUMA nodes", f"the NUMA nodes of {machine.name}: the checks of a node compare them"
+    if uses_efa(pool, machine) and _layout(pool, other, catalog) != _layout(pool, machine, catalog):
+        yield (
+            f"{other.rdma_interfaces} EFA interfaces",
+            f"{machine.rdma_interfaces} on the network cards of {machine.name}: all nodes of a pool have the same",
+        )
+    if pool.local_nvme and (other.local_nvme_gb > 0) != (machine.local_nvme_gb > 0):
+        yield (
+            "local NVMe" if other.local_nvme_gb > 0 else "no local NVMe",
+            f"the same as {machine.name}, or local_nvme: false: the nodes prepare their disks alike",
+        )
+
+
+def _layout(pool: Pool, machine: MachineType, catalog: Catalog) -> object:
+    family = catalog.aws_family(machine)
+    return interfaces(machine, family, layout_of(pool, family))
