@@ -27,6 +27,11 @@ from tests.planning.conftest import environment, pool
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
 """Before the version from which on A3 High has no GPUDirect-TCPX."""
+RACK = {
+    "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
+    "placement": {"type": "compact"},
+}
+"""A4X is sold by reservation alone, and its nodes have a workload policy."""
 
 
 def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -35,8 +40,8 @@ def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]
 
 
 def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
-    old = OLD_NODES if machine_type == "a3-highgpu-8g" else {}
-    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **old, **rest})
+    own = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine_type, {})
+    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest})
 
 
 def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
