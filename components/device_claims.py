@@ -62,6 +62,23 @@ def claim_template(
     )
 
 
+def compute_domain(
+    name: str, namespace: str, template: str, opts: pulumi.ResourceOptions, *, logical_name: str
+) -> pulumi.Resource:
+    """Register a ComputeDomain, for which the DRA driver creates the ResourceClaimTemplate `template`.
+
+    `numNodes` 0: the domain has the nodes on which pods with such a claim run.
+    """
+    return k8s.apiextensions.CustomResource(
+        logical_name,
+        api_version="resource.nvidia.com/v1beta1",
+        kind="ComputeDomain",
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace),
+        spec={"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}},
+        opts=pulumi.ResourceOptions.merge(opts, _IMMUTABLE),
+    )
+
+
 def of_team(plan: ClaimPlan) -> k8s.resource.v1.ExactDeviceRequestArgs:
     """Return the request of a team's claim."""
     return k8s.resource.v1.ExactDeviceRequestArgs(

@@ -10,8 +10,9 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
+from components.dra_driver import DraDriver, admit_priority_classes
 from gpu_platform import names
-from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 
 CHART = "gpu-operator"
 _DRIVER = "default"  # the chart's name of the NVIDIADriver of all nodes
@@ -27,7 +28,8 @@ class GpuOperator(pulumi.ComponentResource):
     `components.public.gpu_operator.GpuOperator` takes plain arguments, plans, and has this one as its child.
 
     On a real cluster a Helm release, whose chart creates the ClusterPolicy, or with DRA the GPUCluster; in the
-    sandbox that object itself, from the same values, for the simulated operator.
+    sandbox that object itself, from the same values, for the simulated operator. Where NVLink connects nodes, the
+    DRA driver beside it.
 
     Outputs: `release` (the operator's version), `namespace`.
     """
@@ -41,11 +43,15 @@ class GpuOperator(pulumi.ComponentResource):
         in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         configs = self._create_configs(args, in_namespace)
         if args.quota is not None:
-            configs.append(self._admit_priority_classes(args.namespace, args.quota, in_namespace))
+            configs.append(admit_priority_classes(args.namespace, args.quota, in_namespace))
         ready = pulumi.ResourceOptions(parent=self, depends_on=[namespace, *configs])
         match args.install:
             case "helm":
-                self._install_chart(args, ready)
+                installed = self._install_chart(args, ready)
+                if args.dra_driver is not None:
+                    # Feature discovery labels the nodes by which the driver's pods find them.
+                    after = pulumi.ResourceOptions(parent=self, depends_on=[installed])
+                    DraDriver("dra-driver", args.dra_driver, after)
             case "cluster-policy":
                 spec = args.cluster_policy
                 self._create_object("nvidia.com/v1", "ClusterPolicy", names.CLUSTER_POLICY, spec, args, ready)
@@ -86,27 +92,8 @@ class GpuOperator(pulumi.ComponentResource):
             )
         return configs
 
-    def _admit_priority_classes(
-        self, namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
-    ) -> pulumi.Resource:
-        return k8s.core.v1.ResourceQuota(
-            quota.name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=quota.name, namespace=namespace),
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(
-                hard={"pods": str(quota.pods)},
-                scope_selector=k8s.core.v1.ScopeSelectorArgs(
-                    match_expressions=[
-                        k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                            scope_name="PriorityClass", operator="In", values=list(quota.priority_classes)
-                        )
-                    ]
-                ),
-            ),
-            opts=opts,
-        )
-
-    def _install_chart(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> None:
-        k8s.helm.v3.Release(
+    def _install_chart(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+        return k8s.helm.v3.Release(
             CHART,
             k8s.helm.v3.ReleaseArgs(
                 name=CHART,

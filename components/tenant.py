@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options, retained
-from components.device_claims import claim_template, of_team
+from components.device_claims import claim_template, compute_domain, of_team
 from gpu_platform import names
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
 
@@ -30,6 +30,8 @@ _MEMBER_RULES = (
     (["batch"], ["jobs", "cronjobs"], _WRITE),
     (["resource.k8s.io"], ["resourceclaims", "resourceclaimtemplates"], _WRITE),
 )
+# Where NVLink connects nodes: domains of a team's own jobs, which the DRA driver's controller serves.
+_COMPUTE_DOMAIN_RULE = (["resource.nvidia.com"], ["computedomains"], _WRITE)
 # Both directions are denied by default: teams share nodes, and pods reach only their namespace and DNS.
 _DENIED = ["Ingress", "Egress"]
 # No pods at all of a priority class that the team may not use.
@@ -76,6 +78,14 @@ class Tenant(pulumi.ComponentResource):
             guards.append(template)
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
+            if workload.compute_domain is not None:
+                compute_domain(
+                    workload.name,
+                    args.namespace,
+                    workload.compute_domain,
+                    self._child,
+                    logical_name=self._logical(f"domain/{workload.name}"),
+                )
             self._create_workload(workload, guarded)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
@@ -132,12 +142,13 @@ class Tenant(pulumi.ComponentResource):
         )
 
     def _create_access(self) -> None:
+        rules = (*_MEMBER_RULES, _COMPUTE_DOMAIN_RULE) if self._args.compute_domains else _MEMBER_RULES
         role = k8s.rbac.v1.Role(
             self._logical("member"),
             metadata=self._meta("team-member"),
             rules=[
                 k8s.rbac.v1.PolicyRuleArgs(api_groups=groups, resources=resources, verbs=verbs)
-                for groups, resources, verbs in _MEMBER_RULES
+                for groups, resources, verbs in rules
             ],
             opts=self._child,
         )

@@ -23,6 +23,8 @@ _DRIFTS = [
 
 # The one collocation of compact placement: nodes close together in one zone.
 _COLLOCATION = "COLLOCATED"
+# The one type of workload policy with an accelerator topology.
+_THROUGHPUT = "HIGH_THROUGHPUT"
 # GKE upgrades no node of the pool until its version is out of support.
 _UPGRADES_EXCLUDED = [
     gcp.container.NodePoolMaintenancePolicyArgs(
@@ -72,7 +74,18 @@ class GkeNodePool(pulumi.ComponentResource):
             return None
         return gcp.compute.ResourcePolicy(
             plan.placement.policy,
-            group_placement_policy=gcp.compute.ResourcePolicyGroupPlacementPolicyArgs(collocation=_COLLOCATION),
+            group_placement_policy=(
+                gcp.compute.ResourcePolicyGroupPlacementPolicyArgs(collocation=_COLLOCATION)
+                if plan.placement.topology is None
+                else None
+            ),
+            workload_policy=(
+                gcp.compute.ResourcePolicyWorkloadPolicyArgs(
+                    type=_THROUGHPUT, accelerator_topology=plan.placement.topology
+                )
+                if plan.placement.topology is not None
+                else None
+            ),
             opts=opts,
         )
 

@@ -229,6 +229,7 @@ class Operator(TypedDict, total=False):
     release: str
     driver: Driver
     toolkit: str
+    compute_domains: bool
 
 
 # -- pools ------------------------------------------------------------------------------------------------
@@ -475,6 +476,7 @@ class Workload(TypedDict, total=False):
     gpus: float
     profile: str
     claim: str
+    compute_domain: bool
     gpu_memory: str
     cpu: Any
     """A Kubernetes quantity: 200 or "500m"."""

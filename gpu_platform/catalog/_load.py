@@ -33,6 +33,7 @@ from gpu_platform.catalog.models import (
     KubernetesVersion,
     MachineType,
     NodeImage,
+    NvlinkDomain,
     Offering,
     OperatorRelease,
     PoolProperty,
@@ -78,6 +79,16 @@ class Catalog:
     def gcp_family(self, machine: MachineType) -> GcpFamily:
         """Return the family of a Compute Engine machine type: `a3-megagpu` of `a3-megagpu-8g`."""
         return self.gcp_families[family_of(machine)]
+
+    def nvlink_domain(self, machine: MachineType) -> NvlinkDomain | None:
+        """Return the NVLink domain that nodes of a machine type are part of; None: NVLink ends at the node."""
+        match machine.vendor:
+            case "aws":
+                return self.aws_family(machine).nvlink_domain
+            case "gcp":
+                return self.gcp_family(machine).nvlink_domain
+            case _:
+                return None
 
     def price(self, machine: MachineType, region: str | None) -> ListPrice | None:
         """Return the on-demand list price of a machine type in a region, or None where it is not known."""

@@ -63,13 +63,20 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
     if machine.vendor == "gcp" and machine.accelerator_label is None:
         allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
         yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
-    if machine.vendor == "aws" and None in (machine.default_enis, machine.ips_per_eni):
+    limits = (machine.default_enis, machine.ips_per_eni)
+    unknown_to_nodeadm = machine.vendor == "aws" and limits == (None, None) and _in_nvlink_domain(machine, facts)
+    if machine.vendor == "aws" and None in limits and not unknown_to_nodeadm:
         allowed = "both of EC2's limits: nodes reserve memory for the pods that they allow"
         yield Problem(path, "no default_enis or no ips_per_eni", allowed, "add default_enis and ips_per_eni")
     images = [image for image in facts.node_images if image.vendor == machine.vendor]
     if not any(machine.arch in image.image_types for image in images):
         allowed = f"an architecture of some node image of {machine.vendor}"
         yield Problem(f"{path}.arch", f"{machine.arch!r}", allowed, "add an image_type to node_images")
+
+
+def _in_nvlink_domain(machine: MachineType, facts: CatalogFile) -> bool:
+    """Return whether a type is part of an UltraServer: nodeadm's table has none of these."""
+    return any(one.name == family_of(machine) and one.nvlink_domain is not None for one in facts.aws_families)
 
 
 def _check_families_are_used(facts: CatalogFile, place: Place) -> Iterator[Problem]:

@@ -139,7 +139,9 @@ class MachineType(Fact):
     )
     rdma_interfaces: int = Field(default=0, description="EFA interfaces on AWS, GPU NICs on GCP")
     default_enis: int | None = Field(
-        default=None, ge=1, description="network interfaces of EC2's default network card; None elsewhere"
+        default=None,
+        ge=1,
+        description="network interfaces of EC2's default network card; None elsewhere, or not in nodeadm's table",
     )
     ips_per_eni: int | None = Field(
         default=None, ge=2, description="IPv4 addresses of each network interface on EC2; None elsewhere"
@@ -151,6 +153,22 @@ class MachineType(Fact):
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     verified: bool = True
     source: Source
+
+
+class NvlinkDomain(Fact):
+    """Nodes whose GPUs one NVLink fabric connects, and how a cloud sells them."""
+
+    nodes: tuple[int, ...] = Field(min_length=1, description="nodes of one domain, by the sizes that are sold")
+    sold_as: str = Field(description="the only capacity type of a pool: capacity-block, reservation")
+    topology: str | None = Field(
+        default=None, description="accelerator topology of Compute Engine's workload policy: 1x72; None elsewhere"
+    )
+    source: Source
+
+    @property
+    def most_nodes(self) -> int:
+        """Nodes of the largest domain."""
+        return max(self.nodes)
 
 
 class AwsFamily(Fact):
@@ -165,6 +183,11 @@ class AwsFamily(Fact):
     secondary_device_index: int = Field(default=1, description="device index of EFA interfaces on cards above 0")
     cluster_placement: bool = Field(default=True, description="cluster placement groups")
     capacity_blocks: bool = Field(default=False, description="EC2 Capacity Blocks for ML")
+    efa_cards: tuple[int, ...] = Field(
+        default=(), description="indexes of the network cards with EFA where they are not consecutive"
+    )
+    nvlink_domain: NvlinkDomain | None = None
+    mig: bool = Field(default=True, description="MIG with the driver of EKS' own images")
     source: Source
 
 
@@ -173,9 +196,9 @@ class GcpFamily(Fact):
 
     name: str
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
-    compact_placement: bool = Field(default=True, description="COMPACT placement policies")
     compact_with_flex_start: bool = False
     compact_max_nodes: int | None = Field(default=None, description="most nodes of one policy; None: not known")
+    nvlink_domain: NvlinkDomain | None = None
     boot_disk_types: tuple[str, ...] = Field(description="the default first")
     minimum_gke: str | None = Field(default=None, description="first GKE version that has it: 1.27.7-gke.1121000")
     fabric_broken_from: str | None = Field(

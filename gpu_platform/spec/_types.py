@@ -20,7 +20,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
-_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
+_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(-[a-z]{3}-\d)?[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 

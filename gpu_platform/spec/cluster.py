@@ -267,3 +267,6 @@ class Operator(SpecModel):
     toolkit: Literal["operator", "host"] | None = None
     """What installs the NVIDIA container toolkit; `host`: the node image contains it. Unset: host if the pool's
     node image contains it, else operator."""
+    compute_domains: bool | None = None
+    """Install NVIDIA's DRA driver for ComputeDomains, by which pods on several nodes share GPU memory over NVLink;
+    `false`: the owner of the cluster installs it. Unset: yes if NVLink connects the nodes of a pool."""

@@ -40,6 +40,9 @@ class Workload(SpecModel):
     claim: DnsLabel | None = None
     """On a pool with DRA: name of the claim in `claims` that each pod gets; the claim has the number of
     devices."""
+    compute_domain: bool = False
+    """On a pool whose NVLink connects several nodes: a ComputeDomain for the workload, whose pods then share GPU
+    memory over NVLink. They are in one NVLink domain, which a pool is."""
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
     cpu: Quantity = "1"

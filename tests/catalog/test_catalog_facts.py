@@ -81,6 +81,8 @@ def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_
     families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in unknown}
     assert families == {
         ("aws", True, "p6"),
+        ("aws", False, "p6e"),  # sold in capacity blocks alone, which count when they are made
+        ("aws", True, "p6e"),
         ("gcp", False, "a4x-highgpu"),
         ("gcp", True, "a4x-highgpu"),
         ("gcp", True, "g4-standard"),

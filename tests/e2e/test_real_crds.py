@@ -17,11 +17,14 @@ import yaml
 from gpu_platform.cli.render import render_to
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.names import GPU_CLUSTER
+from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 from sandbox import control_plane
 from tests.support.eks_stacks import EXISTING, record_eks
 from tests.support.karpenter_forms import FORMS, TRAIN
+from tests.support.racks import rack
+from tests.support.recorded import Recorded
 
 CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 NAME = "e2e-crds"
@@ -108,6 +111,16 @@ def test_what_the_operator_is_handed_with_dra_is_a_valid_gpu_cluster(client: Kub
         "spec": dict(plan.operator.nvidia_driver),
     }
     client.apply(driver, dry_run=True)
+
+
+def test_the_compute_domain_of_a_workload_is_accepted_with_strict_field_validation(
+    client: KubernetesClient,
+) -> None:
+    platform = rack("existing")
+    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    domain = deepcopy(dict(Recorded(record_stack(loaded)).one("ComputeDomain", "pretrain").inputs))
+    domain["metadata"]["namespace"] = "default"
+    client.apply(domain, dry_run=True)
 
 
 # What only AWS knows, as it would be.

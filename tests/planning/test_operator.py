@@ -131,7 +131,8 @@ def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) 
         {"key": "example.com/team", "value": "vision", "effect": "NoExecute"},
         {"key": "own", "effect": "NoSchedule"},
     ]
-    arm = {"machine_type": "a4x-highgpu-4g", "network": {"rdma": False}}
+    reserved = {"type": "reservation", "reservation": "rack", "zone": "us-central1-a"}
+    arm = {"machine_type": "a4x-highgpu-4g", "network": {"rdma": False}, "capacity": reserved}
     plan = make_plan(gcp(taints=taints, **arm), cluster=GKE)
     found = {one.chosen: one.why for one in plan.decisions if one.what == "taint"}
     assert list(found) == [

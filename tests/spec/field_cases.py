@@ -146,6 +146,9 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 
 # What the stack has beside a field, so that the field can matter: place to value, for the field and all below it.
 # The longest paths come last and win. None takes a field away.
+# NVLink connects the nodes of these pools; on other providers they are refused with other capacity.
+_RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
+
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
@@ -302,6 +305,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "teams[0].workloads": [{"name": "pretrain", "pool": "train"}],
     },
     "teams[].workloads[].pool": {"pools[1]": _OTHER_POOL},
+    "teams[].workloads[].compute_domain": _RACK,
+    "operator.compute_domains": _RACK,
     "teams[].workloads[].profile": {
         "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1}},
         "teams[0].quota": {"mig": {"1g.10gb": 4, "2g.20gb": 4}},
@@ -401,6 +406,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).create.maintenance.exclusions[].start": ["2026-12-21T00:00:00Z"],
     "cluster(gke).create.maintenance.exclusions[].end": ["2027-01-04T00:00:00Z"],
     "operator.release": ["v26.3.3"],
+    "operator.compute_domains": [False],
     "operator.driver.version": ["590.48.01"],
     "device_classes{}.memory": ["60Gi"],
     "device_classes{}.product": ["H100"],

@@ -36,7 +36,8 @@ class OperatorSettings:
     `reboots_for_mig`: a virtual machine cannot reset its GPUs alone, which some changes of MIG mode need;
     `driver_dir`: directory of the driver on the host, None: the operator's default; `toolkit_dir`: of the toolkit;
     `toolkit_env`: environment of the toolkit's containers; `quota_for_system_priorities`: whether system-critical
-    priority classes need a ResourceQuota outside kube-system.
+    priority classes need a ResourceQuota outside kube-system; `driver_root`: root directory of a driver that the
+    operator does not install.
     """
 
     writes_object: bool = False
@@ -45,6 +46,7 @@ class OperatorSettings:
     toolkit_dir: str | None = None
     toolkit_env: Mapping[str, str] | None = None
     quota_for_system_priorities: bool = False
+    driver_root: str = "/"
     decisions: tuple[Decision, ...] = ()
 
 
@@ -60,6 +62,8 @@ class Cloud(Protocol):
     """Whether the program decides how kubelets are configured."""
     owner_prepares_nodes: bool = False
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
+    installs_charts: bool = True
+    """Whether the program installs Helm charts on its clusters."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
@@ -24,7 +25,8 @@ def plan(
 ) -> PoolExpectations:
     """Return what every node of a pool must turn out to be; `nic_resources`: those of its NICs."""
     return PoolExpectations(
-        hardware=_hardware(requirements, context), node=_node(requirements, context.cloud, nic_resources)
+        hardware=_hardware(requirements, context),
+        node=_node(requirements, context.cloud, context.catalog, nic_resources),
     )
 
 
@@ -57,10 +59,12 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
     return f"default driver of operator {context.operator.release}"
 
 
-def _node(requirements: NodeRequirements, cloud: Cloud, nic_resources: Mapping[str, int]) -> NodeExpectation:
+def _node(
+    requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nic_resources: Mapping[str, int]
+) -> NodeExpectation:
     """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
-    devices = requirements.devices
+    devices, domain = requirements.devices, catalog.nvlink_domain(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"
     expected = dict(requirements.labels)
@@ -84,6 +88,7 @@ def _node(requirements: NodeRequirements, cloud: Cloud, nic_resources: Mapping[s
         allocatable=({} if devices else {offer.name: offer.per_node for offer in requirements.resources})
         | {**nic_resources},
         gpu_devices=machine.gpu_count if devices else None,
+        nvlink_domain=domain.most_nodes if domain is not None else None,
         mig_profiles=tuple(device.profile for device in devices if device.profile is not None),
         labels=expected,
         taints=tuple(

@@ -70,7 +70,8 @@ class NodeExpectation:
     `allocatable` holds every `nvidia.com/*` resource (others are unexpected) and the NICs' resources, with their
     counts; `taints` are in the form of the API. `sources`: origin of each expectation, by resource name, label key
     or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
-    `mig_profiles` beside them; None: it publishes nothing for the node.
+    `mig_profiles` beside them; None: it publishes nothing for the node. `nvlink_domain`: most nodes of the NVLink
+    domain that all nodes of the pool are in; None: NVLink ends at the node.
     """
 
     pool: str
@@ -79,6 +80,7 @@ class NodeExpectation:
     taints: Sequence[Mapping[str, str]] = ()
     gpu_devices: int | None = None
     mig_profiles: Sequence[str] = ()
+    nvlink_domain: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property

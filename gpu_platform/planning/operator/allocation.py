@@ -14,8 +14,8 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import Operator
 
-MULTI_NODE_NVLINK = ("gb200", "gb300")  # GPU models with compute domains
 FEATURE_GATE = "DynamicMIG"
 DEVICE_PLUGIN = "device-plugin"
 
@@ -68,6 +68,6 @@ def check_allocation(outputs: Mapping[str, Any], pools: Sequence[PoolPlan], prob
         )
 
 
-def compute_domains(pools: Sequence[PoolPlan]) -> bool:
-    """Return whether compute domains are useful: GPUs with NVLink between nodes."""
-    return any(pool.gpu_model in MULTI_NODE_NVLINK for pool in pools)
+def compute_domains(pools: Sequence[PoolPlan], operator: Operator) -> bool:
+    """Return whether the GPUCluster's driver provides ComputeDomains: for GPUs with NVLink between nodes."""
+    return operator.compute_domains is not False and any(pool.nvlink_domain is not None for pool in pools)

@@ -9,6 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.nodes.software import node_software
+from gpu_platform.planning.operator.dra_driver import check_compute_domains
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 
@@ -19,6 +20,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     if operator is None:
         return
     _check_release(operator, context, resolved_pools)
+    check_compute_domains(context, resolved_pools)
     if context.cloud is not None:
         pools = [(resolved.index, resolved.pool) for resolved in resolved_pools]
         context.cloud.check_operator(pools, operator, context.catalog, context.problems)

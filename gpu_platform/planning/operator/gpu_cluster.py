@@ -20,6 +20,7 @@ from gpu_platform.planning.operator.driver_upgrades import as_cluster_policy
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, DriverValues, Toggle, camel_case
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.cluster import Operator
 
 _REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver, with the image
 _IMAGE: Final = "driver"
@@ -55,13 +56,14 @@ class SharedValues:
 def plan_gpu_cluster(
     settings: OperatorSettings,
     pools: Sequence[PoolPlan],
+    operator: Operator,
     release: OperatorRelease,
     common: SharedValues,
     metrics: ConfigMapPlan | None,
 ) -> OperatorPlan:
     """Return the operator's plan for pools with DRA."""
     values = GpuClusterValues(
-        dra_driver=DraDriver(compute_domains=Toggle(enabled=compute_domains(pools))),
+        dra_driver=DraDriver(compute_domains=Toggle(enabled=compute_domains(pools, operator))),
         dcgm=Toggle(enabled=False),
         dcgm_exporter=common.exporter,
         daemonsets=common.daemonsets,

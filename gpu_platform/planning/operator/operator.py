@@ -13,6 +13,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.operator.config_maps import device_plugin_data, mig_parted_data
+from gpu_platform.planning.operator.dra_driver import plan_dra_driver
 from gpu_platform.planning.operator.driver_upgrades import (
     UpgradePolicy,
     as_cluster_policy,
@@ -76,7 +77,9 @@ def plan(
         shared_values = SharedValues(
             driver=driver, daemonsets=daemonsets, exporter=exporter, discovery=_feature_discovery(pools)
         )
-        return Decided(plan_gpu_cluster(settings, pools, release, shared_values, metrics), decisions)
+        return Decided(
+            plan_gpu_cluster(settings, pools, context.operator, release, shared_values, metrics), decisions
+        )
     gdrcopy = any(_copies_by_gdr(pool, catalog) for pool in pools)
     if gdrcopy:
         decisions += (
@@ -114,6 +117,7 @@ def plan(
         dcgm_exporter=exporter,
         node_status_exporter=Toggle(enabled=False),
     )
+    compute_domains = plan_dra_driver(context, settings, pools)
     shared: Mapping[str, Any] = camel_case(values)
     spec_of_driver = as_cluster_policy(shared["driver"])
     operator = OperatorPlan(
@@ -128,8 +132,9 @@ def plan(
         mig_config=mig,
         metrics_config=metrics,
         quota=_quota(pools) if settings.quota_for_system_priorities else None,
+        dra_driver=compute_domains.value,
     )
-    return Decided(operator, decisions)
+    return Decided(operator, (*decisions, *compute_domains.decisions))
 
 
 _UNKNOWN_DRIVER: Mapping[str, str] = {

@@ -22,6 +22,18 @@ class PriorityQuotaPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DraDriverPlan:
+    """NVIDIA's DRA driver as a Helm release of its own, for ComputeDomains; `chart`: oci://..."""
+
+    chart: str
+    release: str
+    version: str
+    namespace: str
+    values: Mapping[str, Any]
+    quota: PriorityQuotaPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
     """The GPU Operator: how it is installed and every value it gets."""
 
@@ -40,3 +52,5 @@ class OperatorPlan:
     metrics_config: ConfigMapPlan | None
     quota: PriorityQuotaPlan | None
     """For clusters that reserve system-critical priority classes for kube-system (GKE)."""
+    dra_driver: DraDriverPlan | None = None
+    """Beside a device plugin, for GPUs with NVLink between nodes."""

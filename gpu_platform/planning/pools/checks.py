@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
+from gpu_platform.planning.pools.nvlink_domain import check_domain
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
@@ -92,6 +93,7 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
         cloud.check_software(pool, operator, catalog, problems)
         software = node_software(pool, cloud, operator, catalog)
         cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
+    check_domain(pool, machine, cloud, catalog, problems)
     cloud.check_pool(pool, machine, catalog, problems)
 
 

@@ -95,6 +95,11 @@ class PoolPlan:
         return self.price.usd_per_hour
 
     @property
+    def nvlink_domain(self) -> int | None:
+        """Nodes of the largest NVLink domain that the pool can be; None: NVLink ends at the node."""
+        return self.node_expectation.nvlink_domain
+
+    @property
     def all_taints(self) -> tuple[Taint, ...]:
         """What a pod must tolerate to run on the nodes."""
         return (*self.taints, *self.added_taints)

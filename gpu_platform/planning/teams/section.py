@@ -46,10 +46,13 @@ class WorkloadPlan:
     claim: str | None = None
     """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver, `units` its size."""
 
+    compute_domain: str | None = None
+    """The ResourceClaimTemplate of its ComputeDomain, which the DRA driver creates; None: no ComputeDomain."""
+
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims of each pod, one or none."""
-        return () if self.claim is None else (self.claim,)
+        """The claims of each pod, by their templates."""
+        return tuple(claim for claim in (self.claim, self.compute_domain) if claim is not None)
 
     @property
     def requests(self) -> Mapping[str, str]:
@@ -84,3 +87,5 @@ class TenantPlan:
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
     claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
+    compute_domains: bool = False
+    """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""

@@ -18,6 +18,7 @@ from gpu_platform.planning.teams.claims import (
     claim_of,
     device_units,
 )
+from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import Quota, Team
@@ -31,6 +32,7 @@ RESERVED_NAMESPACES = {
     "kube-public",
     "kube-node-lease",
     names.OPERATOR_NAMESPACE,
+    names.DRA_DRIVER_CHART,
     names.VALIDATION_NAMESPACE,
     names.SANDBOX_NAMESPACE,
 }
@@ -137,6 +139,8 @@ def _check_workload(workload: WorkloadSpec, team: Team, available: Available, he
     check_claim_of_workload(workload, team, pool, available, here)
     if not pool.devices:
         _check_units(workload, pool, here)
+    if workload.compute_domain:
+        check_compute_domain(workload, team, pool, available, here)
     if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
         here.at("cpu").add(
             workload.cpu,
@@ -266,6 +270,7 @@ def plan_tenant(
         members=tuple(_subject(member) for member in team.members),
         claims=tuple(plan_claim(claim, available.catalog) for claim in team.claims),
         workloads=tuple(_plan_workload(workload, team, available, pause_image) for workload in team.workloads),
+        compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
     )
     notes = [
         note
@@ -320,6 +325,7 @@ def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pau
         tolerations=pool.all_taints,
         network=_network_requests(pool, resource, units),
         claim=workload.claim,
+        compute_domain=channel_of(workload) if workload.compute_domain else None,
     )
 
 

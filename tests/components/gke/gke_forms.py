@@ -108,6 +108,10 @@ FORMS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+RACK = {"capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE}}
+"""What a pool of A4X says: it is sold by reservation alone."""
+
+
 def gke_pool(name: str, **said: Any) -> dict[str, Any]:
     """Return a pool of a stack file: one training node in one zone but for what is said; None drops a field."""
     filled = {

@@ -26,11 +26,17 @@ BIG: dict[str, Any] = {
 A3_AND_NEWER = ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g"]
 OLD_NODES: dict[str, Any] = {"image": {"release": "1.33.5-gke.2392000"}}
 """Before the version from which on A3 High has no GPUDirect-TCPX."""
+RACK: dict[str, Any] = {
+    "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
+    "placement": {"type": "compact"},
+}
+"""A4X is sold by reservation alone, and its nodes have a workload policy."""
 
 
 def pool_of(machine: str) -> dict[str, Any]:
     """Return what a training pool of a machine type says beside BIG."""
-    return {"machine_type": machine, **(OLD_NODES if machine == "a3-highgpu-8g" else {})}
+    rest = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine, {})
+    return {"machine_type": machine, **rest}
 
 
 EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)

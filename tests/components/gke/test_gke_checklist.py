@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from gke_api import node_pool
-from gke_forms import FORMS, ZONE, gke_pool, node_pool_of, record_gke, recorded_of
+from gke_forms import FORMS, RACK, ZONE, gke_pool, node_pool_of, record_gke, recorded_of
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.errors import BadInput
 
-GCP = [machine for machine in load_catalog().machine_types.values() if machine.vendor == "gcp"]
+CATALOG = load_catalog()
+GCP = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "gcp"]
 NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 DRA_NETWORKING = "cloud.google.com/gke-networking-dra-driver"
 
@@ -83,6 +84,16 @@ def test_gke_3_compact_placement_a_resource_policy_with_collocation_collocated_i
     assert record.provider == policy.provider
 
 
+def test_nodes_of_a_rack_have_a_workload_policy_of_their_nvlink_domain_instead_of_compact_placement():
+    recorded = record_gke(gke_pool("rack", machine_type="a4x-highgpu-4g", **RACK))
+    policy = recorded.one("ResourcePolicy", "rack-nvlink")
+    assert policy.inputs["workloadPolicy"] == {"type": "HIGH_THROUGHPUT", "acceleratorTopology": "1x72"}
+    assert "groupPlacementPolicy" not in policy.inputs
+    record = node_pool_of("rack", recorded)
+    assert record.inputs["placementPolicy"] == {"type": "COMPACT", "policyName": UNKNOWN}
+    assert record.property_dependencies["placementPolicy"] == (policy.urn,)
+
+
 def test_gke_3_or_a_policy_that_is_there_by_its_name():
     assert inputs("a3-mega-block")["placementPolicy"] == {
         "type": "COMPACT",
@@ -145,7 +156,9 @@ def test_gke_3_compact_placement_with_flex_start_only_on_a3_ultra_and_a4(machine
 
 @pytest.mark.parametrize("machine", GCP, ids=lambda m: m.name)
 def test_gke_4_machine_type_and_guest_accelerators_type_count_are_those_of_the_machine_type(machine: Any):
-    recorded = record_gke(*[gke_pool(m.name, machine_type=m.name, workload="inference") for m in GCP])
+    of_racks = {m.name: RACK if CATALOG.nvlink_domain(m) else {} for m in GCP}
+    pools = [gke_pool(m.name, machine_type=m.name, workload="inference", **of_racks[m.name]) for m in GCP]
+    recorded = record_gke(*pools)
     made = node_pool_of(machine.name, recorded).inputs["nodeConfig"]
     (only,) = made["guestAccelerators"]
     assert made["machineType"] == machine.name
@@ -299,7 +312,7 @@ def test_gke_6_the_stacks_own_taints_come_after_it_as_the_api_spells_them():
     ("pool", "taint"),
     [
         (FORMS["a4-queued"], "cloud.google.com/gke-queued"),
-        ({"machine_type": "a4x-highgpu-4g"}, "kubernetes.io/arch"),
+        ({"machine_type": "a4x-highgpu-4g", **RACK}, "kubernetes.io/arch"),
     ],
 )
 def test_gke_6_gke_adds_it_itself_a_taint_of_gke_is_tolerated_by_the_operator_and_not_set_by_us(

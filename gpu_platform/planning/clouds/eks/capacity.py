@@ -18,6 +18,7 @@ from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, S
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""
 
+_LOCAL_ZONE = re.compile(r"(?<=\d)-[a-z]{3}-\d[a-z]$")
 _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
 
@@ -64,9 +65,19 @@ def check_capacity(
         _check_block(capacity, machine, family, here)
 
 
+def region_of_zone(zone: str) -> str:
+    """Return the region of a zone: us-east-1 of us-east-1a, and of the Local Zone us-east-1-dfw-2a."""
+    return _LOCAL_ZONE.sub("", zone) if is_local_zone(zone) else zone[:-1]
+
+
+def is_local_zone(zone: str) -> bool:
+    """Return whether a zone is a Local Zone. Source: AWS Local Zones user guide, read 2026-11-23."""
+    return _LOCAL_ZONE.search(zone) is not None
+
+
 def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
     """Record a zone outside the cluster's region."""
-    if zone[:-1] != cluster.region:
+    if region_of_zone(zone) != cluster.region:
         problems.add(
             f"{zone!r} with a cluster in {cluster.region}",
             f"a zone of {cluster.region}",

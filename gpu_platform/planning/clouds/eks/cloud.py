@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
@@ -99,7 +100,8 @@ class Eks(Cloud):
     def check_sharing(
         self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
     ) -> None:
-        """Record sharing that Bottlerocket's device plugin cannot do."""
+        """Record sharing that Bottlerocket's device plugin or the driver of EKS' images cannot do."""
+        check_mig(pool, catalog.aws_family(machine), problems)
         check_provider_sharing(pool, software.device_plugin, machine, catalog.gpu_of(machine), problems)
 
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:

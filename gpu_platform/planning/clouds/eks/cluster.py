@@ -6,7 +6,7 @@ logs); terraform-aws-eks 21; read 2026-11-21.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network
 
 from gpu_platform import names
@@ -14,6 +14,7 @@ from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
+from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
@@ -37,6 +38,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
+from gpu_platform.spec.eks_network import EksNetwork
 from gpu_platform.spec.pool import Pool
 
 # What an organisation may use inside; RFC 1918 and RFC 6598.
@@ -65,6 +67,8 @@ def check_eks_cluster(
     check_parts(cluster, problems.at("parts"))
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
+        zones = [*cluster.create.zones, *(zone for pool in pools for zone in zones_of(pool))]
+        _check_local_zones(zones, cluster.create.network, problems)
         if cluster.create.network is not None:
             by_pool = {pool.name: zones_of(pool) for pool in pools}
             check_existing_vpc(cluster, cluster.create.network, by_pool, problems.at("create"))
@@ -74,12 +78,27 @@ def check_eks_cluster(
 
 
 def _check_zone(zone: str, found: str, cluster: EksCluster, problems: Problems) -> None:
-    if zone[:-1] != cluster.region or zone[-1] not in ZONE_LETTERS:
+    if region_of_zone(zone) != cluster.region or zone[-1] not in ZONE_LETTERS:
         problems.add(
             found,
             f"zones of {cluster.region}: {cluster.region}{ZONE_LETTERS[0]} and so on",
             "change the zone, or the cluster's region",
         )
+
+
+def _check_local_zones(zones: Iterable[str], network: EksNetwork | None, problems: Problems) -> None:
+    """Record Local Zones of a new cluster whose subnets would become those of its control plane.
+
+    Source: EKS user guide, Launch low-latency EKS clusters with AWS Local Zones; read 2026-11-23.
+    """
+    local = sorted(zone for zone in set(zones) if is_local_zone(zone))
+    if not local or (network is not None and network.control_plane_subnets):
+        return
+    problems.at("create").at("network").add(
+        f"no control_plane_subnets, with {', '.join(local)}",
+        "subnets of the control plane in Availability Zones: EKS puts none of its interfaces into a Local Zone",
+        "name an existing VPC in create.network, with control_plane_subnets",
+    )
 
 
 def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) -> None:

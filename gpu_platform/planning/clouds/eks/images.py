@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 
-from gpu_platform.catalog import Catalog
-from gpu_platform.catalog.models import NodeImage
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.models import AwsFamily, NodeImage
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra, Mig
 
 DEFAULT_FAMILY = "al2023"
 # Release versions of EKS and aliases of Karpenter. awslabs/amazon-eks-ami, release v20260818; Karpenter docs,
@@ -35,9 +36,17 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
     return image
 
 
-def check_image(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
+def check_image(
+    pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
+) -> None:
     """Record a driver version without an image that has it, and a release that its family or version has not."""
     image, here = pool.image, problems.at("image")
+    if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
+        here.at("family").add(
+            f"'bottlerocket' on {machine.name}",
+            "al2023: the image that EKS documents for UltraServers, with IMEX and its settings of the driver",
+            "remove family",
+        )
     if image.driver is not None and image.ami is None and image.release is None:
         here.at("driver").add(
             f"{image.driver!r} without ami or release",
@@ -46,6 +55,20 @@ def check_image(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         )
     if image.release is not None:
         _check_release(pool, image.release, cluster, here.at("release"))
+
+
+def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
+    """Record MIG that the driver of EKS' images excludes; `problems` is at the sharing."""
+    sharing = pool.sharing
+    partitioned = isinstance(sharing, Mig) or (isinstance(sharing, Dra) and sharing.partitions)
+    if family.mig or not partitioned or pool.image.ami is not None:
+        return
+    problems.at("mode" if isinstance(sharing, Mig) else "partitions").add(
+        f"{sharing.mode!r} with MIG on {family.name}",
+        "whole GPUs, time-slicing or MPS: the driver of EKS' images manages GPU memory coherently (CDMM), without "
+        "MIG",
+        "remove it, or name an own image in image.ami whose driver has CDMM off",
+    )
 
 
 def _check_release(pool: Pool, release: str, cluster: EksCluster, problems: Problems) -> None:

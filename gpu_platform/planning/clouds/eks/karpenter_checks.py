@@ -23,6 +23,12 @@ _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 
 def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record settings of a pool that Karpenter does not support; `check_eks_pool` checks the rest."""
+    if catalog.nvlink_domain(machine) is not None:
+        problems.at("provisioner").add(
+            f"'karpenter' on {machine.name}",
+            "managed: pods claim a ComputeDomain, and Karpenter creates no nodes for claims",
+            _MANAGED,
+        )
     _check_count(pool, problems.at("count"))
     _check_sharing(pool, problems.at("sharing"))
     _check_primary_interface(pool, machine, catalog.aws_family(machine), problems.at("network"))

@@ -50,7 +50,7 @@ def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple
     first = family.first_efa_card
     primary_is_efa = layout == "efa-primary" and first == 0
     found = [_interface(0, 0, "efa" if primary_is_efa else "interface")]
-    for card in range(first, first + machine.rdma_interfaces):
+    for card in family.efa_cards or range(first, first + machine.rdma_interfaces):
         if card > 0:
             found.append(_interface(card, family.secondary_device_index, "efa-only" if family.efa_only else "efa"))
         elif not primary_is_efa:

@@ -202,5 +202,6 @@ class Gke(Cloud):
             # Since GKE 1.33 containerd reports another configuration version than its configuration file needs.
             toolkit_env={"RUNTIME_CONFIG_SOURCE": "file"},
             quota_for_system_priorities=True,
+            driver_root=NVIDIA_DIR,
             decisions=(decision,) if cos else (),
         )

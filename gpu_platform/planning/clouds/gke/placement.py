@@ -1,4 +1,4 @@
-"""Plan compact placement and upgrades of a GKE pool.
+"""Plan the placement of a GKE pool, compact or in one NVLink domain, and its upgrades.
 
 Sources: GKE docs on compact placement and node upgrade strategies; Compute Engine docs on compact placement and
 workload policies; preconditions of cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
@@ -31,6 +31,13 @@ class PlacementChoice:
 
 def plan_placement(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> PlacementChoice:
     """Return the placement of a pool without problems."""
+    domain = catalog.nvlink_domain(machine)
+    if domain is not None:
+        group = pool.placement.group if pool.placement is not None else None
+        placed = CompactPlacement(
+            policy=group or f"{pool.name}-nvlink", create=group is None, topology=domain.topology
+        )
+        return PlacementChoice(compact=placed, why="NVLink connects the nodes of one workload policy")
     if pool.placement is not None:
         if pool.placement.type != "compact":
             return PlacementChoice(compact=None, why="the stack file sets it")
@@ -61,8 +68,6 @@ def _why_not(pool: Pool, machine: MachineType, cluster: GkeCluster, family: GcpF
         return "without GPU NICs the distance between nodes matters little"
     if pool.capacity.type == "reservation":
         return "a reservation has a placement of its own; nodes with another one cannot use it"
-    if not family.compact_placement:
-        return f"{machine.name} is placed by NVLink domain: name a workload policy in placement.group"
     if isinstance(pool.capacity, FlexStart):
         if pool.capacity.queued:
             return "queued provisioning supports no compact placement"
@@ -89,6 +94,15 @@ def check_placement(
     here = problems.at("placement")
     if placement.type == "cluster":  # refused by its declaration
         return
+    domain = catalog.nvlink_domain(machine)
+    if domain is not None and placement.type == "none":
+        here.at("type").add(
+            f"'none' on {machine.name}",
+            "the workload policy that the program creates, or one of your own: without one nodes of a pool may be "
+            f"in several NVLink domains ({domain.source})",
+            "remove placement, or write type: compact with the group of your policy",
+        )
+        return
     if placement.type == "none":
         if placement.group is not None:
             here.at("group").add(
@@ -101,22 +115,14 @@ def check_placement(
             "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
             "see gcloud compute resource-policies list, or remove it",
         )
-    family = catalog.gcp_family(machine)
-    if not family.compact_placement and placement.group is None:
-        here.at("group").add(
-            f"none on {machine.name}",
-            f"a workload policy: {family.name} machines are placed by NVLink domain, and the program creates "
-            "compact policies alone",
-            "create one of type HIGH_THROUGHPUT with the accelerator topology 1x72, and name it here",
-        )
-    _check_compact(pool, machine, cluster, family, here.at("type"))
+    _check_compact(pool, machine, cluster, catalog.gcp_family(machine), here.at("type"))
 
 
 def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
-    """Record more nodes than a policy places together; how many one of the owner places is known for A4X alone."""
+    """Record more nodes than a policy of the program places together; one of the owner may place more."""
     most = family.compact_max_nodes
-    known = choice.compact is not None and (choice.compact.create or not family.compact_placement)
-    if most is None or not known or pool.count.maximum <= most:
+    created = choice.compact is not None and choice.compact.create
+    if most is None or not created or pool.count.maximum <= most:
         return
     problems.at("count").at("desired" if pool.count.max is None else "max").add(
         f"{counted(pool.count.maximum, 'node')} with compact placement",

@@ -46,10 +46,15 @@ class ReservationAffinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPlacement:
-    """A resource policy of compact placement: created by the program (`create`), or an existing one."""
+    """A resource policy of compact placement: created by the program (`create`), or an existing one.
+
+    `topology`: accelerator topology of a workload policy, which places nodes in one NVLink domain; None: a group
+    placement policy.
+    """
 
     policy: str
     create: bool
+    topology: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from gpu_platform.planning.clouds.gke.placement import (
     plan_placement,
     plan_upgrade,
 )
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
@@ -147,6 +147,14 @@ def _why_no_gpu_nics(pool: Pool, machine: MachineType) -> str:
     return "the stack file sets it" if pool.network.rdma is False else f"workload {pool.workload} needs none"
 
 
+def _placed(compact: CompactPlacement | None) -> str:
+    if compact is None:
+        return "none"
+    if compact.topology is not None:
+        return f"one NVLink domain, workload policy {compact.policy} ({compact.topology})"
+    return f"compact, {compact.policy}"
+
+
 def _reasons(
     pool: Pool, machine: MachineType, plan: GkePoolPlan, placement: PlacementChoice, nodes: Sizes
 ) -> Iterator[tuple[str, str, str]]:
@@ -158,7 +166,7 @@ def _reasons(
             f"{plan.version or 'that of the cluster at first'}, until it is out of support",
             "the stack file sets it" if plan.version else "an upgrade of a node ends its jobs: upgrade by hand",
         )
-    yield "placement", "none" if compact is None else f"compact, {compact.policy}", placement.why
+    yield "placement", _placed(compact), placement.why
     affinity = plan.reservation
     yield (
         "reservation",

@@ -130,7 +130,8 @@ def check_interfaces(spec: Pool, machine: MachineType, plan: EksPoolPlan) -> Non
     cards = {one.network_card_index for one in efa}
     assert len(cards) == len(efa), "one EFA interface per card"
     assert len(efa) == (machine.rdma_interfaces if plan.efa else 0)
-    assert all(card < family.first_efa_card + machine.rdma_interfaces for card in cards)
+    consecutive = range(family.first_efa_card + machine.rdma_interfaces)
+    assert cards <= set(family.efa_cards or consecutive)
     assert family.first_efa_card == 0 or 0 not in cards
     assert ("vpc.amazonaws.com/efa.present" in plan.labels) == plan.efa
     if plan.efa:

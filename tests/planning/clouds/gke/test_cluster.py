@@ -27,6 +27,11 @@ from tests.planning.conftest import environment, pool
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
 """Before the version from which on A3 High has no GPUDirect-TCPX."""
+RACK = {
+    "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
+    "placement": {"type": "compact"},
+}
+"""A4X is sold by reservation alone, and its nodes have a workload policy."""
 
 
 def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:
@@ -35,8 +40,8 @@ def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]
 
 
 def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
-    old = OLD_NODES if machine_type == "a3-highgpu-8g" else {}
-    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **old, **rest})
+    own = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine_type, {})
+    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest})
 
 
 def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
@@ -361,7 +366,9 @@ def test_versions_are_ordered_by_numbers_not_by_text() -> None:
 
 def test_a_kubernetes_version_that_a_machine_type_is_too_new_for_is_refused() -> None:
     old = cluster({}, kubernetes="1.32")
-    problems = refused(on("a4x-highgpu-4g"), cluster=old, operator={"release": "v26.3.3"})
+    problems = refused(
+        on("a4x-highgpu-4g"), cluster=old, operator={"release": "v26.3.3", "compute_domains": False}
+    )
     assert "1.33.4-gke.1036000" in problems["cluster.kubernetes"]
 
 

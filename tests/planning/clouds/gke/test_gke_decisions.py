@@ -64,7 +64,6 @@ def decided(**pool: Any) -> GkePoolPlan:
         ({"network": {"rdma": False}}, None),
         ({"machine_type": "a2-highgpu-8g"}, None),
         ({"machine_type": "a3-highgpu-4g"}, None),
-        ({"machine_type": "a4x-highgpu-4g"}, None),
         ({"capacity": FLEX, "count": GROW}, None),
         ({"machine_type": "a4-highgpu-8g", "capacity": {**FLEX, "queued": True}, "count": GROW}, None),
         # as the stack says
@@ -81,10 +80,16 @@ def test_compact_placement_is_decided_by_work_machine_capacity_and_zones(
     assert decided(**said).placement == expected
 
 
-@pytest.mark.parametrize("machine", ["a3-megagpu-8g", "a4x-highgpu-4g"])
-def test_a_policy_that_is_there_is_taken_by_its_name_and_not_made(machine: str) -> None:
-    said = {"machine_type": machine, "placement": {"type": "compact", "group": "rack-7"}}
-    assert decided(**said).placement == CompactPlacement(policy="rack-7", create=False)
+@pytest.mark.parametrize(("machine", "topology"), [("a3-megagpu-8g", None), ("a4x-highgpu-4g", "1x72")])
+def test_a_policy_that_is_there_is_taken_by_its_name_and_not_made(machine: str, topology: str | None) -> None:
+    said = {"machine_type": machine, "capacity": RESERVED, "placement": {"type": "compact", "group": "rack-7"}}
+    assert decided(**said).placement == CompactPlacement(policy="rack-7", create=False, topology=topology)
+
+
+@pytest.mark.parametrize("workload", ["training", "inference", "development"])
+def test_nodes_of_a_rack_have_a_workload_policy_of_their_own_for_one_nvlink_domain(workload: str) -> None:
+    placed = decided(machine_type="a4x-highgpu-4g", capacity=RESERVED, workload=workload).placement
+    assert placed == CompactPlacement(policy="train-nvlink", create=True, topology="1x72")
 
 
 @pytest.mark.parametrize(
@@ -358,7 +363,8 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
         assert cloud.upgrade.max_surge == 0
         assert not cloud.queued_provisioning
         assert not cloud.flex_start or family.compact_with_flex_start
-        assert family.compact_placement or not cloud.placement.create
+        domain = family.nvlink_domain
+        assert cloud.placement.topology == (domain.topology if domain is not None else None)
         assert cloud.delete_before_replace
     # upgrades
     surge, unavailable = cloud.upgrade.max_surge, cloud.upgrade.max_unavailable

@@ -22,7 +22,10 @@ A2 = {"machine_type": "a2-highgpu-8g"}
 A2_80 = {"machine_type": "a2-ultragpu-8g", "workload": "development"}
 A3_ULTRA = {"machine_type": "a3-ultragpu-8g"}
 A4 = {"machine_type": "a4-highgpu-8g"}
-A4X = {"machine_type": "a4x-highgpu-4g"}
+A4X = {
+    "machine_type": "a4x-highgpu-4g",
+    "capacity": {"type": "reservation", "reservation": "rack", "zone": ZONE},
+}
 G2 = {"machine_type": "g2-standard-48", "workload": "inference"}
 G4 = {"machine_type": "g4-standard-48", "workload": "inference"}
 
@@ -118,7 +121,9 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
         "bare name of a resource policy",
     ),
     ({"placement": COMPACT, "zones": TWO}, "placement.type", "exactly one zone"),
-    ({**A4X, "placement": COMPACT}, "placement.group", "NVLink domain"),
+    ({**A4X, "placement": {"type": "none"}}, "placement.type", "several NVLink domains"),
+    ({**A4X, "capacity": None}, "capacity.type", "reservation: a4x-highgpu-4g is only sold so"),
+    ({**A4X, "capacity": {"type": "spot"}}, "capacity.type", "reservation: a4x-highgpu-4g is only sold so"),
     (
         {**A2, "placement": COMPACT, "capacity": FLEX, "count": GROW},
         "placement.type",
@@ -134,6 +139,7 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
     ({"count": {"desired": 97}}, "count.desired", "split the pool into pools of 96"),
     ({"count": {"desired": 2, "max": 97}, "placement": COMPACT}, "count.max", "at most 96"),
     ({**A4X, "count": {"desired": 19}, "placement": {**COMPACT, "group": "g"}}, "count.desired", "at most 18"),
+    ({**A4X, "count": {"desired": 18, "max": 36}}, "count.max", "split the pool into pools of 18 nodes"),
     # upgrades
     ({"upgrade": BLUE_GREEN}, "upgrade.strategy", "with compact placement"),
     ({**A2, "placement": COMPACT, "upgrade": BLUE_GREEN}, "upgrade.strategy", "second set of nodes"),

@@ -1,0 +1,71 @@
+"""`DraDriver`: NVIDIA's DRA driver beside the device plugin, which provides ComputeDomains."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan, PriorityQuotaPlan
+
+# The kubelet plugin and the IMEX daemons need the host.
+_POD_SECURITY = "privileged"
+
+
+class DraDriver(pulumi.ComponentResource):
+    """The driver's namespace and its Helm release, which includes the CRD of ComputeDomains.
+
+    Outputs: `release`, the driver's version.
+    """
+
+    release: pulumi.Output[str]
+
+    def __init__(self, name: str, args: DraDriverPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:DraDriver", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            args.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": _POD_SECURITY}
+            ),
+            opts=child_options(self, opts),
+        )
+        before: list[pulumi.Resource] = [namespace]
+        if args.quota is not None:
+            quota = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+            before.append(admit_priority_classes(args.namespace, args.quota, quota))
+        k8s.helm.v3.Release(
+            args.release,
+            k8s.helm.v3.ReleaseArgs(
+                name=args.release,
+                chart=args.chart,
+                version=args.version,
+                namespace=args.namespace,
+                values=dict(args.values),
+                atomic=True,
+                timeout=HELM_SECONDS,
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=before),
+        )
+        self.release = pulumi.Output.from_input(args.version)
+        self.register_outputs({"release": self.release})
+
+
+def admit_priority_classes(
+    namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
+) -> pulumi.Resource:
+    """Register a ResourceQuota that admits pods of reserved priority classes to a namespace."""
+    return k8s.core.v1.ResourceQuota(
+        quota.name,
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=quota.name, namespace=namespace),
+        spec=k8s.core.v1.ResourceQuotaSpecArgs(
+            hard={"pods": str(quota.pods)},
+            scope_selector=k8s.core.v1.ScopeSelectorArgs(
+                match_expressions=[
+                    k8s.core.v1.ScopedResourceSelectorRequirementArgs(
+                        scope_name="PriorityClass", operator="In", values=list(quota.priority_classes)
+                    )
+                ]
+            ),
+        ),
+        opts=opts,
+    )

@@ -1,0 +1,35 @@
+"""Check pools of rack-scale machines, whose GPUs one NVLink fabric connects over several nodes.
+
+A pool is one domain or a part of one: it names one reservation, which EC2 sells as one UltraServer, or has one
+workload policy, by which GKE places nodes in one domain. Pods that share GPU memory over NVLink then fit a pool,
+and validation compares the fabric of its nodes. Sources: EKS user guide, P6e-GB200 UltraServers; Compute Engine
+docs, workload policies; cluster-toolkit 1.95, examples/gke-a4x (a policy for node pools of 18); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.pool import Pool
+
+
+def check_domain(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
+    """Record a pool with more nodes than one NVLink domain, and capacity by which its machines are not sold."""
+    domain = catalog.nvlink_domain(machine)
+    if domain is None:
+        return
+    if pool.count.maximum > domain.most_nodes:
+        sizes = " or ".join(str(size) for size in domain.nodes)
+        problems.at("count").at("desired" if pool.count.max is None else "max").add(
+            f"{counted(pool.count.maximum, 'node')} of {machine.name}",
+            f"at most {domain.most_nodes}: a pool is one NVLink domain, which has {sizes} nodes ({domain.source})",
+            f"split the pool into pools of {domain.most_nodes} nodes or fewer, each with a reservation of its own",
+        )
+    if cloud.creates_nodes and pool.capacity.type != domain.sold_as:
+        problems.at("capacity").at("type").add(
+            f"{pool.capacity.type!r} for {machine.name}",
+            f"{domain.sold_as}: {machine.name} is only sold so ({domain.source})",
+            f"write capacity: {{type: {domain.sold_as}, reservation: ..., zone: ...}}",
+        )

@@ -1,0 +1,49 @@
+"""Check workloads whose pods share GPU memory over NVLink, by a ComputeDomain.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu, docs/install.md and the CRD ComputeDomain, read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.spec.team import Team, Workload
+
+_SUFFIX: Final = "-channel"
+_LONGEST: Final = 63 - len(_SUFFIX)  # a claim of a pod has the name of its template, a DNS label
+
+
+def channel_of(workload: Workload) -> str:
+    """Return the name of the ResourceClaimTemplate that the DRA driver creates for a ComputeDomain."""
+    return f"{workload.name}{_SUFFIX}"
+
+
+def check_compute_domain(
+    workload: Workload, team: Team, pool: PoolPlan, available: Available, problems: Problems
+) -> None:
+    """Record a ComputeDomain on a pool without NVLink between nodes, or whose template's name cannot be."""
+    if pool.nvlink_domain is None or pool.nodes.ownership == "created":
+        racks = [one.name for one in available.pools if one.nvlink_domain is not None]
+        found = "created in the sandbox" if pool.nvlink_domain is not None else f"of {pool.machine_type}"
+        problems.at("compute_domain").add(
+            f"true on pool {pool.name}, whose nodes are {found}",
+            "a pool of real nodes that NVLink connects"
+            + (f": {', '.join(racks)}" if racks else ", of which there is none"),
+            "remove compute_domain",
+        )
+        return
+    if len(workload.name) > _LONGEST:
+        problems.at("name").add(
+            f"{len(workload.name)} characters with compute_domain",
+            f"at most {_LONGEST}: its claim is named {channel_of(workload)}",
+            "shorten it",
+        )
+    if any(claim.name == channel_of(workload) for claim in team.claims):
+        problems.at("name").add(
+            f"{workload.name!r} with compute_domain, beside the claim {channel_of(workload)}",
+            "another name: the DRA driver creates a ResourceClaimTemplate of that name",
+            "rename the claim or the workload",
+        )

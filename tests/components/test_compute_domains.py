@@ -1,0 +1,67 @@
+"""Racks: what the program registers on each cloud with every output unknown."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.support.racks import POOLS, rack
+from tests.support.recorded import Recorded
+
+
+@cache
+def recorded(provider: str) -> Recorded:
+    platform = rack(provider)
+    return Recorded(
+        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
+    )
+
+
+@pytest.mark.parametrize("provider", sorted(POOLS))
+def test_the_dra_driver_is_a_release_in_a_namespace_of_its_own_after_the_operator(provider: str) -> None:
+    recording = recorded(provider)
+    release = recording.one("Release", "dra-driver-nvidia-gpu")
+    assert release.inputs["namespace"] == "dra-driver-nvidia-gpu"
+    namespace = recording.one("Namespace", "dra-driver-nvidia-gpu")
+    assert namespace.inputs["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
+    assert namespace.urn in release.dependencies
+    assert recording.one("Release", "gpu-operator").urn in namespace.dependencies
+
+
+def test_on_gke_a_quota_admits_the_pods_of_the_driver() -> None:
+    quota = recorded("gke").one("ResourceQuota", "dra-driver-nvidia-gpu-system-critical")
+    assert quota.inputs["metadata"]["namespace"] == "dra-driver-nvidia-gpu"
+    assert quota.inputs["spec"]["hard"] == {"pods": "46"}
+
+
+@pytest.mark.parametrize("provider", sorted(POOLS))
+def test_a_workload_has_a_compute_domain_and_its_pods_claim_the_channel(provider: str) -> None:
+    recording = recorded(provider)
+    domain = recording.one("ComputeDomain", "pretrain")
+    assert domain.inputs["apiVersion"] == "resource.nvidia.com/v1beta1"
+    assert domain.inputs["metadata"] == {"name": "pretrain", "namespace": "vision"}
+    channel = {"resourceClaimTemplate": {"name": "pretrain-channel"}}
+    assert domain.inputs["spec"] == {"numNodes": 0, "channel": channel}
+    pod = recording.one("Deployment", "pretrain").inputs["spec"]["template"]["spec"]
+    claim = {"name": "pretrain-channel", "resourceClaimTemplateName": "pretrain-channel"}
+    assert pod["resourceClaims"] == [claim]
+    assert pod["containers"][0]["resources"]["claims"] == [{"name": "pretrain-channel"}]
+    # The template is the driver's.
+    assert not recording.has("ResourceClaimTemplate")
+
+
+def test_members_may_create_domains_of_their_own_where_a_pool_is_a_rack_and_nowhere_else() -> None:
+    rules = recorded("eks").one("Role", "vision/member").inputs["rules"]
+    (rule,) = [one for one in rules if one["apiGroups"] == ["resource.nvidia.com"]]
+    assert rule["resources"] == ["computedomains"]
+    assert "*" not in rule["verbs"]
+    plain = {"name": "train", "machine_type": "p5.48xlarge", "count": {"desired": 1}, "workload": "training"}
+    platform = rack("eks", pools=[{**plain, "zones": ["us-east-1a"]}])
+    platform["teams"][0]["workloads"], platform["teams"][0]["quota"] = [], {"gpus": 8}
+    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    others = Recorded(record_stack(loaded)).one("Role", "vision/member").inputs["rules"]
+    assert all("resource.nvidia.com" not in one["apiGroups"] for one in others)

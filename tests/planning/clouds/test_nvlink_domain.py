@@ -1,0 +1,108 @@
+"""Pools of rack-scale machines: one NVLink domain, bought and placed as one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
+from tests.planning.clouds.eks.eks_pools import eks, node_group, plan_and_decisions, pool, problems_of, shape
+
+DALLAS = "us-east-1-dfw-2a"
+VIRGINIA = eks(region="us-east-1")
+BLOCK: dict[str, Any] = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": DALLAS}
+RACK: dict[str, Any] = {"machine_type": "p6e-gb200.36xlarge", "count": {"desired": 18}, "capacity": BLOCK}
+
+
+def refused(**said: Any) -> dict[str, str]:
+    return {one.path: str(one) for one in problems_of(pool(**{**RACK, **said}), VIRGINIA)}
+
+
+def test_a_domain_has_72_gpus_or_half_of_them_on_machines_of_every_vendor() -> None:
+    catalog = load_catalog()
+    sizes = {
+        machine.name: [nodes * machine.gpu_count for nodes in domain.nodes]
+        for machine in catalog.machine_types.values()
+        if (domain := catalog.nvlink_domain(machine)) is not None
+    }
+    assert sizes == {"p6e-gb200.36xlarge": [36, 72], "a4x-highgpu-4g": [72]}
+
+
+def test_an_ultraserver_is_bought_by_its_capacity_block_in_one_zone_and_has_no_placement_group() -> None:
+    plan = node_group(VIRGINIA, **RACK)
+    assert (plan.capacity_type, plan.market_type) == ("CAPACITY_BLOCK", "capacity-block")
+    assert (plan.capacity_reservation, plan.zones) == ("cr-0a1b2c3d4e5f60718", (DALLAS,))
+    assert plan.placement_group is None
+    assert plan.ami_type == "AL2023_ARM_64_NVIDIA"
+
+
+def test_an_ultraserver_has_one_efa_only_interface_for_each_gpu_on_the_cards_that_ec2_recommends() -> None:
+    assert shape(node_group(VIRGINIA, **RACK).interfaces) == [
+        (0, 0, "interface"),
+        *((card, 0, "efa-only") for card in (1, 5, 9, 13)),
+    ]
+
+
+@pytest.mark.parametrize("count", [{"desired": 1}, {"desired": 9}, {"desired": 18}, {"desired": 0, "max": 18}])
+def test_a_pool_is_a_domain_or_a_part_of_one(count: dict[str, int]) -> None:
+    assert refused(count=count) == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "field"),
+    [({"desired": 19}, "desired"), ({"desired": 36}, "desired"), ({"desired": 9, "max": 19}, "max")],
+)
+def test_a_pool_above_a_domain_is_refused_because_a_reservation_is_one_ultraserver(
+    count: dict[str, int], field: str
+) -> None:
+    problems = refused(count=count)
+    assert list(problems) == [f"pool.count.{field}"]
+    assert "at most 18: a pool is one NVLink domain, which has 9 or 18 nodes" in problems[f"pool.count.{field}"]
+
+
+@pytest.mark.parametrize("capacity", [{"type": "on-demand"}, {"type": "spot"}])
+def test_a_type_that_is_sold_in_capacity_blocks_alone_is_refused_with_other_capacity(
+    capacity: dict[str, Any],
+) -> None:
+    problems = refused(capacity=capacity, zones=[DALLAS])
+    assert list(problems) == ["pool.capacity.type"]
+    assert "capacity-block: p6e-gb200.36xlarge is only sold so" in problems["pool.capacity.type"]
+
+
+def test_mig_on_the_images_of_eks_is_refused_and_with_an_own_image_taken() -> None:
+    cut = {"mode": "mig", "layout": {"1g.23gb": 7}}
+    assert list(refused(sharing=cut, workload="inference")) == ["pool.sharing.mode"]
+    assert refused(sharing=cut, workload="inference", image={"ami": "ami-0a1b2c3d4e5f60718"}) == {}
+
+
+def test_karpenter_and_bottlerocket_are_refused_for_an_ultraserver() -> None:
+    assert (
+        "Karpenter creates no nodes for claims"
+        in refused(provisioner="karpenter", count={"desired": 0, "max": 9})["pool.provisioner"]
+    )
+    assert list(refused(image={"family": "bottlerocket"})) == ["pool.image.family"]
+
+
+def test_the_reason_of_the_placement_is_the_block() -> None:
+    _, decisions = plan_and_decisions(VIRGINIA, **RACK)
+    assert decisions["placement"].chosen == "none"
+
+
+@pytest.mark.parametrize(
+    ("zone", "region", "local"),
+    [
+        ("us-east-1a", "us-east-1", False),
+        ("us-gov-west-1b", "us-gov-west-1", False),
+        (DALLAS, "us-east-1", True),
+        ("us-west-2-lax-1b", "us-west-2", True),
+    ],
+)
+def test_a_local_zone_belongs_to_the_region_of_its_name(zone: str, region: str, local: bool) -> None:
+    assert (region_of_zone(zone), is_local_zone(zone)) == (region, local)
+
+
+def test_a_local_zone_of_another_region_is_refused() -> None:
+    problems = refused(capacity={**BLOCK, "zone": "us-west-2-phx-2a"})
+    assert list(problems) == ["pool.capacity.zone"]
