@@ -305,7 +305,13 @@ def _deploy(
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
     applied = failure is None or isinstance(failure, NotReady | ObjectsSkipped) or partly
     if applied:
-        _observe(summary, prepared, failed=failure is not None)
+        try:
+            _observe(summary, prepared, failed=failure is not None)
+        except GpuPlatformError as error:
+            if failure is None:
+                raise
+            # The cluster may not exist yet: what is reported is why the deployment failed.
+            print(f"nodes were not read after the failure: {error}", file=sys.stderr)
     if to_json:
         print(json.dumps(summary.to_json(plan, failure), indent=2))
     else:

@@ -126,6 +126,22 @@ def test_the_impact_is_printed_before_anything_is_changed(given: Any, to_json: b
     assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs, and unknown pods: no cluster answers here"
 
 
+def test_a_failed_deployment_is_reported_also_where_its_cluster_does_not_exist_yet(
+    given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(environment({"train": 1}), None)
+
+    def unreachable_cluster(*_: object, **__: object) -> NoReturn:
+        raise UnknownOutcome("stack test is not deployed: it has no output kubeconfig")
+
+    monkeypatch.setattr(deploy, "_observe", unreachable_cluster)
+
+    assert deploy.deploy_stack("test", "auto", to_json=True) is ExitCode.FINDING
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["error"] == "stopped here: nothing is deployed in this test"
+    assert printed.err.endswith("error: stopped here: nothing is deployed in this test\n")
+
+
 def test_an_effect_that_ci_refuses_ends_preview_and_up_before_anything_is_changed(given: Any) -> None:
     engine = given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
     for run in (deploy.preview_stack, deploy.deploy_stack):
