@@ -22,6 +22,7 @@ class Sandbox(Cloud):
     """A sandbox on this machine."""
 
     access = "sandbox"
+    runs_kueue = True
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self._cluster = cluster
