@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+from gpu_platform import names
+
+QUEUE_LABEL: Final = names.QUEUE_LABEL
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 # API groups and resources of what Kueue queues.

@@ -15,12 +15,11 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.queues.section import KueuePlan
+from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.queueing import Queueing
 
-CHART: Final = "kueue"
 MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of mapped device classes: validateDeviceClassMappings of Kueue."""
 
@@ -58,18 +57,21 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
     )
 
 
-def plan_part(kueue: KueuePlan) -> PartPlan:
-    """Return Kueue as a controller that a cluster has once."""
-    return PartPlan(
+def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
+    """Return Kueue as a controller that a cluster has once; a sandbox runs it itself."""
+    if queues is None or queues.kueue.install == "config":
+        return ()
+    part = PartPlan(
         name=CHART,
         field="queueing.kueue",
         title="Kueue",
-        install=kueue.install == "helm",
+        install=queues.kueue.install == "helm",
         kind="Deployment",
         label="kueue",
         image="kueue/kueue",
         alone="two would start and stop the same workloads, and share the CRDs",
     )
+    return (part,)
 
 
 def _config(queueing: Queueing, available: Available) -> Mapping[str, Any]:

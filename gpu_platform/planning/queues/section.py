@@ -9,7 +9,10 @@ from typing import Any, Literal
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
+CHART = "kueue"
 NAMESPACE = "kueue-system"
+CONFIG_MAP = "kueue-manager-config"  # as the chart names it
+CONFIG_KEY = "controller_manager_config.yaml"
 HELM_SECONDS = 600
 
 
