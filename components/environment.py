@@ -17,11 +17,13 @@ from components.monitoring import Monitoring
 from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
+from components.queues import Queues
 from components.storage import StorageClasses, StorageClassesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.operator import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.queues import queue_of
 
 PoolsCreator = Callable[[pulumi.ResourceOptions], Mapping[str, Sequence[pulumi.Resource]]]
 """Creates all pools, and returns by pool the resources that its nodes come from."""
@@ -65,8 +67,14 @@ class Environment(pulumi.ComponentResource):
             NodeValidationArgs(validation=args.validation, pools=args.pools, nodes=pools),
             self._child(cluster, priorities, operator),
         )
-        proven = self._child(cluster, validation.proof)
-        tenants = [Tenant(tenant.namespace, tenant, proven) for tenant in args.tenants]
+        before = [validation.proof]
+        if args.queues is not None:
+            before.append(Queues("queues", args.queues, self._child(cluster, priorities)))
+        proven = self._child(cluster, *before)
+        queues = args.queues.teams if args.queues is not None else ()
+        tenants = [
+            Tenant(tenant.namespace, tenant, proven, queue_of(tenant.namespace, queues)) for tenant in args.tenants
+        ]
         self.exports = {
             "kubeconfig": cluster.kubeconfig,
             "context": cluster.context,

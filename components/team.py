@@ -12,6 +12,7 @@ from components.cluster import Cluster, ClusterArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.plan import TeamPlan
+from gpu_platform.planning.queues import queue_of
 
 
 class Team(pulumi.ComponentResource):
@@ -35,7 +36,10 @@ class Team(pulumi.ComponentResource):
         cluster_args = ClusterArgs(plan=args.cluster, kubeconfig=kubeconfig)
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
-        tenants = [Tenant(tenant.namespace, tenant, on_cluster) for tenant in args.tenants]
+        tenants = [
+            Tenant(tenant.namespace, tenant, on_cluster, queue_of(tenant.namespace, args.queues))
+            for tenant in args.tenants
+        ]
         self.exports = {
             "namespaces": [tenant.namespace for tenant in tenants],
             "environment": args.environment_stack,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
+from components.queues import TeamQueue
 from gpu_platform import names
+from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
 
 # NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
@@ -54,9 +58,16 @@ class Tenant(pulumi.ComponentResource):
 
     namespace: pulumi.Output[str]
 
-    def __init__(self, name: str, args: TenantPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        args: TenantPlan,
+        opts: pulumi.ResourceOptions | None = None,
+        queue: TeamQueuePlan | None = None,
+    ) -> None:
         super().__init__("gpu-platform:index:Tenant", name, None, opts)
         self._args = args
+        self._queue = queue
         namespace = k8s.core.v1.Namespace(
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
@@ -76,6 +87,9 @@ class Tenant(pulumi.ComponentResource):
                 logical_name=self._logical(claim.name),
             )
             guards.append(template)
+        if queue is not None:
+            subjects = [_rbac_subject(member) for member in args.members]
+            guards += TeamQueue(self._logical("team-queue"), queue, subjects, self._child).guards
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
             if workload.compute_domain is not None:
@@ -98,10 +112,14 @@ class Tenant(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
     def _create_quotas(self) -> list[pulumi.Resource]:
+        metadata, hard = self._meta("gpu-quota"), self._args.quota
+        if self._queue is not None:
+            granted = json.dumps(dict(self._args.quota), sort_keys=True)
+            metadata.annotations, hard = {names.GRANTED_ANNOTATION: granted}, self._queue.ceiling
         total = k8s.core.v1.ResourceQuota(
             self._logical("quota"),
-            metadata=self._meta("gpu-quota"),
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.quota),
+            metadata=metadata,
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=hard),
             opts=self._kept,
         )
         others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
@@ -212,6 +230,7 @@ class Tenant(pulumi.ComponentResource):
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
+        queued = {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
         container = k8s.core.v1.ContainerArgs(
             name=workload.name,
             image=workload.image,
@@ -243,7 +262,7 @@ class Tenant(pulumi.ComponentResource):
                     ),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels={**labels, **queued}),
                     spec=k8s.core.v1.PodSpecArgs(
                         priority_class_name=workload.priority_class,
                         node_selector=workload.node_selector,

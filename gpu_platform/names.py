@@ -36,6 +36,9 @@ TAINTS_ANNOTATION: Final = (
     "gpu-platform.dev/taints"  # on created nodes: the declared taints, others are not touched
 )
 
+GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # on a ResourceQuota that allows borrowing: the quota
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+
 NAME_LABEL: Final = "app.kubernetes.io/name"
 VERSION_LABEL: Final = "app.kubernetes.io/version"  # on the ClusterPolicy: the operator's release
 FIELD_MANAGER: Final = "gpu-platform"

@@ -14,6 +14,7 @@ from components.public.types import (
     Operator,
     PlatformCluster,
     Pool,
+    Queueing,
     StorageClass,
     Team,
     ValidationSettings,
@@ -39,6 +40,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """EKS and GKE: storage classes by name, for the claims of teams."""
     overcommit: float
     """How many times the quotas of all teams may exceed what the pools offer. Unset: 1."""
+    queueing: Queueing
+    """Queues of the teams' workloads, by Kueue. Unset: none."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     validation: ValidationSettings

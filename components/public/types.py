@@ -497,10 +497,48 @@ class TeamSettings(TypedDict, total=False):
     workloads: Sequence[Workload]
 
 
-class Team(TeamSettings):
+class GpuUnits(TypedDict, total=False):
+    """Numbers of GPUs, shares, instances or devices."""
+
+    gpus: float
+    shared: float
+    mig: Mapping[str, float]
+    mig_shared: Mapping[str, float]
+    devices: Mapping[str, float]
+
+
+class TeamQueue(TypedDict, total=False):
+    """What a team borrows from other teams and lends them."""
+
+    cohort: str
+    borrow: GpuUnits
+    lend: GpuUnits
+    weight: float
+
+
+class Team(TeamSettings, total=False):
     """A team of a platform."""
 
     name: Required[str]
+    queue: TeamQueue
+
+
+class Preemption(TypedDict, total=False):
+    """Which running workloads are stopped for waiting ones."""
+
+    within_team: str
+    reclaim: str
+
+
+class Queueing(TypedDict, total=False):
+    """Queues of the workloads of teams."""
+
+    kueue: str
+    without_queue: str
+    fair_sharing: bool
+    preemption: Preemption
+    topology: bool
+    pods_ready_timeout: str
 
 
 # -- operations -------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
 from gpu_platform.planning.clouds.parts import part_problems
+from gpu_platform.planning.queues import queue_parts
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -222,11 +223,15 @@ class PulumiDeployment:
 
     def _refuse_parts(self, driver: PulumiEngine) -> None:
         """Raise BadInput, with nothing changed, if the cluster has a controller that the stack would install."""
-        cloud = self.loaded.plan.cluster.cloud
-        if self.loaded.plan.kind == "team" or cloud is None or not cloud.parts:
+        plan = self.loaded.plan
+        if plan.kind == "team":
             return
-        found = find_parts(self.cluster.client(), cloud.parts)
-        if problems := part_problems(cloud.parts, found, driver.helm_releases()):
+        cloud = plan.cluster.cloud
+        parts = (*(cloud.parts if cloud is not None else ()), *queue_parts(plan.queues))
+        if not parts:
+            return
+        found = find_parts(self.cluster.client(), parts)
+        if problems := part_problems(parts, found, driver.helm_releases()):
             raise BadInput(str(self.loaded.path), problems)
 
     def _repair_taints(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,7 @@ from gpu_platform import names
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, PARENTS, outputs_of
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import mapping_at
+from gpu_platform.engine.objects import annotation, mapping_at
 
 _QUOTA: Final = "gpu-quota"
 _MEMBERS: Final = "team-members"  # RoleBinding that each deployed team has; members cannot write it
@@ -45,8 +46,14 @@ def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
     for namespace in retention.team_namespaces(client):
         live = None if namespace.is_retained else client.get("v1", "ResourceQuota", _QUOTA, namespace.name)
         if live is not None:
-            found[namespace.name] = DeployedQuota(namespace.stack, mapping_at(live, "spec", "hard"))
+            found[namespace.name] = DeployedQuota(namespace.stack, _granted(live))
     return found
+
+
+def _granted(quota: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the quota of a team: what it borrows of other teams' quotas is allowed beside it."""
+    granted = annotation(quota, names.GRANTED_ANNOTATION)
+    return json.loads(granted) if granted else mapping_at(quota, "spec", "hard")
 
 
 def deployed_team_stacks(client: KubernetesClient, environment: str) -> tuple[TeamStack, ...]:

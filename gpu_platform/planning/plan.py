@@ -16,6 +16,7 @@ from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.policy.section import PolicyPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.section import PriorityClassPlan, TenantPlan
 from gpu_platform.planning.validation.section import ValidationPlan
 
@@ -39,6 +40,7 @@ class EnvironmentPlan:
     decisions: tuple[Decision, ...]
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
+    queues: QueuesPlan | None = None
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -56,6 +58,7 @@ class TeamPlan:
     tenants: tuple[TenantPlan, ...]
     policy: PolicyPlan
     decisions: tuple[Decision, ...]
+    queues: tuple[TeamQueuePlan, ...] = ()
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

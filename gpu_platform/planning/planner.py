@@ -20,6 +20,7 @@ from gpu_platform.planning import (
     operator,
     policy,
     pools,
+    queues,
     sharing,
     storage,
     teams,
@@ -111,6 +112,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
+    queues.check(context, available)
     _check_members(spec, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -120,6 +122,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
+    queued = queues.plan(context, available, tenants.value)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams))
     return EnvironmentPlan(
@@ -132,6 +135,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         device_classes=classes.value,
         storage=stored.value,
         tenants=tenants.value,
+        queues=queued.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy),
@@ -148,6 +152,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *queued.decisions,
             *(
                 note
                 for team in spec.teams
@@ -193,9 +198,11 @@ def plan_team(
     teams.check_one(spec.team, environment, available, problems)
     cloud = cloud_of(environment.cluster)
     cloud.check_members(spec.team.members, problems.at("team").at("members"))
+    queues.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available)
+    queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
     return TeamPlan(
@@ -204,11 +211,13 @@ def plan_team(
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
         tenants=tenants.value,
+        queues=queued.value,
         policy=policy.plan(spec.policy, [*offered, *classes]),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
         decisions=(
             *tenants.decisions,
+            *queued.decisions,
             *cloud.login_notes(spec.team.name, spec.team.members, own_stack=True),
         ),
     )

@@ -12,6 +12,7 @@ from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.storage import StorageClass
 from gpu_platform.spec.team import Team
@@ -40,6 +41,8 @@ class Environment(SpecModel):
     teams: Annotated[tuple[Team, ...], Field(max_length=1000)] = ()
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
+    queueing: Queueing | None = None
+    """Queues of the teams' workloads. Unset: none; a workload starts when nodes have room for its first pod."""
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
     policy: Policy = Policy()

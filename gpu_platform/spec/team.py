@@ -10,8 +10,8 @@ from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName
 from gpu_platform.spec.claims import Claim, DeviceClassName
 
 
-class Quota(SpecModel):
-    """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
+class GpuUnits(SpecModel):
+    """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0."""
 
     gpus: int = Field(default=0, ge=0)
     """Whole GPUs: `nvidia.com/gpu`."""
@@ -23,8 +23,29 @@ class Quota(SpecModel):
     """Shares of time-sliced MIG instances by profile: `nvidia.com/mig-<profile>.shared`."""
     devices: dict[DeviceClassName, Annotated[int, Field(ge=0)]] = {}
     """With DRA: devices by device class: gpu.nvidia.com, mig.nvidia.com, or one of `device_classes`."""
+
+
+class Quota(GpuUnits):
+    """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
+
     cpu: Quantity | None = None
+    """CPUs of all pods. With `queueing`: of pods on nodes without GPUs; a GPU comes with its share of its node."""
     memory: Quantity | None = None
+    """Memory of all pods; with `queueing` as for CPU."""
+
+
+class TeamQueue(SpecModel):
+    """Queue of a team's workloads, with `queueing`. Its nominal quota is the team's `quota`."""
+
+    cohort: DnsLabel = "teams"
+    """Teams of the same cohort lend each other what they do not use."""
+    borrow: GpuUnits | None = None
+    """Most that the team may use of other teams' quotas; `{}`: nothing. Unset: of each resource that its quota
+    has, all that the pools offer."""
+    lend: GpuUnits | None = None
+    """Most that other teams may use of its quota; `{}`: nothing. Unset: all of it."""
+    weight: float = Field(default=1.0, ge=0, le=1000)
+    """Share of the team in what is borrowed, relative to the weights of other teams; 0: it borrows last."""
 
 
 class Workload(SpecModel):
@@ -61,6 +82,8 @@ class Team(SpecModel):
     priority: DnsLabel
     """Highest priority class that the team may use, and the default of its workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
+    queue: TeamQueue | None = None
+    """With `queueing`: what the team borrows and lends. Unset: the defaults."""
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()

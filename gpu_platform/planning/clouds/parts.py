@@ -15,8 +15,9 @@ HelmRelease = tuple[str, str]
 class PartPlan:
     """A controller that the pools need. `install` False: the owner of the cluster has installed it.
 
-    `name`: its field in `cluster.parts`; `kind`: of the object that runs it, in apps/v1; `label`: the value of
-    app.kubernetes.io/name in its chart; `image`: part of the name of its image; `alone`: why two are wrong.
+    `name`: its field in `cluster.parts`; `field`: its place in the file, unless it is there; `kind`: of the object
+    that runs it, in apps/v1; `label`: the value of app.kubernetes.io/name in its chart; `image`: part of the name
+    of its image; `alone`: why two are wrong.
     """
 
     name: str
@@ -26,6 +27,7 @@ class PartPlan:
     label: str
     image: str
     alone: str
+    field: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def part_problems(
 def _problems(part: PartPlan, found: Collection[FoundPart], own: Collection[HelmRelease]) -> Iterator[Problem]:
     here = [one for one in found if one.part == part.name]
     foreign = [one for one in here if one.release is None or one.release not in own]
-    field = f"cluster.parts.{part.name}"
+    field = part.field or f"cluster.parts.{part.name}"
     if part.install and foreign:
         yield Problem(
             field,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool
 from gpu_platform.planning.clouds.storage import StoragePlan
@@ -64,6 +65,8 @@ class Cloud(Protocol):
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
+    runs_kueue: bool = False
+    """Whether Kueue's program runs beside the cluster instead of by its chart."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 
@@ -126,6 +129,14 @@ class Cloud(Protocol):
     def window_note(self, window: WindowPlan) -> str:
         """Return what the window of `changes` means for changes that the cloud makes by itself."""
         return "nothing but `up` changes the nodes"
+
+    def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
+        """Return the labels of the pool's nodes that say where they are in the network, the widest first."""
+        return (names.HOSTNAME_LABEL,)
+
+    def provisioning_class(self, pool: PoolPlan) -> str | None:
+        """Return the ProvisioningRequest class by which the pool gets its nodes; None: it gets them otherwise."""
+        return None
 
     # -- checks: each records problems --
 

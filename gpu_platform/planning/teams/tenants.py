@@ -21,7 +21,7 @@ from gpu_platform.planning.teams.claims import (
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
-from gpu_platform.spec.team import Quota, Team
+from gpu_platform.spec.team import GpuUnits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -59,7 +59,7 @@ def check_priorities(declared: Mapping[str, int], problems: Problems) -> None:
             problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
 
 
-def quota_units(quota: Quota) -> dict[str, int]:
+def quota_units(quota: GpuUnits) -> dict[str, int]:
     """Return a quota's GPU units by extended resource or device class."""
     units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
     units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}

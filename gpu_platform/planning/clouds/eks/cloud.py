@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage, volume_keys
+from gpu_platform.planning.clouds.eks.topology import topology_levels
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -81,6 +82,10 @@ class Eks(Cloud):
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what on the nodes."""
         return eks_software(pool, operator, catalog)
+
+    def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
+        """Return the network layers of EC2, where it has them for the machine type."""
+        return topology_levels(pool.machine_type, pool.workload)
 
     def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str:
         """Return the reason for the owners."""

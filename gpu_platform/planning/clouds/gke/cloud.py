@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
+from gpu_platform.planning.clouds.gke.queues import provisioning_class, topology_levels
 from gpu_platform.planning.clouds.gke.software import (
     NVIDIA_DIR,
     check_driver_dir,
@@ -98,6 +99,14 @@ class Gke(Cloud):
     def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str:
         """Return the reason for the owners."""
         return explain_software(pool, software)
+
+    def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
+        """Return block, sub-block and host of Compute Engine, where nodes are placed compactly or reserved."""
+        return topology_levels(pool)
+
+    def provisioning_class(self, pool: PoolPlan) -> str | None:
+        """Return the class of queued provisioning."""
+        return provisioning_class(pool)
 
     def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
         """Return the taints that GKE adds, each with the reason."""

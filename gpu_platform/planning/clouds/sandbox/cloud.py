@@ -23,6 +23,7 @@ class Sandbox(Cloud):
 
     access = "sandbox"
     installs_charts = False
+    runs_kueue = True
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self._cluster = cluster

@@ -1,0 +1,314 @@
+"""`Queues` and `TeamQueue`: Kueue, what its queues start on, and the queue of one team."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform import names
+from gpu_platform.planning.queues.admission import QUEUED_KINDS, rules_of
+from gpu_platform.planning.queues.section import (
+    CHART,
+    CONFIG_KEY,
+    CONFIG_MAP,
+    HELM_SECONDS,
+    NAMESPACE,
+    FlavorPlan,
+    KueuePlan,
+    ProvisioningPlan,
+    QueuesPlan,
+    TeamQueuePlan,
+)
+from gpu_platform.planning.teams.section import PriorityClassPlan
+
+_API = "kueue.x-k8s.io/v1beta2"
+_CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
+_PROVISIONING_API = "kueue.x-k8s.io"
+# A queue works when Kueue has seen all that it refers to. Workloads that come earlier would wait without a queue.
+_UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
+_UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
+_READ = ["get", "list", "watch"]
+# A quota of another pool is tried before others' quotas are borrowed, or workloads of others stopped.
+_FUNGIBILITY = {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "TryNextFlavor"}
+
+
+class Queues(pulumi.ComponentResource):
+    """Kueue, unless the cluster has it, and what all queues share: flavors, topologies, cohorts, priorities.
+
+    Outputs: `release` (Kueue's version), `flavors` (their names).
+    """
+
+    release: pulumi.Output[str]
+    flavors: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: QueuesPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Queues", name, None, opts)
+        after = self._create_kueue(args.kueue, child_options(self, opts))
+        child = after or child_options(self, opts)
+        topologies = [
+            _object("Topology", one.name, {"levels": [{"nodeLabel": label} for label in one.levels]}, child)
+            for one in args.topologies
+        ]
+        of_flavors = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(topologies)))
+        for flavor in args.flavors:
+            _object("ResourceFlavor", flavor.name, _flavor(flavor), of_flavors)
+        for cohort in args.cohorts:
+            _object("Cohort", cohort, {}, child)
+        for priority in args.priority_classes:
+            _PriorityClass(f"queue-{priority.name}", priority, child)
+        for check in args.provisioning:
+            self._create_check(check, child)
+        self.release = pulumi.Output.from_input(args.kueue.version)
+        self.flavors = pulumi.Output.from_input([flavor.name for flavor in args.flavors])
+        self.register_outputs({"release": self.release, "flavors": self.flavors})
+
+    def _create_kueue(self, args: KueuePlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
+        """Install Kueue; return the options of what needs it."""
+        if args.install == "present":
+            return None
+        namespace = k8s.core.v1.Namespace(
+            NAMESPACE, metadata=k8s.meta.v1.ObjectMetaArgs(name=NAMESPACE), opts=opts
+        )
+        in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        if args.install == "helm":
+            installed: pulumi.Resource = k8s.helm.v3.Release(
+                CHART,
+                k8s.helm.v3.ReleaseArgs(
+                    name=CHART,
+                    chart=f"{args.repository}/{CHART}",
+                    version=args.version,
+                    namespace=NAMESPACE,
+                    values=dict(args.values),
+                    atomic=True,
+                    timeout=HELM_SECONDS,
+                ),
+                opts=in_namespace,
+            )
+        else:
+            installed = k8s.core.v1.ConfigMap(
+                CONFIG_MAP,
+                metadata=k8s.meta.v1.ObjectMetaArgs(
+                    name=CONFIG_MAP,
+                    namespace=NAMESPACE,
+                    labels={names.VERSION_LABEL: args.version},
+                    annotations=_UNTIL_RUNNING,
+                ),
+                data={CONFIG_KEY: json.dumps(args.config, sort_keys=True)},
+                opts=in_namespace,
+            )
+        return pulumi.ResourceOptions(parent=self, depends_on=[installed])
+
+    def _create_check(self, check: ProvisioningPlan, opts: pulumi.ResourceOptions) -> None:
+        config = _object(
+            "ProvisioningRequestConfig",
+            check.name,
+            {
+                "provisioningClassName": check.provisioning_class,
+                "managedResources": list(check.managed_resources),
+            },
+            opts,
+        )
+        _object(
+            "AdmissionCheck",
+            check.name,
+            {
+                "controllerName": _CHECK_CONTROLLER,
+                "parameters": {
+                    "apiGroup": _PROVISIONING_API,
+                    "kind": "ProvisioningRequestConfig",
+                    "name": check.name,
+                },
+            },
+            pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[config])),
+        )
+
+
+class TeamQueue(pulumi.ComponentResource):
+    """The queue of a team: ClusterQueue, LocalQueue in its namespace, what members may read of it, and its rules.
+
+    `guards`: what workloads of the team must wait for.
+
+    Outputs: `local_queue`.
+    """
+
+    guards: list[pulumi.Resource]
+    local_queue: pulumi.Output[str]
+
+    def __init__(
+        self,
+        name: str,
+        args: TeamQueuePlan,
+        subjects: list[k8s.rbac.v1.SubjectArgs],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("gpu-platform:index:TeamQueue", name, None, opts)
+        child = child_options(self, opts)
+        queue = _object("ClusterQueue", args.namespace, _cluster_queue(args), child, _UNTIL_ACTIVE)
+        local = k8s.apiextensions.CustomResource(
+            f"{args.namespace}/queue",
+            api_version=_API,
+            kind="LocalQueue",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.local_queue, namespace=args.namespace, annotations=_UNTIL_ACTIVE
+            ),
+            spec={"clusterQueue": args.namespace},
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
+        )
+        self.guards = [local, *self._create_rules(args, child)]
+        self._create_access(args, subjects, child)
+        self.local_queue = pulumi.Output.from_input(args.local_queue)
+        self.register_outputs({"local_queue": self.local_queue})
+
+    def _create_rules(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        name = f"queue-of-{args.namespace}"
+        policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+            name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
+                failure_policy="Fail",
+                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
+                    namespace_selector=_namespace(args),
+                    resource_rules=[
+                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
+                            api_groups=[group],
+                            api_versions=["*"],
+                            operations=["CREATE", "UPDATE"],
+                            resources=list(resources),
+                        )
+                        for group, resources in QUEUED_KINDS
+                    ],
+                ),
+                validations=[
+                    k8s.admissionregistration.v1.ValidationArgs(
+                        expression=rule.expression, message=rule.message, reason="Forbidden"
+                    )
+                    for rule in rules_of(args.local_queue, args.priorities, required=args.required)
+                ],
+            ),
+            opts=opts,
+        )
+        binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+            name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
+                policy_name=name, validation_actions=["Deny"]
+            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
+        return [policy, binding]
+
+    def _create_access(
+        self, args: TeamQueuePlan, subjects: list[k8s.rbac.v1.SubjectArgs], opts: pulumi.ResourceOptions
+    ) -> None:
+        """Let members see their queue and where they stand in it; they change neither."""
+        role = k8s.rbac.v1.Role(
+            f"{args.namespace}/queue-viewer",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewer", namespace=args.namespace),
+            rules=[
+                k8s.rbac.v1.PolicyRuleArgs(
+                    api_groups=["kueue.x-k8s.io"], resources=["localqueues", "workloads"], verbs=_READ
+                )
+            ],
+            opts=opts,
+        )
+        k8s.rbac.v1.RoleBinding(
+            f"{args.namespace}/queue-viewers",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewers", namespace=args.namespace),
+            role_ref=k8s.rbac.v1.RoleRefArgs(
+                api_group="rbac.authorization.k8s.io", kind="Role", name="queue-viewer"
+            ),
+            subjects=subjects,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )
+
+
+class _PriorityClass(pulumi.CustomResource):
+    """A WorkloadPriorityClass, which has no spec: the order of workloads in queues, as that of pods on nodes."""
+
+    def __init__(self, name: str, args: PriorityClassPlan, opts: pulumi.ResourceOptions) -> None:
+        super().__init__(
+            f"kubernetes:{_API}:WorkloadPriorityClass",
+            name,
+            {
+                "apiVersion": _API,
+                "kind": "WorkloadPriorityClass",
+                "metadata": {"name": args.name},
+                "value": args.value,
+                "description": args.description,
+            },
+            opts,
+        )
+
+
+def _object(
+    kind: str,
+    name: str,
+    spec: Mapping[str, Any],
+    opts: pulumi.ResourceOptions,
+    annotations: Mapping[str, str] | None = None,
+) -> k8s.apiextensions.CustomResource:
+    return k8s.apiextensions.CustomResource(
+        f"{kind.casefold()}-{name}",
+        api_version=_API,
+        kind=kind,
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, annotations=annotations),
+        spec=dict(spec),
+        opts=opts,
+    )
+
+
+def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
+    spec: dict[str, Any] = {
+        "nodeLabels": dict(flavor.node_labels),
+        "nodeTaints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in flavor.taints],
+        "tolerations": [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in flavor.taints],
+    }
+    if flavor.topology is not None:
+        spec["topologyName"] = flavor.topology
+    return {key: value for key, value in spec.items() if value}
+
+
+def _namespace(args: TeamQueuePlan) -> k8s.meta.v1.LabelSelectorArgs:
+    return k8s.meta.v1.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": args.namespace})
+
+
+def _cluster_queue(args: TeamQueuePlan) -> Mapping[str, Any]:
+    spec: dict[str, Any] = {
+        "cohortName": args.cohort,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": args.namespace}},
+        "queueingStrategy": "BestEffortFIFO",
+        "flavorFungibility": _FUNGIBILITY,
+        "preemption": {"withinClusterQueue": args.within_queue, "reclaimWithinCohort": args.reclaim},
+        "fairSharing": {"weight": args.weight},
+        "resourceGroups": [
+            {
+                "coveredResources": list(args.resources),
+                "flavors": [
+                    {
+                        "name": flavor.flavor,
+                        "resources": [
+                            {
+                                "name": limit.resource,
+                                "nominalQuota": limit.nominal,
+                                "borrowingLimit": limit.borrow,
+                                "lendingLimit": limit.lend,
+                            }
+                            for limit in flavor.limits
+                        ],
+                    }
+                    for flavor in args.flavors
+                ],
+            }
+        ],
+    }
+    checks = [
+        {"name": flavor.check, "onFlavors": [flavor.flavor]} for flavor in args.flavors if flavor.check is not None
+    ]
+    if checks:
+        spec["admissionChecksStrategy"] = {"admissionChecks": checks}
+    return spec

@@ -1,0 +1,6 @@
+"""Decide the queues of teams: what Kueue starts where, and how much teams may borrow and lend."""
+
+from gpu_platform.planning.queues.kueue import queue_parts
+from gpu_platform.planning.queues.queues import check, check_one, plan, plan_one, queue_of
+
+__all__ = ["check", "check_one", "plan", "plan_one", "queue_of", "queue_parts"]

@@ -1,0 +1,107 @@
+"""Check the declared queues of an environment and of its teams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
+from gpu_platform.planning.queues.topology import unsuitable
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.tenants import quota_place, quota_units
+from gpu_platform.spec.queueing import Queueing
+from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.team import Team
+
+# CRDs of Kueue v0.19.2 and its webhook of ClusterQueues (validateFlavorResourceCombinations); read 2026-11-23.
+_MAX_FLAVORS: Final = 64
+_MAX_COMBINATIONS: Final = 512
+_MAX_TAINTS: Final = 8
+
+
+def check_queueing(environment: Environment, cloud: Cloud, available: Available, problems: Problems) -> None:
+    """Record what is wrong with `queueing`, for the pools and their cloud."""
+    queueing = environment.queueing
+    if queueing is None:
+        return
+    here = problems.at("queueing")
+    if queueing.kueue == "present" and (cloud.creates_cluster or cloud.runs_kueue):
+        here.at("kueue").add(
+            "present on " + ("a sandbox" if cloud.runs_kueue else "a new cluster"),
+            "present only on an existing cluster, whose owner has installed it",
+            "write install, or remove it",
+        )
+    if environment.overcommit > 1:
+        problems.at("overcommit").add(
+            f"{environment.overcommit:g} with queueing",
+            "1: a queue starts a workload when its quota is free, and then nodes must be, too",
+            "remove overcommit, and lower the quotas: teams borrow what others do not use",
+        )
+    if queueing.topology and (found := unsuitable(available.pools)):
+        here.at("topology").add(
+            f"true, and {', '.join(found)}",
+            "true only if all pools have a fixed size and a device plugin: Kueue counts nodes that exist",
+            "remove topology, or write count: {desired: N} alone",
+        )
+    _check_sizes(available, here)
+
+
+def _check_sizes(available: Available, here: Problems) -> None:
+    """Record more pools, resources or taints than the objects of Kueue can have."""
+    flavors, resources = len(available.pools) + 1, len(available.limited) + 2
+    if flavors > _MAX_FLAVORS or flavors * resources > _MAX_COMBINATIONS:
+        here.add(
+            f"{len(available.pools)} pools with {len(available.limited)} GPU resources",
+            f"at most {_MAX_FLAVORS - 1} pools, and {_MAX_COMBINATIONS} pairs of pool and resource in a queue",
+            "use fewer pools or fewer MIG profiles, or remove queueing",
+        )
+    classes = [name for name in available.limited if "/" not in name]
+    if len(classes) > MAX_DEVICE_CLASSES:
+        here.add(
+            f"{len(classes)} device classes",
+            f"at most {MAX_DEVICE_CLASSES} that Kueue maps to quotas",
+            "declare fewer device_classes, or remove queueing",
+        )
+    for pool in available.pools:
+        if len(pool.all_taints) > _MAX_TAINTS:
+            Problems(f"{pool.path}.taints", here.found).add(
+                f"{len(pool.all_taints)} taints", f"at most {_MAX_TAINTS} with queueing", "use fewer taints"
+            )
+
+
+def check_teams(
+    queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
+) -> None:
+    """Record `queue` of teams without `queueing`, and limits that no quota can have. `teams`: place, team."""
+    for path, team in teams:
+        if team.queue is None:
+            continue
+        here = Problems(path, problems.found).at("queue")
+        if queueing is None:
+            here.add(
+                "a queue without queueing", "queue only with queueing in the environment", "add queueing: {} there"
+            )
+            continue
+        quota = quota_units(team.quota)
+        if team.queue.lend is not None:
+            allowed = {name: (units, f"the team's quota.{quota_place(name)}") for name, units in quota.items()}
+            _check_units("lend", quota_units(team.queue.lend), allowed, here)
+        if team.queue.borrow is not None:
+            beyond = {
+                name: (units - quota.get(name, 0), "what the pools offer beyond the team's quota")
+                for name, units in available.units.items()
+            }
+            _check_units("borrow", quota_units(team.queue.borrow), beyond, here)
+
+
+def _check_units(
+    field: str, declared: Mapping[str, int], allowed: Mapping[str, tuple[int, str]], here: Problems
+) -> None:
+    for name, units in declared.items():
+        most, why = allowed.get(
+            name, (0, "no pool offers it" if field == "borrow" else "the team has no quota of it")
+        )
+        if units > most:
+            here.at(field).at(quota_place(name)).add(f"{units} of {name}", f"at most {most}: {why}", "lower it")

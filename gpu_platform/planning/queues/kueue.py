@@ -1,0 +1,132 @@
+"""Plan Kueue's controller: its configuration and the values of its chart.
+
+Sources: kubernetes-sigs/kueue v0.19.2, apis/config/v1beta2/configuration_types.go, charts/kueue/values.yaml and
+templates/webhook/manifests.yaml; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec.queueing import Queueing
+
+MAX_DEVICE_CLASSES: Final = 16
+"""Maximum number of mapped device classes: validateDeviceClassMappings of Kueue."""
+
+# Kinds that are absent are watched from the time that their CRDs are installed. A Deployment's and a StatefulSet's
+# pods are queued one by one, as pods: Kueue's own integration of StatefulSets refuses a change of their size.
+_FRAMEWORKS: Final = (
+    "batch/job",
+    "jobset.x-k8s.io/jobset",
+    "trainer.kubeflow.org/trainjob",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
+    "ray.io/rayservice",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    "pod",
+)
+# GKE's firewall lets the control plane reach 443 and 10250 of private nodes; Kueue's own default is 9443.
+_WEBHOOK_PORT: Final = 10250
+# Replicas: webhooks of team namespaces answer while one of them restarts.
+_REPLICAS: Final = 2
+_RETRY_SECONDS: Final = 60
+_MOST_RETRY_SECONDS: Final = 3600
+
+
+def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:
+    """Return the controller, from the declared queues, and the resources of the pools."""
+    chart = catalog.charts[CHART]
+    config = _config(queueing, available)
+    install = "present" if queueing.kueue == "present" else "config" if cloud.runs_kueue else "helm"
+    return KueuePlan(
+        install=install,
+        repository=chart.repository,
+        version=chart.version,
+        config=config,
+        values=_values(config) if install == "helm" else {},
+    )
+
+
+def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
+    """Return Kueue as a controller that a cluster has once; a sandbox runs it itself."""
+    if queues is None or queues.kueue.install == "config":
+        return ()
+    part = PartPlan(
+        name=CHART,
+        field="queueing.kueue",
+        title="Kueue",
+        install=queues.kueue.install == "helm",
+        kind="Deployment",
+        label="kueue",
+        image="kueue/kueue",
+        alone="two would start and stop the same workloads, and share the CRDs",
+    )
+    return (part,)
+
+
+def _config(queueing: Queueing, available: Available) -> Mapping[str, Any]:
+    timeout = f"{parse_duration(queueing.pods_ready_timeout)}s"
+    config: dict[str, Any] = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443", "enableClusterQueueResources": True},
+        "webhook": {"port": _WEBHOOK_PORT},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "clientConnection": {"qps": 300, "burst": 500},
+        "waitForPodsReady": {
+            "timeout": timeout,
+            "recoveryTimeout": timeout,
+            "blockAdmission": False,
+            "requeuingStrategy": {
+                "timestamp": "Eviction",
+                "backoffBaseSeconds": _RETRY_SECONDS,
+                "backoffMaxSeconds": _MOST_RETRY_SECONDS,
+            },
+        },
+        "manageJobsWithoutQueueName": True,
+        # The chart gives it to the webhooks, too: without Kueue nothing outside team namespaces waits for it.
+        "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
+        "integrations": {"frameworks": list(_FRAMEWORKS)},
+        "resources": _resources(available),
+    }
+    if queueing.fair_sharing:
+        config["fairSharing"] = {
+            "preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"],
+        }
+    return config
+
+
+def _resources(available: Available) -> Mapping[str, Any]:
+    """Return the resources that queues do not limit, and the names of those that are claimed with DRA."""
+    excluded = ["ephemeral-storage", "hugepages-", *_network_resources(available.pools)]
+    resources: dict[str, Any] = {"excludeResourcePrefixes": excluded}
+    if classes := [name for name in available.limited if "/" not in name]:
+        # A class that is not mapped is never started.
+        resources["deviceClassMappings"] = [{"name": name, "deviceClassNames": [name]} for name in classes]
+    return resources
+
+
+def _network_resources(pools: Sequence[PoolPlan]) -> list[str]:
+    return sorted({name for pool in pools if pool.cloud is not None for name in pool.cloud.nic_resources})
+
+
+def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "controllerManager": {
+            "replicas": _REPLICAS,
+            "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
+        },
+        "webhookService": {"ports": [{"port": 443, "protocol": "TCP", "targetPort": _WEBHOOK_PORT}]},
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(config, sort_keys=True)},  # JSON is YAML
+    }

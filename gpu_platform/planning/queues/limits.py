@@ -1,0 +1,106 @@
+"""Plan the quotas of a team's queue by flavor, from its shares of the pools.
+
+Pods without GPUs start on nodes that no pool describes. A GPU comes with its part of its node's CPU and memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.section import FlavorQuota, Limits
+from gpu_platform.planning.queues.shares import ByPool, Offer, Shares
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Quota
+
+CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
+_UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # a queue has a number for every resource
+_MIB: Final = 1024 * 1024
+
+
+def flavor_quotas(
+    quota: Quota,
+    shares: Shares,
+    offers: Mapping[str, Sequence[Offer]],
+    pools: Sequence[PoolPlan],
+    flavors: Mapping[str, str],
+    checks: Mapping[str, str],
+) -> tuple[FlavorQuota, ...]:
+    """Return the quotas of a team by flavor: nodes without GPUs, then the pools that it may use.
+
+    `flavors`: name of the flavor by pool; `checks`: admission check by pool, where nodes are provisioned.
+    """
+    gpus = list(offers)
+    without = [
+        Limits(resource="cpu", nominal=quota.cpu or _UNLIMITED["cpu"], borrow="0", lend="0"),
+        Limits(resource="memory", nominal=quota.memory or _UNLIMITED["memory"], borrow="0", lend="0"),
+        *(Limits(resource=name, nominal="0", borrow="0", lend="0") for name in gpus),
+    ]
+    used = [pool for pool in pools if shares.uses(pool.name)]
+    return (
+        FlavorQuota(flavor=CPU_FLAVOR, limits=tuple(without)),
+        *(
+            FlavorQuota(
+                flavor=flavors[pool.name], limits=_limits(pool, shares, offers), check=checks.get(pool.name)
+            )
+            for pool in used
+        ),
+    )
+
+
+def _limits(pool: PoolPlan, shares: Shares, offers: Mapping[str, Sequence[Offer]]) -> tuple[Limits, ...]:
+    nodes = [_nodes(pool, part, offers) for part in (shares.nominal, shares.borrow, shares.lend)]
+    cpu = [f"{math.floor(share * pool.cpu_millicores)}m" for share in nodes]
+    memory = [f"{math.floor(share * pool.memory_mib)}Mi" for share in nodes]
+    return (
+        Limits(resource="cpu", nominal=cpu[0], borrow=cpu[1], lend=cpu[2]),
+        Limits(resource="memory", nominal=memory[0], borrow=memory[1], lend=memory[2]),
+        *(
+            Limits(
+                resource=name,
+                nominal=str(shares.nominal[name].get(pool.name, 0)),
+                borrow=str(shares.borrow[name].get(pool.name, 0)),
+                lend=str(shares.lend[name].get(pool.name, 0)),
+            )
+            for name in offers
+        ),
+    )
+
+
+def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Mapping[str, Sequence[Offer]]) -> Fraction:
+    """Return how many nodes of a pool the units of all its resources are, by their GPUs."""
+    gpus = sum(
+        (
+            part[name].get(pool.name, 0) * offer.gpus
+            for name, found in offers.items()
+            for offer in found
+            if offer.pool is pool
+        ),
+        Fraction(0),
+    )
+    return min(gpus / pool.gpus_per_node, Fraction(pool.nodes.max))
+
+
+def ceiling(quota: Quota, flavors: Sequence[FlavorQuota]) -> Mapping[str, str]:
+    """Return what the queue can start at most, by key of a ResourceQuota: nominal quotas and borrowing limits.
+
+    A ResourceQuota of the nominal quota alone would refuse the pods of a workload that Kueue has started on what
+    it borrows. CPU and memory only where the quota names them.
+    """
+    limits = [limit for flavor in flavors for limit in flavor.limits]
+    sums = {name: Decimal(0) for name in dict.fromkeys(limit.resource for limit in limits)}
+    for limit in limits:
+        sums[limit.resource] += parse_quantity(limit.nominal) + parse_quantity(limit.borrow)
+    found = {
+        names.quota_key(name): str(int(total)) for name, total in sums.items() if name not in ("cpu", "memory")
+    }
+    if quota.cpu is not None:
+        found["requests.cpu"] = f"{math.ceil(sums['cpu'] * 1000)}m"
+    if quota.memory is not None:
+        found["requests.memory"] = f"{math.ceil(sums['memory'] / _MIB)}Mi"
+    return found

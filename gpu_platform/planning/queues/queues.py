@@ -1,0 +1,212 @@
+"""Check and plan the queues of an environment, and the queue of a team with a stack of its own.
+
+Source: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and pkg/scheduler/flavorassigner; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from gpu_platform import names
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues.checks import check_queueing, check_teams
+from gpu_platform.planning.queues.kueue import plan_kueue
+from gpu_platform.planning.queues.limits import CPU_FLAVOR, ceiling, flavor_quotas
+from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
+from gpu_platform.planning.queues.section import (
+    FlavorPlan,
+    ProvisioningPlan,
+    QueuesPlan,
+    TeamQueuePlan,
+    TopologyPlan,
+)
+from gpu_platform.planning.queues.shares import Offer, Shares, divide_quotas, offers_of, queue_settings
+from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.teams.tenants import plan_priority_classes
+from gpu_platform.spec.queueing import Queueing
+from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.team import Team
+
+DEFAULT_QUEUE: Final = "default"
+"""Name of the LocalQueue that Kueue gives to workloads that name none."""
+_OS_LABELS: Final = {"kubernetes.io/os": "linux"}  # on every node; a flavor with a topology must have a label
+
+
+def check(context: CompleteContext, available: Available) -> None:
+    """Record what is wrong with the queues of an environment whose teams have no problems by themselves."""
+    environment = context.environment
+    teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
+    check_queueing(environment, context.cloud, available, context.problems)
+    check_teams(environment.queueing, teams, available, context.problems)
+
+
+def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
+    """Record what is wrong with the queue of the team of a stack of its own."""
+    check_teams(environment.queueing, [("team", team)], available, problems)
+
+
+def plan(
+    context: CompleteContext, available: Available, tenants: Sequence[TenantPlan]
+) -> Decided[QueuesPlan | None]:
+    """Return the queues of an environment without problems; None without `queueing`."""
+    environment = context.environment
+    queueing = environment.queueing
+    if queueing is None:
+        return Decided(None)
+    cloud, pools = context.cloud, available.pools
+    aware = is_topology_aware(queueing, pools)
+    flavors = _flavors(cloud, pools, aware=aware)
+    teams = _plan_teams(queueing, environment.teams, tenants, cloud, available)
+    planned = QueuesPlan(
+        kueue=plan_kueue(queueing, cloud, available, context.catalog),
+        topologies=_topologies(cloud, pools) if aware else (),
+        flavors=flavors,
+        cohorts=tuple(sorted({queue_settings(team).cohort for team in environment.teams})),
+        priority_classes=plan_priority_classes(environment.priorities),
+        provisioning=_provisioning(cloud, pools),
+        teams=teams,
+    )
+    return Decided(
+        planned,
+        (
+            *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
+            *queue_decisions(environment.teams, teams),
+        ),
+    )
+
+
+def plan_one(
+    team: Team, environment: Environment, cloud: Cloud, available: Available, tenants: Sequence[TenantPlan]
+) -> Decided[tuple[TeamQueuePlan, ...]]:
+    """Return the queue of the team of a stack of its own, which gets what the environment's teams leave."""
+    if environment.queueing is None:
+        return Decided(())
+    teams = _plan_teams(environment.queueing, [*environment.teams, team], tenants, cloud, available)
+    return Decided(teams, queue_decisions([team], teams))
+
+
+def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:
+    """Return the queue of a namespace, if it has one."""
+    return next((queue for queue in queues if queue.namespace == namespace), None)
+
+
+def _plan_teams(
+    queueing: Queueing,
+    teams: Sequence[Team],
+    tenants: Sequence[TenantPlan],
+    cloud: Cloud,
+    available: Available,
+) -> tuple[TeamQueuePlan, ...]:
+    """Return the queues of those teams that have a tenant."""
+    offers = offers_of(available)
+    planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
+    flavors = {flavor.pool: flavor.name for flavor in planned if flavor.pool is not None}
+    checks = {
+        pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning_class(pool) is not None
+    }
+    priorities = {tenant.namespace: tenant.priorities for tenant in tenants}
+    return tuple(
+        _plan_team(queueing, team, shares, offers, available.pools, flavors, checks, priorities[team.name])
+        for team, shares in zip(teams, divide_quotas(teams, offers), strict=True)
+        if team.name in priorities
+    )
+
+
+def _plan_team(
+    queueing: Queueing,
+    team: Team,
+    shares: Shares,
+    offers: Mapping[str, Sequence[Offer]],
+    pools: Sequence[PoolPlan],
+    names_of_flavors: Mapping[str, str],
+    checks: Mapping[str, str],
+    priorities: tuple[str, ...],
+) -> TeamQueuePlan:
+    settings = queue_settings(team)
+    flavors = flavor_quotas(team.quota, shares, offers, pools, names_of_flavors, checks)
+    required = queueing.without_queue == "refuse"
+    return TeamQueuePlan(
+        namespace=team.name,
+        local_queue=team.name if required else DEFAULT_QUEUE,
+        cohort=settings.cohort,
+        weight=f"{settings.weight:g}",
+        within_queue="LowerPriority" if queueing.preemption.within_team == "lower-priority" else "Never",
+        reclaim=_RECLAIM[queueing.preemption.reclaim],
+        flavors=flavors,
+        ceiling=ceiling(team.quota, flavors),
+        priorities=priorities,
+        required=required,
+    )
+
+
+_RECLAIM: Final[Mapping[str, Literal["Any", "LowerPriority", "Never"]]] = {
+    "any": "Any",
+    "lower-priority": "LowerPriority",
+    "never": "Never",
+}
+
+
+def _topologies(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[TopologyPlan, ...]:
+    levels = dict.fromkeys([(names.HOSTNAME_LABEL,), *(cloud.topology_levels(pool) for pool in pools)])
+    return tuple(TopologyPlan(name=_topology_name(found), levels=found) for found in levels)
+
+
+def _topology_name(levels: tuple[str, ...]) -> str:
+    return "nodes" if len(levels) == 1 else "network"
+
+
+def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[FlavorPlan, ...]:
+    without = FlavorPlan(
+        name=CPU_FLAVOR,
+        pool=None,
+        node_labels=_OS_LABELS if aware else {},
+        topology=_topology_name((names.HOSTNAME_LABEL,)) if aware else None,
+    )
+    return (
+        without,
+        *(
+            FlavorPlan(
+                name=_flavor_name(pool, levels) if aware else pool.name,
+                pool=pool.name,
+                node_labels=pool.node_selector,
+                taints=pool.all_taints,
+                topology=_topology_name(levels) if aware else None,
+            )
+            for pool in pools
+            for levels in (cloud.topology_levels(pool),)
+        ),
+    )
+
+
+def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
+    """Return the name of a flavor with a topology: its labels, tolerations and topology are immutable."""
+    content = json.dumps([sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels])
+    return f"{pool.name}-{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+
+
+def _check_name(pool: PoolPlan) -> str:
+    return f"nodes-of-{pool.name}"
+
+
+def _provisioning(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[ProvisioningPlan, ...]:
+    found: list[ProvisioningPlan] = []
+    for pool in pools:
+        provisioning_class = cloud.provisioning_class(pool)
+        if provisioning_class is not None:
+            found.append(
+                ProvisioningPlan(
+                    name=_check_name(pool),
+                    provisioning_class=provisioning_class,
+                    managed_resources=tuple(offer.name for offer in pool.resources),
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""Types of the plan of queues: Kueue, what its queues start on, and the queue of each team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpu_platform.planning.nodes.section import Labels, Taint
+from gpu_platform.planning.teams.section import PriorityClassPlan
+
+CHART = "kueue"
+NAMESPACE = "kueue-system"
+CONFIG_MAP = "kueue-manager-config"  # as the chart names it
+CONFIG_KEY = "controller_manager_config.yaml"
+HELM_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueuePlan:
+    """Kueue's controller. `install`: by its chart, by its configuration alone (sandbox), or by nobody (present).
+
+    `config`: the controller's Configuration (config.kueue.x-k8s.io/v1beta2); `values`: of the chart, with it.
+    """
+
+    install: Literal["helm", "config", "present"]
+    repository: str
+    version: str
+    config: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyPlan:
+    """A Topology: labels of nodes, the widest level first."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorPlan:
+    """A ResourceFlavor: nodes of one kind. Pods that start on it get its labels as node selector, and tolerations.
+
+    `pool`: the pool of its nodes; None: nodes that no pool describes.
+    """
+
+    name: str
+    pool: str | None
+    node_labels: Labels
+    taints: tuple[Taint, ...] = ()
+    topology: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisioningPlan:
+    """An AdmissionCheck by which a workload gets nodes before it starts, and its ProvisioningRequestConfig."""
+
+    name: str
+    provisioning_class: str
+    managed_resources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Quantities of one resource of a flavor: nominal quota, and the most that is borrowed and lent."""
+
+    resource: str
+    nominal: str
+    borrow: str
+    lend: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorQuota:
+    """Limits of all resources of a queue on one flavor. `check`: of its nodes, where they are provisioned."""
+
+    flavor: str
+    limits: tuple[Limits, ...]
+    check: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamQueuePlan:
+    """The ClusterQueue of a team, named as its namespace, and its LocalQueue there.
+
+    `ceiling`: nominal quota and borrowing limit together by key of a ResourceQuota; `required`: whether Jobs and
+    pods must name the queue themselves; `priorities`: the classes that the team may use.
+    """
+
+    namespace: str
+    local_queue: str
+    cohort: str
+    weight: str
+    within_queue: Literal["LowerPriority", "Never"]
+    reclaim: Literal["Any", "LowerPriority", "Never"]
+    flavors: tuple[FlavorQuota, ...]
+    ceiling: Mapping[str, str]
+    priorities: tuple[str, ...]
+    required: bool = False
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that the queue limits."""
+        return tuple(limit.resource for limit in self.flavors[0].limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesPlan:
+    """The queues of an environment. `teams`: of its own stack file; those of teams with a stack are in that."""
+
+    kueue: KueuePlan
+    topologies: tuple[TopologyPlan, ...]
+    flavors: tuple[FlavorPlan, ...]
+    cohorts: tuple[str, ...]
+    priority_classes: tuple[PriorityClassPlan, ...]
+    provisioning: tuple[ProvisioningPlan, ...]
+    teams: tuple[TeamQueuePlan, ...]

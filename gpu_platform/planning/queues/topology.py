@@ -1,0 +1,27 @@
+"""Decide whether queues see nodes (topology-aware scheduling).
+
+Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner/tas_flavorassigner.go: flavors with a topology
+serve workloads that ask for one, or all workloads of a queue whose flavors all have one; a workload gets one such
+flavor. It counts nodes that exist, and no claimed devices. Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.queueing import Queueing
+
+
+def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan]) -> bool:
+    """Return whether workloads start only when nodes have room for their pods."""
+    return not unsuitable(pools) if queueing.topology is None else queueing.topology
+
+
+def unsuitable(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
+    """Return the pools whose nodes may not exist yet, or whose devices are claimed, each with the reason."""
+    return tuple(
+        f"{pool.name} " + ("has DRA" if pool.devices else "grows with the demand")
+        for pool in pools
+        if pool.devices or pool.nodes.desired < pool.nodes.max
+    )

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.queues.shares import divide
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import PlanMaker, pool, team
+from tests.spec.field_cases import STACKS
+
+CUT = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+
+
+@pytest.fixture
+def queues(make_plan: PlanMaker) -> Any:
+    def plan(*pools: dict[str, Any], **rest: Any) -> QueuesPlan:
+        queued = make_plan(*pools, **{"queueing": {}, **rest}).queues
+        assert queued is not None
+        return queued
+
+    return plan
+
+
+def limits(queue: TeamQueuePlan, resource: str) -> Mapping[str, tuple[str, str, str]]:
+    """Return nominal quota, borrowing limit and lending limit by pool, where any is above 0."""
+    return {
+        flavor.flavor.rpartition("-")[0] or flavor.flavor: (limit.nominal, limit.borrow, limit.lend)
+        for flavor in queue.flavors
+        for limit in flavor.limits
+        if limit.resource == resource and (limit.nominal, limit.borrow, limit.lend) != ("0", "0", "0")
+    }
+
+
+def plan_of_cloud(cloud: str, pool: Mapping[str, Any] | None = None) -> EnvironmentPlan:
+    """Return the plan of a stack with queues on a cloud, and other fields of its only pool."""
+    stack = STACKS[cloud]
+    one, granted = {**stack["pools"][0], **(pool or {})}, {**stack["teams"][0], "quota": {"gpus": 8}}
+    plan = plan_platform({**stack, "queueing": {}, "pools": [one], "teams": [granted]}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def test_without_queueing_there_are_no_queues_and_quotas_are_as_declared(make_plan: PlanMaker) -> None:
+    assert make_plan(pool(), teams=[team()]).queues is None
+
+
+def test_a_team_borrows_what_the_pools_have_beyond_its_quota_and_lends_all_of_it(queues: Any) -> None:
+    plan = queues(pool(), teams=[team("a", quota={"gpus": 6}), team("b", quota={"gpus": 2})])
+    assert [limits(queue, "nvidia.com/gpu") for queue in plan.teams] == [
+        {"train": ("6", "2", "6")},
+        {"train": ("2", "6", "2")},
+    ]
+
+
+def test_declared_limits_of_borrowing_and_lending_are_listed_also_where_they_are_zero(queues: Any) -> None:
+    plan = queues(pool(), teams=[team("a", quota={"gpus": 6}, queue={"borrow": {}, "lend": {"gpus": 1}})])
+    of_pool = plan.teams[0].flavors[1]
+    listed = {limit.resource: (limit.nominal, limit.borrow, limit.lend) for limit in of_pool.limits}
+    assert listed["nvidia.com/gpu"] == ("6", "0", "1")
+    assert set(listed) == {"cpu", "memory", "nvidia.com/gpu"}
+
+
+def test_a_resource_outside_the_quota_is_not_borrowed_unless_the_stack_says_so(queues: Any) -> None:
+    plan = queues(pool(), CUT, teams=[team("a"), team("b", queue={"borrow": {"mig": {"1g.10gb": 3}}})])
+    resource = "nvidia.com/mig-1g.10gb"
+    assert [limits(queue, resource) for queue in plan.teams] == [{}, {"lab": ("0", "3", "0")}]
+
+
+def test_nominal_quotas_of_all_teams_together_fit_each_pool(queues: Any) -> None:
+    spot, base = pool("spot", count={"desired": 3}), pool("base", count={"desired": 2})
+    plan = queues(
+        spot, base, teams=[team(f"t{n}", quota={"gpus": units}) for n, units in enumerate((17, 3, 16, 4))]
+    )
+    sums = {"spot": 0, "base": 0}
+    for queue in plan.teams:
+        found = limits(queue, "nvidia.com/gpu")
+        for name, (nominal, _, _) in found.items():
+            sums[name] += int(nominal)
+    assert sums == {"spot": 24, "base": 16}
+
+
+def test_a_quota_is_divided_by_whole_nodes_so_that_a_pod_of_eight_gpus_fits_one_pool() -> None:
+    assert divide(16, [("spot", 24, 8), ("base", 16, 8)]) == {"spot": 8, "base": 8}
+    assert divide(8, [("spot", 24, 8), ("base", 16, 8)]) == {"spot": 8, "base": 0}
+
+
+def test_what_does_not_fit_the_pools_is_not_given() -> None:
+    assert divide(9, [("a", 2, 8), ("b", 4, 8)]) == {"a": 2, "b": 4}
+    assert divide(3, []) == {}
+
+
+def test_a_gpu_comes_with_its_part_of_the_cpu_and_memory_of_its_node(queues: Any) -> None:
+    one, all_gpus = (
+        queues(pool(), teams=[team(quota={"gpus": gpus}, queue={"borrow": {}})]).teams[0].flavors[1].limits
+        for gpus in (1, 8)
+    )
+    assert int(one[0].nominal.removesuffix("m")) == int(all_gpus[0].nominal.removesuffix("m")) // 8
+    assert int(one[1].nominal.removesuffix("Mi")) == int(all_gpus[1].nominal.removesuffix("Mi")) // 8
+
+
+def test_pods_without_gpus_start_on_no_pool_and_within_the_cpu_and_memory_of_the_quota(queues: Any) -> None:
+    queue = queues(pool(), teams=[team(quota={"gpus": 1, "cpu": 20, "memory": "64Gi"})]).teams[0]
+    first = {limit.resource: limit.nominal for limit in queue.flavors[0].limits}
+    assert first == {"cpu": "20", "memory": "64Gi", "nvidia.com/gpu": "0"}
+    assert queue.flavors[0].flavor == "nodes-without-gpus.gpu-platform.dev"
+
+
+def test_a_resource_quota_allows_what_the_queue_starts_on_borrowed_quota(queues: Any) -> None:
+    plan = queues(pool(), CUT, teams=[team("a", quota={"gpus": 6, "cpu": 1}, queue={"borrow": {"gpus": 2}})])
+    ceiling = plan.teams[0].ceiling
+    assert (ceiling["requests.nvidia.com/gpu"], ceiling["requests.nvidia.com/mig-1g.10gb"]) == ("8", "0")
+    of_gpus = plan.teams[0].flavors[1].limits[0]
+    borrowed = int(of_gpus.nominal.removesuffix("m")) + int(of_gpus.borrow.removesuffix("m"))
+    assert ceiling["requests.cpu"] == f"{borrowed + 1000}m"
+    assert "requests.memory" not in ceiling
+
+
+def test_the_declared_quota_of_a_team_stays_the_one_that_stacks_add_up(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool(), queueing={}, teams=[team("a", quota={"gpus": 6})])
+    assert plan.tenants[0].quota["requests.nvidia.com/gpu"] == "6"
+
+
+def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints(queues: Any) -> None:
+    plan = queues(pool(taints=[{"key": "example.com/a", "value": "b", "effect": "NoExecute"}]), teams=[team()])
+    flavor = plan.flavors[1]
+    assert (flavor.pool, flavor.node_labels) == ("train", {"gpu-platform.dev/pool": "train"})
+    assert [taint.key for taint in flavor.taints] == ["nvidia.com/gpu", "example.com/a"]
+
+
+def test_pools_of_a_fixed_size_are_topology_aware_and_a_growing_one_makes_none_of_them_so(queues: Any) -> None:
+    fixed = queues(pool(), teams=[team()])
+    assert [topology.levels for topology in fixed.topologies] == [("kubernetes.io/hostname",)]
+    assert {flavor.topology for flavor in fixed.flavors} == {"nodes"}
+    growing = queues(pool(), pool("more", count={"desired": 1, "max": 2}), teams=[team()])
+    assert growing.topologies == ()
+    assert {flavor.topology for flavor in growing.flavors} == {None}
+
+
+def test_a_flavor_with_a_topology_gets_another_name_when_what_is_immutable_changes(queues: Any) -> None:
+    before = queues(pool(), teams=[team()]).flavors[1].name
+    same = queues(pool(count={"desired": 2}), teams=[team()]).flavors[1].name
+    taint = {"key": "example.com/a", "value": "b", "effect": "NoExecute"}
+    after = queues(pool(taints=[taint]), teams=[team()]).flavors[1].name
+    assert before == same != after
+
+
+def test_kueue_manages_the_namespaces_of_teams_alone(queues: Any) -> None:
+    config = queues(pool(), teams=[team()]).kueue.config
+    selector = {"matchExpressions": [{"key": "gpu-platform.dev/team", "operator": "Exists"}]}
+    assert (config["managedJobsNamespaceSelector"], config["manageJobsWithoutQueueName"]) == (selector, True)
+
+
+def test_without_fair_sharing_and_with_a_shorter_timeout_kueue_is_configured_so(queues: Any) -> None:
+    config = queues(pool(), queueing={"fair_sharing": False, "pods_ready_timeout": "90m"}).kueue.config
+    assert "fairSharing" not in config
+    assert config["waitForPodsReady"]["timeout"] == "5400s"
+
+
+def test_every_device_class_is_mapped_to_a_quota_of_its_name(queues: Any) -> None:
+    plan = queues(
+        pool(sharing={"mode": "dra"}),
+        device_classes={"large": {"memory": "40Gi"}},
+        teams=[team(quota={"devices": {"large": 3}})],
+    )
+    mapped = plan.kueue.config["resources"]["deviceClassMappings"]
+    assert {"name": "large", "deviceClassNames": ["large"]} in mapped
+    assert {one["name"] for one in mapped} == set(plan.teams[0].resources) - {"cpu", "memory"}
+    assert limits(plan.teams[0], "large") == {"train": ("3", "5", "3")}
+    assert plan.topologies == ()
+
+
+def test_refusing_workloads_without_a_queue_gives_the_queue_the_name_of_the_team(queues: Any) -> None:
+    refusing = queues(pool(), queueing={"without_queue": "refuse"}, teams=[team()]).teams[0]
+    assert (refusing.local_queue, refusing.required) == ("vision", True)
+    defaulting = queues(pool(), teams=[team()]).teams[0]
+    assert (defaulting.local_queue, defaulting.required) == ("default", False)
+
+
+def test_preemption_is_on_unless_the_stack_says_never(queues: Any) -> None:
+    queue = queues(pool(), teams=[team()]).teams[0]
+    assert (queue.within_queue, queue.reclaim) == ("LowerPriority", "Any")
+    never = {"within_team": "never", "reclaim": "lower-priority"}
+    queue = queues(pool(), queueing={"preemption": never}, teams=[team()]).teams[0]
+    assert (queue.within_queue, queue.reclaim) == ("Never", "LowerPriority")
+
+
+def test_the_chart_gets_the_configuration_and_listens_where_gke_lets_the_control_plane_in() -> None:
+    plan = plan_of_cloud("gke")
+    assert plan.queues is not None
+    kueue = plan.queues.kueue
+    assert (kueue.install, kueue.repository) == ("helm", "oci://registry.k8s.io/kueue/charts")
+    config = json.loads(kueue.values["managerConfig"]["controllerManagerConfigYaml"])
+    assert config == kueue.config
+    assert config["webhook"]["port"] == kueue.values["webhookService"]["ports"][0]["targetPort"] == 10250
+
+
+def test_queued_flex_start_pools_get_their_nodes_by_a_provisioning_request() -> None:
+    plan = plan_of_cloud(
+        "gke", {"capacity": {"type": "flex-start", "queued": True}, "count": {"desired": 0, "max": 4}}
+    )
+    assert plan.queues is not None
+    (check,) = plan.queues.provisioning
+    assert (check.provisioning_class, check.managed_resources) == (
+        "queued-provisioning.gke.io",
+        ("nvidia.com/gpu",),
+    )
+    assert [flavor.check for flavor in plan.queues.teams[0].flavors] == [None, check.name]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "pools", "levels"),
+    [
+        ("eks", {}, tuple(f"topology.k8s.aws/network-node-layer-{n}" for n in (1, 2, 3))),
+        ("eks", {"machine_type": "g6.48xlarge"}, ()),
+        (
+            "gke",
+            {"placement": {"type": "compact"}},
+            tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")),
+        ),
+        ("gke", {"placement": {"type": "none"}}, ()),
+    ],
+)
+def test_training_pools_have_the_levels_of_their_clouds_network(
+    cloud: str, pools: dict[str, Any], levels: tuple[str, ...]
+) -> None:
+    plan = plan_of_cloud(cloud, {"count": {"desired": 2}, **pools})
+    assert plan.queues is not None
+    topology = {one.name: one.levels for one in plan.queues.topologies}[plan.queues.flavors[1].topology or ""]
+    assert topology == (*levels, "kubernetes.io/hostname")
+
+
+@pytest.mark.parametrize(
+    ("declared", "place", "words"),
+    [
+        ({"queueing": None, "teams": [team(queue={})]}, "teams[0].queue", "queue only with queueing"),
+        ({"queueing": {"kueue": "present"}}, "queueing.kueue", "present on a sandbox"),
+        ({"overcommit": 2.0}, "overcommit", "2 with queueing"),
+        ({"teams": [team(queue={"lend": {"gpus": 2}})]}, "teams[0].queue.lend.gpus", "at most 1"),
+        ({"teams": [team(queue={"borrow": {"gpus": 8}})]}, "teams[0].queue.borrow.gpus", "at most 7"),
+        ({"teams": [team(queue={"borrow": {"shared": 1}})]}, "teams[0].queue.borrow.shared", "no pool offers it"),
+        ({"teams": [team(queue={"lend": {"shared": 1}})]}, "teams[0].queue.lend.shared", "no quota of it"),
+        (
+            {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
+            "teams[0].quota.gpus",
+            "10 of nvidia.com/gpu in all quotas (a 6, b 4)",
+        ),
+    ],
+)
+def test_what_no_queue_can_have_is_refused_at_its_place(
+    make_plan: PlanMaker, declared: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        make_plan(pool(), **{"queueing": {}, **declared})
+    (problem,) = refused.value.problems
+    assert problem.path == place
+    assert words in str(problem)
+
+
+def test_topology_that_pools_cannot_have_is_refused_with_their_names(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput, match="more grows with the demand"):
+        make_plan(pool(), pool("more", count={"desired": 1, "max": 2}), queueing={"topology": True})
+
+
+def test_a_team_that_may_borrow_more_than_its_cohort_lends_is_warned(make_plan: PlanMaker) -> None:
+    plan = make_plan(
+        pool(),
+        queueing={},
+        teams=[
+            team("a", quota={"gpus": 2}, queue={"borrow": {"gpus": 4}}),
+            team("b", quota={"gpus": 4}, queue={"lend": {"gpus": 3}}),
+            team("c", quota={"gpus": 2}, queue={"cohort": "others"}),
+        ],
+    )
+    (warning,) = [one for one in plan.decisions if one.what == "warning: borrow"]
+    assert (warning.subject, warning.chosen) == ("team a", "4 of nvidia.com/gpu")
+    assert "lend at most 3" in warning.why
+    assert plan.queues is not None
+    assert plan.queues.cohorts == ("others", "teams")
