@@ -245,7 +245,7 @@ class _SelectedNodes(NodePool):
 
     @property
     def most_nodes(self) -> int | None:
-        raise Value(self.resource.urn).not_visible("the number of nodes that a selector selects is not visible")
+        return self.resource.inputs.get("maxNodes").whole()
 
     @property
     def labels(self) -> Value:

@@ -81,7 +81,11 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
     layout = mig_layout_of(stack, pool)
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
-        if layout is not None and table is not None and not any(devices.selects(gpu) for devices in layout.devices):
+        if (
+            layout is not None
+            and table is not None
+            and not any(devices.selects(gpu) for devices in layout.devices)
+        ):
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",

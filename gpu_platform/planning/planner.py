@@ -134,7 +134,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         tenants=tenants.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
-        policy=policy.plan(spec.policy),
+        policy=policy.plan(spec.policy, spec.overcommit),
         cost=costs,
         changes=changes,
         protect=spec.protect,
@@ -204,7 +204,11 @@ def plan_team(
         environment_stack=spec.environment.stack,
         cluster=environment_plan.cluster,
         tenants=tenants.value,
-        policy=policy.plan(spec.policy, [*offered, *classes]),
+        policy=policy.plan(
+            spec.policy,
+            environment.overcommit,
+            {name: available.units.get(name, 0) for name in (*offered, *classes)},
+        ),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
         decisions=(

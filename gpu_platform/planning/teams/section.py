@@ -46,6 +46,11 @@ class WorkloadPlan:
     claim: str | None = None
     """The ResourceClaimTemplate of its pods; `resource` is then a class of the driver, `units` its size."""
 
+    shared_memory: str | None = None
+    """Size of the volume in memory at /dev/shm, part of `memory`; None: 64 MiB, the runtime's default."""
+    gpu_memory: str | None = None
+    """GPU memory that a pod needs on each of its GPUs, shares or instances."""
+
     @property
     def claims(self) -> tuple[str, ...]:
         """The claims of each pod, one or none."""
