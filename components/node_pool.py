@@ -36,6 +36,7 @@ class NodePool(pulumi.ComponentResource):
         facts = {
             "ownership": args.nodes.ownership,
             "machineType": args.machine_type,
+            "maxNodes": args.nodes.max,
             "labels": dict(args.labels),
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in args.taints],
         }

@@ -41,6 +41,7 @@ _DENIED = ["Ingress", "Egress"]
 # No pods at all of a priority class that the team may not use.
 _FORBIDDEN_PODS = {"pods": "0"}
 # An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
+_SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
 # The pod security level `restricted`, without a user: images choose their own.
@@ -236,6 +237,9 @@ class Tenant(pulumi.ComponentResource):
             image=workload.image,
             command=list(workload.command) or None,
             # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
+            volume_mounts=None
+            if workload.shared_memory is None
+            else [k8s.core.v1.VolumeMountArgs(name=_SHARED_MEMORY, mount_path="/dev/shm")],  # noqa: S108
             resources=k8s.core.v1.ResourceRequirementsArgs(
                 requests=workload.requests,
                 limits=workload.requests,
@@ -262,7 +266,12 @@ class Tenant(pulumi.ComponentResource):
                     ),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels={**labels, **queued}),
+                    metadata=k8s.meta.v1.ObjectMetaArgs(
+                        labels={**labels, **queued},
+                        annotations=None
+                        if workload.gpu_memory is None
+                        else {names.GPU_MEMORY_ANNOTATION: workload.gpu_memory},
+                    ),
                     spec=k8s.core.v1.PodSpecArgs(
                         priority_class_name=workload.priority_class,
                         node_selector=workload.node_selector,
@@ -278,12 +287,21 @@ class Tenant(pulumi.ComponentResource):
                         ]
                         or None,
                         automount_service_account_token=False,
+                        volumes=_volumes(workload),
                         containers=[container],
                     ),
                 ),
             ),
             opts=opts,
         )
+
+
+def _volumes(workload: WorkloadPlan) -> list[k8s.core.v1.VolumeArgs] | None:
+    """Return the volume in memory for the processes of a pod, if it needs one."""
+    if workload.shared_memory is None:
+        return None
+    in_memory = k8s.core.v1.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=workload.shared_memory)
+    return [k8s.core.v1.VolumeArgs(name=_SHARED_MEMORY, empty_dir=in_memory)]
 
 
 def _rbac_subject(member: TeamMember) -> k8s.rbac.v1.SubjectArgs:

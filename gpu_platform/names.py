@@ -25,6 +25,13 @@ RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # the stack; the team is TEAM_LABEL
 RETAINED_QUOTA: Final = "retained"  # name of the ResourceQuota that keeps new GPU pods out of a retained namespace
 
+GPU_MEMORY_ANNOTATION: Final = (
+    "gpu-platform.dev/gpu-memory"  # on pods: memory that they need on each of their GPUs
+)
+CHECKPOINTS_ANNOTATION: Final = (
+    "gpu-platform.dev/checkpoints"  # on pods that continue from saved state; its value is where that is
+)
+
 MIG_ROLLOUT_ANNOTATION: Final = (
     "gpu-platform.dev/mig-rollout"  # on nodes that `up` cordoned; its value is the reason
 )

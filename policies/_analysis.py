@@ -13,7 +13,22 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec.problems import problems_of
-from policies import mig, nodes, plugins, sharing, tenants, workloads
+from policies import (
+    capacity,
+    fabric,
+    isolation,
+    jobs,
+    karpenter,
+    mig,
+    nodes,
+    plugins,
+    queues,
+    scaling,
+    sharing,
+    software,
+    tenants,
+    workloads,
+)
 from policies._evaluate import PolicyReport, Violation, evaluate_rule
 from policies._rule import Level, Rule, Settings
 from policies._stack import Stack
@@ -24,7 +39,15 @@ _RULES: tuple[Rule[Any, Any], ...] = (
     *nodes.RULES,
     *plugins.RULES,
     *workloads.RULES,
+    *isolation.RULES,
+    *jobs.RULES,
+    *queues.RULES,
+    *karpenter.RULES,
+    *fabric.RULES,
     *tenants.RULES,
+    *capacity.RULES,
+    *software.RULES,
+    *scaling.RULES,
 )
 _ALL = "all"
 _LEVEL_KEY = "enforcementLevel"

@@ -137,7 +137,7 @@ def _note(exemption: Exemption | None, today: datetime.date) -> str:
     if exemption is None:
         return ""
     ended = "exempt until" if exemption.until >= today else "exemption ended"
-    return f"{ended} {exemption.until.isoformat()}: {exemption.reason}"
+    return f"{ended} {exemption.until.isoformat()}, {exemption.owner}: {exemption.reason}"
 
 
 def _names(resource: Resource) -> Iterator[str]:

@@ -47,6 +47,8 @@ class LayoutError:
     found: str
     allowed: str
     fix: str
+    foreign: bool = False
+    """The GPU model has no such profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def layout_error(table: GuideTable, layout: Mapping[str, int], product: str) -> 
                 found=f"profile {name!r} on {product}",
                 allowed="one of " + ", ".join(known),
                 fix=did_you_mean(name, known) or "choose a profile of this GPU's memory size",
+                foreign=True,
             )
         if count > profile.instances:
             return LayoutError(

@@ -9,8 +9,9 @@ import base64
 import binascii
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from gpu_platform import names
 from gpu_platform.catalog import Gpu, MachineType
@@ -21,8 +22,15 @@ COMPONENT = "gpu-platform:index:NodePool"
 EKS_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 EKS_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 GKE_NODE_POOL = "gcp:container/nodePool:NodePool"
+_CAPACITY_TYPE_LABEL = "karpenter.sh/capacity-type"
 
-_TOPOLOGY_IN_USER_DATA = re.compile(r"topology-?manager-?policy[\"']?\s*[:=]\s*[\"']?([a-z-]+)", re.IGNORECASE)
+Manager = Literal["topology", "cpu", "memory"]
+"""The kubelet's managers of NUMA nodes, CPUs and memory."""
+_IN_USER_DATA: Mapping[Manager, re.Pattern[str]] = {
+    manager: re.compile(rf"{manager}-?manager-?policy[\"']?\s*[:=]\s*[\"']?([a-z-]+)", re.IGNORECASE)
+    for manager in get_args(Manager)
+}
+_RESERVED_MEMORY = re.compile(r"reserved-?memory|memory-?manager-?reserved-?memory", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +79,39 @@ class NodePool(ABC):
         """The annotations of the nodes; only Kubernetes objects have any."""
         return Value(self.resource.urn)
 
-    @property
-    def kubelet_topology(self) -> Value:
-        """The Topology Manager policy in the kubelet's configuration, where that is visible."""
+    def kubelet_policy(self, manager: Manager) -> Value:
+        """Return a manager's policy in the kubelet's configuration, in small letters, where that is visible."""
+        del manager
         return Value(self.resource.urn)
+
+    @property
+    def reserves_memory(self) -> bool:
+        """Whether the kubelet's configuration has the reserved memory that the Memory Manager needs."""
+        return True
 
     @property
     def declares_gpus(self) -> bool:
         """Whether a field other than labels and machine types shows that the pool has GPUs."""
+        return False
+
+    @property
+    def created(self) -> bool:
+        """Whether the nodes are made by the resource, and are not those of an existing cluster."""
+        return self.resource.kind != "core/NodePatch" and self.resource.type != COMPONENT
+
+    @property
+    def most_nodes(self) -> int | None:
+        """The most nodes of the pool; None where it has no limit, or one of another kind."""
+        return 1
+
+    @property
+    def most_gpus(self) -> int | None:
+        """The most GPUs of the pool, where it has such a limit, as Karpenter's."""
+        return None
+
+    @property
+    def spot(self) -> bool:
+        """Whether the cloud may reclaim the nodes at short notice."""
         return False
 
     @property
@@ -125,7 +158,7 @@ class NodePool(ABC):
         """The Topology Manager policy of the kubelet's configuration, else of the nodes' label."""
         label = self.label(names.TOPOLOGY_POLICY_LABEL)
         try:
-            configured = self.kubelet_topology
+            configured = self.kubelet_policy("topology")
         except NotVisible:
             if label.present:
                 return label
@@ -192,8 +225,7 @@ class _KubernetesNode(NodePool):
             raise taints.not_visible("the patch leaves the node's taints as they are")
         return taints
 
-    @property
-    def kubelet_topology(self) -> Value:
+    def kubelet_policy(self, manager: Manager) -> Value:
         if self.resource.kind == "core/NodePatch":
             raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
         return Value(self.resource.urn)
@@ -212,6 +244,10 @@ class _SelectedNodes(NodePool):
     """Nodes of an existing cluster that the platform does not change, as its component describes them."""
 
     @property
+    def most_nodes(self) -> int | None:
+        return self.resource.inputs.get("maxNodes").whole()
+
+    @property
     def labels(self) -> Value:
         return self.resource.inputs.get("labels")
 
@@ -219,8 +255,7 @@ class _SelectedNodes(NodePool):
     def taint_list(self) -> Value:
         return self.resource.inputs.get("taints")
 
-    @property
-    def kubelet_topology(self) -> Value:
+    def kubelet_policy(self, manager: Manager) -> Value:
         raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")
 
     @property
@@ -229,8 +264,16 @@ class _SelectedNodes(NodePool):
         return (machine,) if machine else ()
 
 
-class _EksNodeGroup(NodePool):
+class EksNodeGroup(NodePool):
     """An EKS managed node group, with the fields that its launch template sets."""
+
+    @property
+    def most_nodes(self) -> int | None:
+        return self.resource.inputs.get("scalingConfig", "maxSize").whole()
+
+    @property
+    def spot(self) -> bool:
+        return self.resource.inputs.get("capacityType").text() == "SPOT"
 
     @property
     def own_name(self) -> str:
@@ -247,7 +290,7 @@ class _EksNodeGroup(NodePool):
     @property
     def machine_types(self) -> tuple[str, ...]:
         named = [item.text() for item in self.resource.inputs.get("instanceTypes").items()]
-        if not named and (template := self._launch_template()) is not None:
+        if not named and (template := self.launch_template()) is not None:
             named = [template.inputs.get("instanceType").text()]
         return tuple(name for name in named if name)
 
@@ -256,15 +299,22 @@ class _EksNodeGroup(NodePool):
         image = self.resource.inputs.get("amiType").text() or ""
         return image.endswith(("_NVIDIA", "_GPU"))
 
-    @property
-    def kubelet_topology(self) -> Value:
-        template = self._launch_template()
-        if template is None:
-            return Value(self.resource.urn)
-        user_data = template.inputs.get("userData")
-        return _topology_in(user_data, _decoded(user_data.text() or ""))
+    def kubelet_policy(self, manager: Manager) -> Value:
+        return _policy_in(*self._user_data(), manager)
 
-    def _launch_template(self) -> Resource | None:
+    @property
+    def reserves_memory(self) -> bool:
+        return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
+
+    def _user_data(self) -> tuple[Value, str]:
+        template = self.launch_template()
+        if template is None:
+            return Value(self.resource.urn), ""
+        user_data = template.inputs.get("userData")
+        return user_data, _decoded(user_data.text() or "")
+
+    def launch_template(self) -> Resource | None:
+        """Return the launch template; None where the group has none. Raises NotVisible."""
         for urn in self.resource.dependencies:
             found = self.stack.find(urn)
             if found is not None and found.type == EKS_LAUNCH_TEMPLATE:
@@ -277,6 +327,23 @@ class _EksNodeGroup(NodePool):
 
 class _GkeNodePool(NodePool):
     """A GKE node pool."""
+
+    @property
+    def most_nodes(self) -> int | None:
+        inputs = self.resource.inputs
+        scaling = inputs.get("autoscaling")
+        total = scaling.get("totalMaxNodeCount").whole()
+        if total is not None:
+            return total
+        zones = len(inputs.get("nodeLocations").items()) or 1
+        most = scaling.get("maxNodeCount").whole()
+        counts = [inputs.get("nodeCount").whole(), inputs.get("initialNodeCount").whole()]
+        return (most if most is not None else max((count or 0 for count in counts), default=0)) * zones
+
+    @property
+    def spot(self) -> bool:
+        config = self.resource.inputs.get("nodeConfig")
+        return config.get("spot").truth() or config.get("preemptible").truth()
 
     @property
     def own_name(self) -> str:
@@ -300,13 +367,39 @@ class _GkeNodePool(NodePool):
         accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
         return any((item.get("type").text() or "").startswith("nvidia") for item in accelerators)
 
-    @property
-    def kubelet_topology(self) -> Value:
-        return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "policy")
+    def kubelet_policy(self, manager: Manager) -> Value:
+        config = self.resource.inputs.get("nodeConfig", "kubeletConfig")
+        if manager == "cpu":
+            return config.get("cpuManagerPolicy")
+        policy = config.get(f"{manager}Manager", "policy")
+        return Value(policy.owner, policy.path, text.casefold() if (text := policy.text()) else None)
 
 
-class _KarpenterNodePool(NodePool):
+class KarpenterNodePool(NodePool):
     """A Karpenter NodePool, without its startup taints, which are removed from the nodes."""
+
+    @property
+    def most_nodes(self) -> int | None:
+        return self.resource.inputs.get("spec", "limits", "nodes").whole()
+
+    @property
+    def most_gpus(self) -> int | None:
+        return self.resource.inputs.get("spec", "limits", names.GPU_RESOURCE).whole()
+
+    @property
+    def spot(self) -> bool:
+        return any(
+            "spot" in values
+            for key, operator, values in self._requirements()
+            if key == _CAPACITY_TYPE_LABEL and operator == "In"
+        )
+
+    @property
+    def node_class(self) -> Resource | None:
+        """The EC2NodeClass of the pool, where it is in the stack."""
+        wanted = self.resource.inputs.get("spec", "template", "spec", "nodeClassRef", "name").text()
+        found = self.stack.of_kind("karpenter.k8s.aws/EC2NodeClass")
+        return next((one for one in found if one.object_name == wanted), None)
 
     @property
     def labels(self) -> Value:
@@ -340,14 +433,18 @@ class _KarpenterNodePool(NodePool):
             for key, operator, _ in self._requirements()
         )
 
+    def kubelet_policy(self, manager: Manager) -> Value:
+        return _policy_in(*self._user_data(), manager)
+
     @property
-    def kubelet_topology(self) -> Value:
-        wanted = self.resource.inputs.get("spec", "template", "spec", "nodeClassRef", "name").text()
-        for node_class in self.stack.of_kind("karpenter.k8s.aws/EC2NodeClass"):
-            if node_class.object_name == wanted:
-                user_data = node_class.inputs.get("spec", "userData")
-                return _topology_in(user_data, user_data.text() or "")
-        return Value(self.resource.urn)
+    def reserves_memory(self) -> bool:
+        return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
+
+    def _user_data(self) -> tuple[Value, str]:
+        if (node_class := self.node_class) is None:
+            return Value(self.resource.urn), ""
+        user_data = node_class.inputs.get("spec", "userData")
+        return user_data, user_data.text() or ""
 
     def _requirements(self) -> Iterator[tuple[str, str, list[str]]]:
         for item in self.resource.inputs.get("spec", "template", "spec", "requirements").items():
@@ -366,9 +463,9 @@ def _pool(resource: Resource, stack: Stack) -> NodePool | None:
     if resource.type == COMPONENT and resource.inputs.get("ownership").text() == "selected":
         return _SelectedNodes(resource, stack)
     if resource.kind == "karpenter.sh/NodePool":
-        return _KarpenterNodePool(resource, stack)
+        return KarpenterNodePool(resource, stack)
     if resource.type == EKS_NODE_GROUP:
-        return _EksNodeGroup(resource, stack)
+        return EksNodeGroup(resource, stack)
     return _GkeNodePool(resource, stack) if resource.type == GKE_NODE_POOL else None
 
 
@@ -384,9 +481,9 @@ def _visible_text(inputs: Value, key: str) -> str | None:
         return None
 
 
-def _topology_in(user_data: Value, text: str) -> Value:
-    """Return the Topology Manager policy that user data sets, with the path of the user data."""
-    match = _TOPOLOGY_IN_USER_DATA.search(text)
+def _policy_in(user_data: Value, text: str, manager: Manager) -> Value:
+    """Return the policy of a manager that user data sets, with the path of the user data."""
+    match = _IN_USER_DATA[manager].search(text)
     return Value(user_data.owner, user_data.path, match.group(1).casefold() if match else None)
 
 

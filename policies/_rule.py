@@ -53,12 +53,14 @@ class RuleModel(BaseModel):
 
 
 class Exemption(RuleModel):
-    """One exception from a rule, with its reason and its last day."""
+    """One exception from a rule, with its reason, its owner and its last day."""
 
     resource: Annotated[str, Field(min_length=1)]
     """A name, or a glob such as `legacy-*`: of the resource, of the Kubernetes object (`namespace/name` or
     `name`), of the pool or config that is checked, or a URN."""
     reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    owner: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    """Who answers for it: a person or a team."""
     until: datetime.date
     """The last day on which it applies."""
 

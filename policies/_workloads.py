@@ -1,25 +1,16 @@
-"""Workloads of a stack: every resource that creates pods, by its pod spec."""
+"""Workloads of a stack: every pod template of every resource that creates pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from gpu_platform import names
-from policies._inputs import Value
+from policies._inputs import NotVisible, Value
+from policies._pod_templates import BATCH_KINDS, KINDS, PodTemplate, pod_templates
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
-
-_POD_SPEC: Mapping[str, tuple[str, ...]] = {
-    "core/Pod": ("spec",),
-    "core/ReplicationController": ("spec", "template", "spec"),
-    "apps/DaemonSet": ("spec", "template", "spec"),
-    "apps/Deployment": ("spec", "template", "spec"),
-    "apps/ReplicaSet": ("spec", "template", "spec"),
-    "apps/StatefulSet": ("spec", "template", "spec"),
-    "batch/CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
-    "batch/Job": ("spec", "template", "spec"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,46 +38,130 @@ class Container:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload(ObjectSubject):
-    """One resource that creates pods."""
+    """One pod template of a resource that creates pods; most kinds have one. Properties may raise NotVisible."""
+
+    template: PodTemplate
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; empty where the resource names none."""
+        return self.resource.inputs.get("metadata", "namespace").text() or ""
 
     @property
     def pod_spec(self) -> Value:
-        """The pod spec. Raises NotVisible."""
-        return self.resource.inputs.get(*_POD_SPEC[self.resource.kind])
+        """The pod spec."""
+        if isinstance(self.template.spec, NotVisible):
+            raise self.template.spec
+        return self.template.spec
 
     @property
     def containers(self) -> Iterator[Container]:
-        """All containers, with the init containers. Raises NotVisible."""
+        """All containers, with the init containers."""
         for key in ("initContainers", "containers"):
             yield from (Container(item) for item in self.pod_spec.get(key).items())
 
     @property
     def requests_gpus(self) -> bool:
-        """Whether a container requests a GPU resource, or the pod claims devices. Raises NotVisible."""
+        """Whether a container requests a GPU resource, or the pod claims devices."""
         return bool(self.pod_spec.get("resourceClaims").items()) or any(c.requested for c in self.containers)
 
     @property
+    def requested(self) -> Mapping[str, Decimal]:
+        """GPU resources of one pod: the sum of its containers; init containers run before them."""
+        ordinary: dict[str, Decimal] = {}
+        first: dict[str, Decimal] = {}
+        for key, into in (("containers", ordinary), ("initContainers", first)):
+            for item in self.pod_spec.get(key).items():
+                for name, amount in Container(item).requested.items():
+                    units = amount.quantity() or Decimal(0)
+                    into[name] = (
+                        into.get(name, Decimal(0)) + units
+                        if into is ordinary
+                        else max(units, into.get(name, units))
+                    )
+        return {
+            name: max(ordinary.get(name, Decimal(0)), first.get(name, Decimal(0)))
+            for name in {**ordinary, **first}
+        }
+
+    @property
+    def annotations(self) -> Value:
+        """The annotations of the pods."""
+        return self.template.metadata.get("annotations")
+
+    @property
+    def pods_together(self) -> int:
+        """The number of pods that work on one task; 1 where each works by itself."""
+        product = 1
+        for count in self.template.counts:
+            product *= count.whole() or 1
+        return product
+
+    @property
+    def ends(self) -> bool:
+        """Whether the pods are those of a job, which ends by itself."""
+        return self.resource.kind in BATCH_KINDS
+
+    @property
     def tolerations(self) -> Value:
-        """The tolerations. Raises NotVisible."""
+        """The tolerations."""
         return self.pod_spec.get("tolerations")
 
     def tolerates(self, taint: NodeTaint) -> bool:
         """Return whether a toleration of the pod covers a taint."""
-        return any(_covers(toleration, taint) for toleration in self.tolerations.items())
+        return any(covers(toleration, taint) for toleration in self.tolerations.items())
+
+    @property
+    def node_terms(self) -> tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...]:
+        """What the pod requires of its node: alternatives of key, operator and values.
+
+        The node selector is part of every alternative; the terms of a required node affinity are alternatives.
+        """
+        selector = tuple(
+            (key, "In", (value.text() or "",)) for key, value in self.pod_spec.get("nodeSelector").entries()
+        )
+        required = self.pod_spec.get("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+        terms = [
+            tuple(
+                (
+                    one.get("key").text() or "",
+                    one.get("operator").text() or "",
+                    tuple(value.text() or "" for value in one.get("values").items()),
+                )
+                for one in term.get("matchExpressions").items()
+            )
+            for term in required.get("nodeSelectorTerms").items()
+        ]
+        return tuple((*selector, *term) for term in terms) or (selector,)
 
     def targets(self, stack: Stack) -> tuple[NodePool, ...]:
-        """Return the GPU pools that the node selector allows, by the visible labels. Raises NotVisible."""
-        selector = [(key, value.text()) for key, value in self.pod_spec.get("nodeSelector").entries()]
+        """Return the GPU pools that node selector and required affinity allow, by the visible labels."""
+        terms = self.node_terms
         return tuple(
             pool
             for pool in stack.view(pools)
-            if pool.has_gpus and all(pool.label(key).text() in (None, value) for key, value in selector)
+            if pool.has_gpus and any(all(_may_match(pool, *one) for one in term) for term in terms)
         )
+
+    def trains(self, stack: Stack) -> bool:
+        """Return whether the pods are for training: a job with GPUs, or pods for training pools alone."""
+        if not self.requests_gpus:
+            return False
+        if (purpose := self.pod_spec.get("nodeSelector", names.WORKLOAD_LABEL).text()) is not None:
+            return purpose == "training"
+        found = self.targets(stack)
+        if found and self.node_terms != ((),):
+            return all(pool.workload == "training" for pool in found)
+        return self.ends
 
 
 def workloads(stack: Stack) -> tuple[Workload, ...]:
-    """Return every resource that creates pods."""
-    return tuple(Workload(resource) for resource in stack.of_kind(*_POD_SPEC))
+    """Return every pod template of the stack."""
+    return tuple(
+        Workload(resource, template)
+        for resource in stack.of_kind(*KINDS)
+        for template in pod_templates(resource.kind, resource.inputs)
+    )
 
 
 def is_gpu_resource(name: str) -> bool:
@@ -98,7 +173,18 @@ def _gpu_resources(amounts: Value) -> Mapping[str, Value]:
     return {name: amount for name, amount in amounts.entries() if is_gpu_resource(name)}
 
 
-def _covers(toleration: Value, taint: NodeTaint) -> bool:
+def _may_match(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> bool:
+    """Return whether nodes of a pool may satisfy a requirement; a label that is not visible may have any value."""
+    label = pool.label(key).text()
+    if label is None:
+        return True
+    if operator in ("In", "NotIn"):
+        return (label in values) == (operator == "In")
+    return operator != "DoesNotExist"
+
+
+def covers(toleration: Value, taint: NodeTaint) -> bool:
+    """Return whether a toleration covers a taint. Raises NotVisible."""
     key = toleration.get("key").text() or ""
     effect = toleration.get("effect").text() or ""
     if effect not in ("", taint.effect):

@@ -21,7 +21,7 @@ from policies._gpu_operator import (
     mig_strategy_of,
 )
 from policies._inputs import NotVisible, Value
-from policies._mig_profiles import layout_error, layout_text, mig_tables
+from policies._mig_profiles import LayoutError, layout_error, layout_text, mig_tables
 from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
@@ -79,42 +79,66 @@ def _of_pool(stack: Stack, pool: NodePool) -> Iterator[Breach]:
         )
         return
     layout = mig_layout_of(stack, pool)
-    if layout is None:
-        yield from _of_generated_layout(pool, label)
-        return
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
-        if table is not None and not any(devices.selects(gpu) for devices in layout.devices):
+        if (
+            layout is not None
+            and table is not None
+            and not any(devices.selects(gpu) for devices in layout.devices)
+        ):
             yield Breach(
                 at=label,
                 found=f"MIG layout {wanted!r} without an entry for {gpu.product}, for pool {pool.name!r}",
                 allowed="an entry whose device-filter names the GPU, or has none",
                 fix=f"add {gpu.pci_id} to a device-filter, or name another layout",
             )
-        for devices in layout.devices:
-            if table is None or not devices.enabled:
-                continue
-            error = layout_error(table, devices.instances, gpu.product)
-            if error is None or not devices.selects(gpu):
-                continue
-            yield Breach(
-                at=devices.entry.get("mig-devices"),
-                found=f"{error.found}, for pool {pool.name!r}",
-                allowed=error.allowed,
-                fix=error.fix,
-            )
+    yield from (_breach(pool, at, error) for at, error in _layout_errors(stack, pool, layout) if not error.foreign)
 
 
-def _of_generated_layout(pool: NodePool, label: Value) -> Iterator[Breach]:
-    """Check `all-<profile>`, which the operator generates from the hardware."""
-    profile = (label.text() or "").removeprefix("all-")
-    if "g." not in profile:  # all-balanced and all-enabled fit by definition
+def _breach(pool: NodePool, at: Value, error: LayoutError) -> Breach:
+    return Breach(at, f"{error.found}, for pool {pool.name!r}", error.allowed, error.fix)
+
+
+def _layout_errors(stack: Stack, pool: NodePool, layout: MigLayout | None) -> Iterator[tuple[Value, LayoutError]]:
+    """Yield why GPUs of a pool cannot hold its layout, with the place. Raises NotVisible."""
+    label = mig_config_of(pool)
+    if label is None:
         return
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
-        error = layout_error(table, {profile: 1}, gpu.product) if table is not None else None
-        if error is not None:
-            yield Breach(label, f"{error.found}, for pool {pool.name!r}", error.allowed, error.fix)
+        if table is None:
+            continue
+        if layout is None:
+            # `all-<profile>`, which the operator generates; all-balanced and all-enabled fit by definition.
+            profile = (label.text() or "").removeprefix("all-")
+            error = layout_error(table, {profile: 1}, gpu.product) if "g." in profile else None
+            if error is not None:
+                yield label, error
+            continue
+        for devices in layout.devices:
+            if devices.enabled and devices.selects(gpu):
+                error = layout_error(table, devices.instances, gpu.product)
+                if error is not None:
+                    yield devices.entry.get("mig-devices"), error
+
+
+def _foreign_profile(stack: Stack, pool: NodePool, _: Settings) -> Iterator[Breach]:
+    label, known = mig_config_of(pool), known_mig_layouts(stack)
+    if label is None or (known is not None and label.text() not in known):
+        return
+    for at, error in _layout_errors(stack, pool, mig_layout_of(stack, pool)):
+        if error.foreign:
+            yield _breach(pool, at, error)
+
+
+mig_profile_matches_model = Rule(
+    id="mig-profile-matches-model",
+    severity=Severity.CRITICAL,
+    description="The profiles of a MIG layout are those of the GPU model: others make no instances.",
+    subjects=lambda stack: stack.view(pools),
+    check=_foreign_profile,
+    settings=Settings,
+)
 
 
 def _of_unused_layout(stack: Stack, layout: MigLayout) -> Iterator[Breach]:
@@ -141,7 +165,7 @@ def _names_layout(pool: NodePool, layout: str) -> bool:
 mig_geometry_valid = Rule(
     id="mig-geometry-valid",
     severity=Severity.CRITICAL,
-    description="A MIG layout fits the GPU: profiles of its model, in slices that do not overlap.",
+    description="A MIG layout fits the GPU: its instances are in slices that do not overlap.",
     subjects=lambda stack: (*stack.view(pools), *stack.view(mig_layouts)),
     check=_illegal_geometry,
     settings=Settings,
@@ -211,4 +235,10 @@ mig_live_change = Rule(
     settings=Settings,
 )
 
-RULES = (mig_on_unsupported_gpu, mig_geometry_valid, mig_strategy_consistent, mig_live_change)
+RULES = (
+    mig_on_unsupported_gpu,
+    mig_profile_matches_model,
+    mig_geometry_valid,
+    mig_strategy_consistent,
+    mig_live_change,
+)

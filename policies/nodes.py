@@ -66,4 +66,40 @@ topology_for_multi_gpu = Rule(
     settings=Settings,
 )
 
-RULES = (gpu_node_taint, topology_for_multi_gpu)
+
+def _incomplete_numa(_: Stack, pool: NodePool, __: Settings) -> Iterator[Breach]:
+    try:
+        policy = pool.kubelet_policy("topology")
+    except NotVisible:
+        if pool.created or pool.label(names.TOPOLOGY_POLICY_LABEL).present:
+            raise
+        return  # an existing node that is not said to have a policy
+    if policy.text() not in (None, "none"):
+        cpus = pool.kubelet_policy("cpu")
+        if cpus.text() != "static":
+            yield Breach(
+                at=cpus if cpus.present else policy,
+                found=f"Topology Manager policy {policy.text()!r}, CPU Manager policy {cpus.text() or 'none'!r}",
+                allowed="CPU Manager policy static: others give no hints of NUMA nodes",
+                fix="set cpuManagerPolicy: static in the kubelet's configuration",
+            )
+    memory = pool.kubelet_policy("memory")
+    if memory.text() == "static" and not pool.reserves_memory:
+        yield Breach(
+            at=memory,
+            found="Memory Manager policy Static without reservedMemory",
+            allowed="reservedMemory that equals kube-reserved, system-reserved and the eviction threshold",
+            fix="add reservedMemory: the kubelet does not start otherwise",
+        )
+
+
+numa_policy_complete = Rule(
+    id="numa-policy-complete",
+    severity=Severity.MEDIUM,
+    description="A Topology Manager policy has the CPU and memory settings without which it does nothing.",
+    subjects=lambda stack: stack.view(pools),
+    check=_incomplete_numa,
+    settings=Settings,
+)
+
+RULES = (gpu_node_taint, topology_for_multi_gpu, numa_policy_complete)

@@ -137,4 +137,41 @@ gpu_shared_request_one = Rule(
     settings=Settings,
 )
 
-RULES = (sharing_for_training, sharing_replicas_bounded, sharing_rename, gpu_shared_request_one)
+
+def _too_little_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    declared = workload.annotations.get(names.GPU_MEMORY_ANNOTATION)
+    needed = declared.quantity()
+    if needed is None or not any(resource.endswith(names.SHARED_SUFFIX) for resource in workload.requested):
+        return
+    for pool in workload.targets(stack):
+        config = device_plugin_config_of(stack, pool)
+        for sharing in config.sharing if config is not None else ():
+            for resource, replicas in sharing.resources:
+                count = replicas.whole() or 1
+                least = min(gpu.memory_mib for gpu in pool.gpus)
+                if resource != names.GPU_RESOURCE or needed * count <= least * 1024 * 1024:
+                    continue
+                yield Breach(
+                    at=declared,
+                    found=f"{count} replicas of a GPU for pods of {declared.text()} each",
+                    allowed=f"at most {least // count} MiB each on pool {pool.name!r}: the GPU has {least} MiB",
+                    fix=f"lower replicas to {max(1, int(least * 1024 * 1024 // needed))}, or use a larger GPU",
+                )
+
+
+sharing_memory_fits = Rule(
+    id="sharing-memory-fits",
+    severity=Severity.HIGH,
+    description="The models of all replicas fit in the memory of their GPU: the last pod runs out of memory.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_too_little_memory,
+    settings=Settings,
+)
+
+RULES = (
+    sharing_for_training,
+    sharing_replicas_bounded,
+    sharing_rename,
+    sharing_memory_fits,
+    gpu_shared_request_one,
+)

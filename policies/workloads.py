@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from gpu_platform import names
 from policies._inputs import NotVisible
+from policies._offers import units_per_node
 from policies._pools import NodeTaint
 from policies._rule import Breach, Rule, Settings, Severity
-from policies._stack import Stack
+from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HelmRelease(ObjectSubject):
+    """A Helm release."""
+
+
+def helm_releases(stack: Stack) -> tuple[HelmRelease, ...]:
+    """Return the Helm releases of the stack."""
+    kinds = ("helm.sh/Release", "helm.sh/Chart")
+    return tuple(HelmRelease(resource) for resource in stack.of_kind(*kinds))
+
 
 _ANY_GPU_TAINT = NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule")
 
@@ -77,4 +91,144 @@ gpu_requests_equal_limits = Rule(
     settings=Settings,
 )
 
-RULES = (gpu_toleration, gpu_requests_equal_limits)
+
+def _more_than_a_node_has(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    requested = workload.requested
+    if not requested:
+        return
+    offers: list[Mapping[str, int]] = []
+    unseen: NotVisible | None = None
+    for pool in workload.targets(stack):
+        try:
+            offers.append(units_per_node(stack, pool))
+        except NotVisible as gap:
+            unseen = gap
+    for resource, amount in requested.items():
+        if offers:
+            most, where = max(offer.get(resource, 0) for offer in offers), "that its node selector allows"
+        elif resource == names.GPU_RESOURCE:
+            most, where = max(machine.gpu_count for machine in stack.catalog.machine_types.values()), "there is"
+        else:
+            continue
+        if amount <= most and (offers or unseen is None):
+            continue
+        if unseen is not None and (offers or amount <= most):
+            raise unseen
+        yield Breach(
+            at=workload.pod_spec.get("containers"),
+            found=f"{amount:f} of {resource} in one pod",
+            allowed=f"at most {most}: what a node {where} has" if most else f"a resource of the nodes {where}",
+            fix="split the work over several pods, or select another pool"
+            if most
+            else "select a pool that has it",
+        )
+
+
+gpu_max_per_container = Rule(
+    id="gpu-max-per-container",
+    severity=Severity.HIGH,
+    description="A pod requests no more GPUs than one node has: the scheduler can never place it otherwise.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_more_than_a_node_has,
+    settings=Settings,
+)
+
+
+class TargetingSettings(Settings):
+    """The node labels that tell GPU models or pools apart."""
+
+    labels: tuple[str, ...] = (
+        names.POOL_LABEL,
+        names.WORKLOAD_LABEL,
+        names.MACHINE_TYPE_LABEL,
+        names.GPU_PRODUCT_LABEL,
+        names.INSTANCE_TYPE_LABEL,
+        names.GKE_ACCELERATOR_LABEL,
+        "cloud.google.com/compute-class",
+        "cloud.google.com/gke-nodepool",
+        "eks.amazonaws.com/nodegroup",
+        "karpenter.k8s.aws/instance-family",
+        "karpenter.k8s.aws/instance-gpu-name",
+        "karpenter.sh/nodepool",
+    )
+
+
+def _any_gpu_will_do(stack: Stack, workload: Workload, settings: TargetingSettings) -> Iterator[Breach]:
+    # A MIG profile, a claim and a resource of another name say which GPUs are meant.
+    if not {names.GPU_RESOURCE, names.SHARED_GPU_RESOURCE} & set(workload.requested):
+        return
+    for index, term in enumerate(workload.node_terms):
+        if any(key in settings.labels and operator in ("In", "Exists") for key, operator, _ in term):
+            continue
+        models = {gpu.model for pool in workload.targets(stack) for gpu in pool.gpus}
+        if len(models) == 1:
+            return
+        terms = len(workload.node_terms)
+        yield Breach(
+            at=workload.pod_spec.get("nodeSelector"),
+            found="no label that names a GPU or a pool"
+            + (f" in alternative {index + 1} of {terms}" if terms > 1 else "")
+            + (f", with {', '.join(sorted(models))} in the cluster" if models else ""),
+            allowed="a node selector, or a requirement in every term of the affinity (terms are alternatives)",
+            fix=f"add nodeSelector {names.POOL_LABEL}, or {names.GPU_PRODUCT_LABEL}",
+        )
+        return
+
+
+gpu_node_targeting = Rule(
+    id="gpu-node-targeting",
+    severity=Severity.MEDIUM,
+    description="A pod with GPUs says which: otherwise a small job takes the most expensive GPU of the cluster.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_any_gpu_will_do,
+    settings=TargetingSettings,
+)
+
+
+_FLOATING_TAGS = frozenset({"latest", "main", "master", "stable", "nightly", "edge", "dev"})
+
+
+def _floating_image(_: Stack, workload: Workload, __: Settings) -> Iterator[Breach]:
+    if not workload.requests_gpus:
+        return
+    for container in workload.containers:
+        image = container.spec.get("image")
+        text = image.text() or ""
+        tag = text.rpartition("/")[2].partition(":")[2]
+        if "@sha256:" not in text and (not tag or tag in _FLOATING_TAGS):
+            yield Breach(
+                at=image,
+                found=f"image {text!r}" if text else "no image",
+                allowed="a tag of a release, or better a digest",
+                fix="write the tag that was tested, with @sha256: and its digest",
+            )
+
+
+def _floating_chart(_: Stack, release: Resource) -> Iterator[Breach]:
+    version = release.inputs.get("version")
+    text = version.text() or ""
+    if not version.present or not text[-1:].isalnum() or any(sign in text for sign in "*^~<>| x"):
+        yield Breach(
+            at=version,
+            found=f"chart version {text!r}" if text else "no chart version",
+            allowed="one version",
+            fix="write the version that runs now, as `helm list` prints it",
+        )
+
+
+def _floating(stack: Stack, subject: Workload | HelmRelease, settings: Settings) -> Iterator[Breach]:
+    if isinstance(subject, HelmRelease):
+        return _floating_chart(stack, subject.resource)
+    return _floating_image(stack, subject, settings)
+
+
+gpu_image_pinned = Rule(
+    id="gpu-image-pinned",
+    severity=Severity.MEDIUM,
+    description="Images of pods with GPUs, and Helm charts, have a fixed version: others change on a restart.",
+    subjects=lambda stack: (*stack.view(workloads), *stack.view(helm_releases)),
+    check=_floating,
+    settings=Settings,
+)
+
+RULES = (gpu_toleration, gpu_requests_equal_limits, gpu_max_per_container, gpu_node_targeting, gpu_image_pinned)

@@ -81,6 +81,15 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """Output format of a command whose findings have places in a file."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+
+
 class Engine(StrEnum):
     """Engine that deploys a stack."""
 
@@ -129,11 +138,17 @@ def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help
 
 
 @app.command()
-def check(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+def check(
+    stack: StackArgument,
+    output: Annotated[
+        ReportFormat,
+        typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
+    ] = ReportFormat.TEXT,
+) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
     from gpu_platform.cli.check import check_stack
 
-    _leave(check_stack(stack, to_json=output is Format.JSON))
+    _leave(check_stack(stack, output=output.value))
 
 
 @app.command()

@@ -5,28 +5,49 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes
 from gpu_platform.cli.console import console
-from gpu_platform.errors import ExitCode
+from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
+from gpu_platform.spec import find_stack_file, parse_platform
+from gpu_platform.spec.positions import Positions
 from gpu_platform.stacks import load_stack
 from policies import Level, PolicyReport, Severity
 
+Output = Literal["text", "json", "sarif", "junit"]
 
-def check_stack(stack: str, *, to_json: bool) -> ExitCode:
-    """Check a stack and print what was chosen, why, and which rules it breaks."""
-    loaded = load_stack(stack)
+
+def check_stack(stack: str, *, output: Output) -> ExitCode:
+    """Check a stack and print what was chosen, why, and which rules it breaks.
+
+    As SARIF or JUnit it prints the findings at their lines of the stack file. Raises BadInput for a file that is
+    not valid, after it printed its mistakes in that form.
+    """
+    try:
+        loaded = load_stack(stack)
+    except BadInput as error:
+        if output in ("sarif", "junit"):
+            path = find_stack_file(stack)
+            _print_findings(mistakes(error, Positions(path)), path, output)
+        raise
     report = evaluate_policies(record_stack(loaded), loaded.plan)
+    if output in ("sarif", "junit"):
+        spec = parse_platform(loaded.platform, str(loaded.path))
+        _print_findings(findings(report, spec, Positions(loaded.path)), loaded.path, output)
+        return verdict(report)
     warnings: tuple[str, ...] = ()
     if loaded.plan.kind == "environment":
         now = datetime.datetime.now(datetime.UTC)
@@ -39,7 +60,7 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
         )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    if to_json:
+    if output == "json":
         document = {
             "version": 1,
             "stack": loaded.stack,
@@ -53,6 +74,10 @@ def check_stack(stack: str, *, to_json: bool) -> ExitCode:
         show_decisions(out, loaded.plan)
         show_policies(out, report)
     return verdict(report)
+
+
+def _print_findings(found: tuple[Finding, ...], path: Path, output: str) -> None:
+    print(as_sarif(found, path) if output == "sarif" else as_junit(found, path))
 
 
 def verdict(report: PolicyReport) -> ExitCode:

@@ -138,7 +138,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         queues=queued.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
-        policy=policy.plan(spec.policy),
+        policy=policy.plan(spec.policy, spec.overcommit),
         cost=costs,
         changes=changes,
         protect=spec.protect,
@@ -212,7 +212,11 @@ def plan_team(
         cluster=environment_plan.cluster,
         tenants=tenants.value,
         queues=queued.value,
-        policy=policy.plan(spec.policy, [*offered, *classes]),
+        policy=policy.plan(
+            spec.policy,
+            environment.overcommit,
+            {name: available.units.get(name, 0) for name in (*offered, *classes)},
+        ),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),
         decisions=(

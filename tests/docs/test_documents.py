@@ -91,7 +91,7 @@ def test_a_stack_file_of_the_documents_passes_check(block: Block, tmp_path: Path
     shutil.copy(PROJECT_ROOT / "stacks" / "Pulumi.local.yaml", tmp_path)  # the environment of a team's stack
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(block.text)
-    assert check_stack(str(path), to_json=False) is ExitCode.GOOD
+    assert check_stack(str(path), output="text") is ExitCode.GOOD
 
 
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
@@ -109,7 +109,7 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(block: Block, tmp_p
         return
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))
-    assert check_stack(str(path), to_json=False) is ExitCode.GOOD
+    assert check_stack(str(path), output="text") is ExitCode.GOOD
 
 
 @pytest.mark.parametrize("block", yaml_blocks("manifest"), ids=str)

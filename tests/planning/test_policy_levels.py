@@ -29,10 +29,10 @@ WASTES, BREAKS = "topology-for-multi-gpu", "gpu-node-taint"
         ),
     ],
 )
-@pytest.mark.parametrize("offered", [None, ["nvidia.com/gpu"]])
+@pytest.mark.parametrize("offered", [None, {"nvidia.com/gpu": 8}])
 def test_the_level_of_the_stack_is_a_ceiling_that_only_a_rules_own_level_overrides(
-    policy: dict[str, Any], expected: dict[str, Level], offered: list[str] | None
+    policy: dict[str, Any], expected: dict[str, Level], offered: dict[str, int] | None
 ) -> None:
-    config = plan(Policy.model_validate(policy), offered).config
+    config = plan(Policy.model_validate(policy), offered=offered).config
     levels = {entry.rule.id: entry.level for entry in configure(config)}
     assert {rule: levels[rule] for rule in expected} == expected

@@ -121,6 +121,8 @@ def karpenter_node_pool(requirements: list[Any] | None = None, **spec: Any) -> R
         {
             "metadata": {"name": "train"},
             "spec": {
+                "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10m"},
+                "limits": {"nvidia.com/gpu": "32"},
                 "template": {
                     "metadata": {"labels": {"gpu-platform.dev/workload": "training"}},
                     "spec": {
@@ -129,7 +131,7 @@ def karpenter_node_pool(requirements: list[Any] | None = None, **spec: Any) -> R
                         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "train"},
                         **spec,
                     },
-                }
+                },
             },
         },
     )
@@ -145,7 +147,7 @@ def cluster_policy(**spec: Any) -> Record:
         "kubernetes:nvidia.com/v1:ClusterPolicy",
         "cluster-policy",
         {
-            "metadata": {"name": "cluster-policy"},
+            "metadata": {"name": "cluster-policy", "labels": {"app.kubernetes.io/version": "v26.7.0"}},
             "spec": {
                 "devicePlugin": {
                     "enabled": True,
@@ -231,6 +233,44 @@ def deployment(spec: Any, name: str = "serve", namespace: str = "vision") -> Rec
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": {"spec": spec}},
     }
     return record("kubernetes:apps/v1:Deployment", name, inputs)
+
+
+def job(
+    spec: Any = None,
+    name: str = "pretrain",
+    namespace: str = "vision",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Record:
+    """A training job on whole nodes that no rule objects to; `labels` of the job, `annotations` of its pods."""
+    shm = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}
+    data = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    main = container({"nvidia.com/gpu": "8"})
+    main["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]
+    healthy = pod_spec(main, volumes=[shm, data], nodeSelector={"gpu-platform.dev/pool": "train"})
+    inputs = {
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels or {})},
+        "spec": {
+            "activeDeadlineSeconds": 86400,
+            "template": {
+                "metadata": {"annotations": dict(annotations or {})},
+                "spec": healthy if spec is None else spec,
+            },
+            **fields,
+        },
+    }
+    return record("kubernetes:batch/v1:Job", name, inputs)
+
+
+def kubernetes(type_: str, name: str, spec: Any = None, namespace: str = "vision", **fields: Any) -> Record:
+    """Any object of Kubernetes, `core/v1:Pod`."""
+    inputs = {
+        "metadata": {"name": name, "namespace": namespace},
+        **({} if spec is None else {"spec": spec}),
+        **fields,
+    }
+    return record(f"kubernetes:{type_}", name, inputs)
 
 
 def namespace(name: str = "vision", team: str | None = "vision") -> Record:

@@ -19,7 +19,9 @@ from policy_records import (
     eks_node_group,
     gke_node_pool,
     helm_release,
+    job,
     karpenter_node_pool,
+    kubernetes,
     launch_template,
     layout,
     mig_node,
@@ -47,11 +49,55 @@ HEALTHY: list[Record] = [
     node("serve-0", workload="inference", machine_type="g5.12xlarge"),
     mig_node(),
     eks_node_group(launchTemplate={"id": "lt-1"}),
-    launch_template(userData="dG9wb2xvZ3lNYW5hZ2VyUG9saWN5OiByZXN0cmljdGVk", instanceType="p5.48xlarge"),
+    launch_template(
+        userData="dG9wb2xvZ3lNYW5hZ2VyUG9saWN5OiByZXN0cmljdGVkCmNwdU1hbmFnZXJQb2xpY3k6IHN0YXRpYw==",
+        instanceType="p5.48xlarge",
+    ),
     gke_node_pool(),
     karpenter_node_pool(),
-    ec2_node_class("topologyManagerPolicy: restricted"),
-    deployment(pod_spec(container({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}))),
+    ec2_node_class("topologyManagerPolicy: restricted\ncpuManagerPolicy: static"),
+    deployment(
+        pod_spec(
+            container({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "1"}),
+            nodeSelector={"gpu-platform.dev/pool": "train"},
+        )
+    ),
+    job(
+        namespace="research",
+        labels={"kueue.x-k8s.io/queue-name": "training"},
+        annotations={
+            "karpenter.sh/do-not-disrupt": "true",
+            "kueue.x-k8s.io/podset-preferred-topology": "kubernetes.io/hostname",
+        },
+        parallelism=2,
+    ),
+    kubernetes("scheduling.k8s.io/v1:PriorityClass", "training", value=100),
+    kubernetes("policy/v1:PodDisruptionBudget", "serve", {"maxUnavailable": 1}),
+    kubernetes("kueue.x-k8s.io/v1beta2:LocalQueue", "training", {"clusterQueue": "vision"}, "research"),
+    kubernetes(
+        "kueue.x-k8s.io/v1beta2:ClusterQueue",
+        "vision",
+        {
+            "cohortName": "all",
+            "resourceGroups": [
+                {
+                    "coveredResources": ["nvidia.com/gpu"],
+                    "flavors": [
+                        {
+                            "name": "train",
+                            "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 8, "borrowingLimit": 8}],
+                        }
+                    ],
+                }
+            ],
+        },
+    ),
+    kubernetes("kueue.x-k8s.io/v1beta2:Topology", "train", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}),
+    kubernetes(
+        "keda.sh/v1alpha1:ScaledObject",
+        "ranker",
+        {"triggers": [{"type": "prometheus", "metadata": {"query": "gpu", "ignoreNullValues": "false"}}]},
+    ),
     namespace(),
     quota(
         {

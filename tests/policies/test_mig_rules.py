@@ -88,9 +88,14 @@ def test_instances_whose_slices_collide_are_found_in_the_config_map():
 
 def test_a_profile_of_another_gpus_memory_is_found():
     stack = [mig_node(), cluster_policy(), mig_parted_config_map(layout("notebooks", g1_5gb=7))]
-    found = only(violations("mig-geometry-valid", *stack))
+    found = only(violations("mig-profile-matches-model", *stack))
     assert "'1g.5gb' on NVIDIA A100-SXM4-80GB" in found.problem.found
     assert "1g.10gb" in found.problem.allowed
+
+
+def test_a_profile_of_another_gpu_is_reported_by_one_rule_alone():
+    stack = [mig_node(), cluster_policy(), mig_parted_config_map(layout("notebooks", g1_5gb=7))]
+    assert violations("mig-geometry-valid", *stack) == []
 
 
 def test_a_layout_is_checked_for_each_pool_that_names_it():
@@ -111,9 +116,9 @@ def test_a_label_that_names_no_layout_of_the_config_is_found_with_the_near_miss(
 
 
 def test_the_layout_that_the_operator_generates_is_checked_by_its_name():
-    assert violations("mig-geometry-valid", mig_node(layout="all-1g.10gb")) == []
-    assert violations("mig-geometry-valid", mig_node(layout="all-balanced")) == []
-    assert only(violations("mig-geometry-valid", mig_node(layout="all-1g.5gb")))
+    assert violations("mig-profile-matches-model", mig_node(layout="all-1g.10gb")) == []
+    assert violations("mig-profile-matches-model", mig_node(layout="all-balanced")) == []
+    assert only(violations("mig-profile-matches-model", mig_node(layout="all-1g.5gb")))
 
 
 def test_an_entry_with_mig_off_is_not_checked():
@@ -154,10 +159,10 @@ def test_a_layout_without_an_entry_for_the_pools_gpu_is_refused():
 def test_an_entry_is_checked_on_the_gpus_that_its_device_filter_names():
     named = FILTERED.replace('["0x20B010DE"]', '"0x20b210de"')
     stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(named)]
-    assert "1g.5gb" in only(violations("mig-geometry-valid", *stack)).problem.found
+    assert "1g.5gb" in only(violations("mig-profile-matches-model", *stack)).problem.found
     legal = named.replace("1g.5gb", "1g.10gb")
     stack = [mig_node(layout="mixed"), cluster_policy(), mig_parted_config_map(legal)]
-    assert violations("mig-geometry-valid", *stack) == []
+    assert violations("mig-profile-matches-model", *stack) == []
 
 
 def test_a_geometry_on_a_karpenter_pool_is_checked_for_every_gpu_of_the_family():
@@ -167,7 +172,7 @@ def test_a_geometry_on_a_karpenter_pool_is_checked_for_every_gpu_of_the_family()
     labels = pool["inputs"]["spec"]["template"]["metadata"]["labels"]
     labels["nvidia.com/mig.config"] = "halves"
     assert violations("mig-geometry-valid", pool, mig_parted_config_map(layout("halves", g3_40gb=2))) == []
-    assert only(violations("mig-geometry-valid", pool, mig_parted_config_map(layout("halves", g3_71gb=2))))
+    assert only(violations("mig-profile-matches-model", pool, mig_parted_config_map(layout("halves", g3_71gb=2))))
 
 
 def test_a_config_that_is_not_known_yet_is_not_checked():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import yaml
 from policy_records import (
     GPU_TAINT,
     UNKNOWN,
@@ -193,3 +194,38 @@ def test_a_launch_template_of_another_stack_is_not_checked():
 def test_the_kubelet_of_an_existing_node_is_not_checked_unless_a_label_says_it():
     assert "kubelet configuration is not visible" in not_checked("topology-for-multi-gpu", node(patch=True))
     assert violations("topology-for-multi-gpu", node(patch=True, labels={LABEL: "restricted"})) == []
+
+
+# -- numa-policy-complete ---------------------------------------------------------------------------------
+
+
+def kubelet(**config: str) -> Record:
+    text = yaml.safe_dump({"spec": {"kubelet": {"config": config}}})
+    return launch_template(userData=base64.b64encode(text.encode()).decode(), instanceType="p5.48xlarge")
+
+
+def test_a_topology_policy_without_static_cpus_is_found():
+    rule, group = "numa-policy-complete", eks_node_group()
+    aligned = kubelet(topologyManagerPolicy="restricted", cpuManagerPolicy="static")
+    assert violations(rule, group, aligned) == []
+    assert only(violations(rule, group, kubelet(topologyManagerPolicy="restricted")))
+    assert only(violations(rule, group, kubelet(topologyManagerPolicy="restricted", cpuManagerPolicy="none")))
+    assert violations(rule, group, kubelet(topologyManagerPolicy="none"), gke_node_pool()) == []
+
+
+def test_static_memory_without_reserved_memory_is_found():
+    rule, group = "numa-policy-complete", eks_node_group()
+    assert only(violations(rule, group, kubelet(memoryManagerPolicy="Static")))
+    assert violations(rule, group, kubelet(memoryManagerPolicy="Static", reservedMemory="0=1Gi")) == []
+
+
+def test_a_gke_pool_needs_static_cpus_too_and_reserves_its_memory_itself():
+    numa = {"topologyManager": {"policy": "restricted"}, "memoryManager": {"policy": "Static"}}
+    assert only(violations("numa-policy-complete", gke_node_pool(kubeletConfig=numa)))
+    static = gke_node_pool(kubeletConfig={**numa, "cpuManagerPolicy": "static"})
+    assert violations("numa-policy-complete", static) == []
+
+
+def test_a_kubelet_that_is_not_known_is_not_checked():
+    assert "userData" in not_checked("numa-policy-complete", eks_node_group(), launch_template(userData=UNKNOWN))
+    assert violations("numa-policy-complete", node(patch=True)) == []

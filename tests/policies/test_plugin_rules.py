@@ -130,7 +130,7 @@ def test_what_is_not_known_yet_is_not_checked(pool: Record, operator: Record):
 
 
 def test_a_pool_can_be_exempted_with_a_reason_until_a_date():
-    exempt = [{"resource": "train", "reason": "moves to AL2023", "until": "2026-12-31"}]
+    exempt = [{"resource": "train", "reason": "moves to AL2023", "owner": "vision", "until": "2026-12-31"}]
     assert violations(RULE, bottlerocket(), OPERATOR, exempt=exempt) == []
     over = [{**exempt[0], "until": "2026-11-20"}]
     assert only(violations(RULE, bottlerocket(), OPERATOR, exempt=over))

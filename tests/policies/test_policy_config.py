@@ -18,7 +18,11 @@ RULE = "sharing-replicas-bounded"
 
 
 def exempt(resource: str = "serve", until: str = "2026-12-31") -> dict[str, Any]:
-    return {RULE: {"exempt": [{"resource": resource, "reason": "demo week, GPU-112", "until": until}]}}
+    return {
+        RULE: {
+            "exempt": [{"resource": resource, "reason": "demo week, GPU-112", "owner": "vision", "until": until}]
+        }
+    }
 
 
 def levels(config: dict[str, Any]) -> dict[str, Level]:
@@ -38,7 +42,19 @@ def test_the_severity_of_a_rule_is_its_level_unless_the_configuration_sets_one()
 
 def test_only_rules_whose_breach_wastes_gpu_time_are_advisory():
     advisory = {rule_id for rule_id, level in levels({}).items() if level is Level.ADVISORY}
-    assert advisory == {"sharing-for-training", "topology-for-multi-gpu"}
+    assert advisory == {
+        "active-deadline",
+        "gpu-image-pinned",
+        "gpu-node-targeting",
+        "karpenter-consolidation",
+        "numa-policy-complete",
+        "pdb-blocks-drain",
+        "priority-preempt-training",
+        "sharing-for-training",
+        "shm-for-training",
+        "spot-for-stateful",
+        "topology-for-multi-gpu",
+    }
 
 
 def test_an_advisory_rule_can_be_made_mandatory():
@@ -83,7 +99,7 @@ def test_a_disabled_rule_is_not_evaluated():
 def test_an_exemption_names_a_resource_by_any_of_its_names(name: str):
     found = evaluate(CROWDED, exempt(name), TODAY)
     assert found.violations == ()
-    assert found.exempted[0].exemption == "exempt until 2026-12-31: demo week, GPU-112"
+    assert found.exempted[0].exemption == "exempt until 2026-12-31, vision: demo week, GPU-112"
 
 
 def test_an_exemption_of_something_else_does_not_count():
@@ -93,9 +109,12 @@ def test_an_exemption_of_something_else_does_not_count():
 def test_an_exemption_counts_on_its_last_day_and_no_longer():
     day = datetime.date(2026, 12, 31)
     last = evaluate(CROWDED, exempt(), day)
-    assert (last.violations, last.exempted[0].exemption) == ((), "exempt until 2026-12-31: demo week, GPU-112")
+    assert (last.violations, last.exempted[0].exemption) == (
+        (),
+        "exempt until 2026-12-31, vision: demo week, GPU-112",
+    )
     late = only(analyze(CROWDED, exempt(), day + datetime.timedelta(days=1)))
-    assert late.exemption == "exemption ended 2026-12-31: demo week, GPU-112"
+    assert late.exemption == "exemption ended 2026-12-31, vision: demo week, GPU-112"
 
 
 def test_a_renewed_exemption_counts_though_the_old_one_is_still_written():
@@ -135,7 +154,7 @@ def test_a_date_that_yaml_has_parsed_already_is_taken():
         ({RULE: {"maxTimeSlicingReplicas": 0}}, f"{RULE}.maxTimeSlicingReplicas", ""),
         ({RULE: {"max_mps_replicas": 4}}, f"{RULE}.max_mps_replicas", "did you mean 'maxMpsReplicas'?"),
         (
-            {RULE: {"exempt": [{"resource": "x", "until": "2027-01-01"}]}},
+            {RULE: {"exempt": [{"resource": "x", "owner": "y", "until": "2027-01-01"}]}},
             f"{RULE}.exempt[0].reason",
             "add reason:",
         ),

@@ -130,7 +130,7 @@ def test_a_violation_names_the_resource_by_its_whole_name(pack: Pack):
 
 
 def test_the_packs_settings_reach_the_rules(pack: Pack):
-    exemption = {"resource": "train", "reason": "GPU-112", "until": "9999-12-31"}
+    exemption = {"resource": "train", "reason": "GPU-112", "owner": "vision", "until": "9999-12-31"}
     pack.configure(proto.ADVISORY, sharing_replicas_bounded={"exempt": [exemption]}, sharing_rename={"exempt": []})
     found = pack.analyze(BROKEN)
     assert "sharing-replicas-bounded" not in {one.policyName for one in found}
@@ -154,7 +154,10 @@ def test_what_is_not_known_at_preview_is_an_advisory_message_and_no_violation(pa
 
 def test_the_settings_of_the_stack_file_are_the_packs_own() -> None:
     file = read_stack_file(find_stack_file("dev"))
-    rule = {"enforcementLevel": "disabled", "exempt": [{"resource": "a", "reason": "b", "until": "9999-12-31"}]}
+    rule = {
+        "enforcementLevel": "disabled",
+        "exempt": [{"resource": "a", "reason": "b", "owner": "c", "until": "9999-12-31"}],
+    }
     platform = {
         **cast("dict[str, Any]", file.platform),
         "policy": {"level": "advisory", "rules": {"sharing-rename": rule}},

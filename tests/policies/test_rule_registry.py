@@ -39,7 +39,7 @@ def test_every_rule_says_in_one_sentence_what_is_right_and_why():
 
 def test_every_rule_can_be_exempted_and_its_schema_needs_no_references():
     for rule in rules():
-        assert rule.config_schema["exempt"]["items"]["required"] == ["resource", "reason", "until"]
+        assert rule.config_schema["exempt"]["items"]["required"] == ["resource", "reason", "owner", "until"]
         assert "$ref" not in repr(rule.config_schema)
 
 

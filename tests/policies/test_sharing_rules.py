@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from policy_records import (
     UNKNOWN,
+    Record,
     cluster_policy,
     config_map,
     container,
@@ -176,3 +177,28 @@ def test_two_gpus_of_a_pool_of_whole_gpus_pass_beside_one_that_shares():
 def test_an_unknown_number_of_shares_is_not_checked():
     spec = pod_spec(container({"nvidia.com/gpu.shared": UNKNOWN}))
     assert "gpu.shared" in not_checked("gpu-shared-request-one", deployment(spec))
+
+
+# -- sharing-memory-fits ----------------------------------------------------------------------------------
+
+
+def served(memory: str, resource: str = "nvidia.com/gpu.shared") -> Record:
+    found = deployment(pod_spec(container({resource: 1}), nodeSelector={"gpu-platform.dev/pool": "serve"}))
+    found["inputs"]["spec"]["template"]["metadata"] = {"annotations": {"gpu-platform.dev/gpu-memory": memory}}
+    return found
+
+
+def test_models_that_do_not_fit_side_by_side_are_found():
+    stack = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=4)), T4]
+    assert violations("sharing-memory-fits", *stack, served("3Gi")) == []
+    found = only(violations("sharing-memory-fits", *stack, served("6Gi")))
+    assert found.problem.fix.startswith("lower replicas to 2")
+
+
+def test_a_pod_of_a_whole_gpu_and_one_that_declares_no_memory_pass():
+    stack = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=4)), T4]
+    assert violations("sharing-memory-fits", *stack, served("60Gi", "nvidia.com/gpu")) == []
+    assert "gpu-memory" in not_checked("sharing-memory-fits", *stack, served(UNKNOWN))
+
+
+T4 = node("serve-0", machine_type="g4dn.xlarge", workload="inference")

@@ -166,7 +166,7 @@ def test_the_layouts_that_the_operator_names_win_over_others_of_the_same_name():
 def test_layouts_in_helm_values_are_read():
     text = mig_parted_config_map(layout("notebooks", g1_5gb=7))["inputs"]["data"]["config.yaml"]
     values = {"migManager": {"config": {"create": True, "name": "layouts", "data": {"config.yaml": text}}}}
-    found = only(violations("mig-geometry-valid", mig_node(), helm_release(values)))
+    found = only(violations("mig-profile-matches-model", mig_node(), helm_release(values)))
     assert found.problem.path.startswith('values.migManager.config.data["config.yaml"].mig-configs.notebooks')
 
 

@@ -6,13 +6,18 @@ import pytest
 from policy_records import (
     GPU_TAINT,
     UNKNOWN,
+    Record,
+    cluster_policy,
     container,
     deployment,
+    device_plugin_config_map,
+    helm_release,
     node,
     not_checked,
     only,
     pod_spec,
     record,
+    shared,
     violations,
 )
 
@@ -145,3 +150,120 @@ def test_a_gpu_request_without_a_limit_is_found_in_an_init_container_too():
 def test_limits_that_are_not_known_yet_is_not_checked():
     spec = pod_spec(container(UNKNOWN, {"nvidia.com/gpu": 1}))
     assert "resources.limits" in not_checked("gpu-requests-equal-limits", deployment(spec))
+
+
+# -- gpu-max-per-container --------------------------------------------------------------------------------
+
+OPERATOR = [cluster_policy(), device_plugin_config_map(train="version: v1", serve=shared(replicas=4))]
+
+
+def asking(selector: dict[str, str] | None = None, *limits: dict[str, int]) -> Record:
+    containers = [container(one, name=f"c{index}") for index, one in enumerate(limits)]
+    return deployment(pod_spec(*containers, nodeSelector=selector or {}))
+
+
+def test_a_pod_that_asks_for_more_than_its_pool_has_on_a_node_is_found():
+    pool = {"gpu-platform.dev/pool": "train"}
+    assert violations("gpu-max-per-container", *OPERATOR, node(), asking(pool, {"nvidia.com/gpu": 8})) == []
+    found = only(violations("gpu-max-per-container", *OPERATOR, node(), asking(pool, {"nvidia.com/gpu": 9})))
+    assert found.problem.allowed.startswith("at most 8")
+
+
+def test_the_containers_of_a_pod_are_added_and_its_init_containers_are_not():
+    eight, one = {"nvidia.com/gpu": 8}, {"nvidia.com/gpu": 1}
+    assert only(violations("gpu-max-per-container", *OPERATOR, node(), asking(None, eight, one)))
+    pod = asking(None, eight)
+    pod["inputs"]["spec"]["template"]["spec"]["initContainers"] = [container(eight, name="first")]
+    assert violations("gpu-max-per-container", *OPERATOR, node(), pod) == []
+
+
+def test_a_resource_that_the_selected_pool_does_not_offer_is_found():
+    serve = node("serve-0", machine_type="g4dn.xlarge", workload="inference")
+    pool = {"gpu-platform.dev/pool": "serve"}
+    assert only(violations("gpu-max-per-container", *OPERATOR, node(), serve, asking(pool, {"nvidia.com/gpu": 1})))
+    assert violations("gpu-max-per-container", *OPERATOR, serve, asking(pool, {"nvidia.com/gpu.shared": 1})) == []
+
+
+def test_any_pool_that_the_pod_may_use_is_enough():
+    small = node("small-0", machine_type="g5.12xlarge", labels={"nvidia.com/device-plugin.config": "train"})
+    assert violations("gpu-max-per-container", *OPERATOR, small, node(), asking(None, {"nvidia.com/gpu": 8})) == []
+
+
+def test_without_a_pool_in_sight_the_largest_machine_of_the_catalogue_counts():
+    assert violations("gpu-max-per-container", asking(None, {"nvidia.com/gpu": 8})) == []
+    assert only(violations("gpu-max-per-container", asking(None, {"nvidia.com/gpu": 1000})))
+
+
+def test_a_pool_whose_config_is_not_known_is_not_checked():
+    hidden = [cluster_policy(), node()]
+    assert "not in this stack" in not_checked("gpu-max-per-container", *hidden, node("other-0"), asking())
+
+
+# -- gpu-node-targeting -----------------------------------------------------------------------------------
+
+
+def with_affinity(*terms: dict[str, str]) -> Record:
+    expressions = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in term.items()]}
+        for term in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": expressions}}
+    return deployment(pod_spec(affinity={"nodeAffinity": required}))
+
+
+PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-L4"}
+
+
+def test_a_pod_that_takes_any_gpu_of_a_mixed_cluster_is_found():
+    pools = [node(), node("serve-0", machine_type="g4dn.xlarge")]
+    assert "a100-80gb, t4" in only(violations("gpu-node-targeting", *pools, deployment(pod_spec()))).problem.found
+    assert violations("gpu-node-targeting", node(), deployment(pod_spec())) == []
+
+
+def test_every_alternative_of_the_affinity_must_name_the_gpu():
+    assert violations("gpu-node-targeting", with_affinity(PRODUCT, PRODUCT)) == []
+    found = only(violations("gpu-node-targeting", with_affinity(PRODUCT, {"zone": "a"})))
+    assert "alternative 2 of 2" in found.problem.found
+
+
+def test_a_mig_profile_names_its_gpu_and_labels_can_be_added():
+    instance = deployment(pod_spec(container({"nvidia.com/mig-1g.10gb": 1})))
+    assert violations("gpu-node-targeting", instance) == []
+    ours = deployment(pod_spec(nodeSelector={"example.com/gpu": "l4"}))
+    assert only(violations("gpu-node-targeting", ours))
+    assert violations("gpu-node-targeting", ours, labels=["example.com/gpu"]) == []
+    assert "nodeSelector" in not_checked("gpu-node-targeting", deployment(pod_spec(nodeSelector=UNKNOWN)))
+
+
+# -- gpu-image-pinned -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "pinned"),
+    [
+        ("registry.example.com:5000/train", False),
+        ("registry.example.com:5000/train:latest", False),
+        ("train:nightly", False),
+        ("registry.example.com:5000/train:1.4", True),
+        ("train@sha256:" + "0" * 64, True),
+        ("train:latest@sha256:" + "0" * 64, True),
+    ],
+)
+def test_an_image_is_pinned_by_a_release_or_a_digest(image: str, pinned: bool):
+    pods = deployment(pod_spec({**container({"nvidia.com/gpu": 1}), "image": image}))
+    assert (violations("gpu-image-pinned", pods) == []) == pinned
+
+
+def test_images_of_pods_without_gpus_are_left_alone_and_unknown_ones_are_not_checked():
+    assert violations("gpu-image-pinned", deployment(pod_spec({**container(), "image": "web"}))) == []
+    hidden = deployment(pod_spec({**container({"nvidia.com/gpu": 1}), "image": UNKNOWN}))
+    assert "image" in not_checked("gpu-image-pinned", hidden)
+
+
+@pytest.mark.parametrize(
+    ("version", "pinned"), [("v26.7.0", True), (None, False), ("^1.2", False), ("1.x", False)]
+)
+def test_a_chart_has_one_version(version: str | None, pinned: bool):
+    release = helm_release({})
+    release["inputs"]["version"] = version
+    assert (violations("gpu-image-pinned", release) == []) == pinned

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from gpu_platform.planning.policy.section import PolicyPlan
 from gpu_platform.spec.operations import Policy
 
 _QUOTA_RULE = "gpu-namespace-quota"
+_CAPACITY_RULE, _PLACE_RULE = "quota-exceeds-capacity", "quota-unplaceable"
 
 
-def plan(policy: Policy, offered: Iterable[str] | None = None) -> PolicyPlan:
+def plan(policy: Policy, overcommit: float = 1, offered: Mapping[str, int] | None = None) -> PolicyPlan:
     """Return the policy pack's configuration.
 
     `all` is set only to lower mandatory rules: it would also raise the rules that are advisory by default.
-    `offered`: resources of pools in another stack, which are not among the resources of this stack.
+    `overcommit`: the environment's. `offered`: units by extended resource or device class of pools in another
+    stack, which are not among the resources of this stack.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}
     if offered is not None:
-        config[_QUOTA_RULE] = {"resources": sorted(set(offered)), **policy.rules.get(_QUOTA_RULE, {})}
+        capacity = {"capacity": {name: units for name, units in sorted(offered.items()) if "/" in name}}
+        config[_QUOTA_RULE] = {"resources": sorted(offered), **policy.rules.get(_QUOTA_RULE, {})}
+        config[_CAPACITY_RULE] = {**capacity, **policy.rules.get(_CAPACITY_RULE, {})}
+        config[_PLACE_RULE] = {**capacity, **policy.rules.get(_PLACE_RULE, {})}
+    if overcommit > 1:
+        config[_CAPACITY_RULE] = {"overcommit": overcommit, **config.get(_CAPACITY_RULE, {})}
     return PolicyPlan(level=policy.level, config=config)

@@ -48,6 +48,10 @@ class WorkloadPlan:
 
     compute_domain: str | None = None
     """The ResourceClaimTemplate of its ComputeDomain, which the DRA driver creates; None: no ComputeDomain."""
+    shared_memory: str | None = None
+    """Size of the volume in memory at /dev/shm, part of `memory`; None: 64 MiB, the runtime's default."""
+    gpu_memory: str | None = None
+    """GPU memory that a pod needs on each of its GPUs, shares or instances."""
 
     @property
     def claims(self) -> tuple[str, ...]:

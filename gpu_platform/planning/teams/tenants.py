@@ -326,7 +326,20 @@ def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pau
         network=_network_requests(pool, resource, units),
         claim=workload.claim,
         compute_domain=channel_of(workload) if workload.compute_domain else None,
+        shared_memory=_shared_memory(workload, pool, units),
+        gpu_memory=workload.gpu_memory,
     )
+
+
+def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | None:
+    """Return the size of /dev/shm of training pods with several GPUs: a quarter of the pod's memory.
+
+    NCCL and data loaders pass tensors between processes through it, and need far more than the 64 MiB that a
+    container has by default (PyTorch docs, multiprocessing); what is in it counts as memory of the container.
+    """
+    if pool.workload != "training" or units < 2:
+        return None
+    return f"{int(parse_quantity(workload.memory)) // (4 * 1024 * 1024)}Mi"
 
 
 def _network_requests(pool: PoolPlan, resource: str, units: int) -> Mapping[str, str]:

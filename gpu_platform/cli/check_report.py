@@ -1,0 +1,191 @@
+"""What `check` finds as SARIF 2.1.0 or JUnit XML, at the lines of the stack file.
+
+SARIF: OASIS standard "Static Analysis Results Interchange Format 2.1.0", which GitHub shows at the lines of a pull
+request. A rule judges resources: its finding is placed at the pool or team that the resource comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+from gpu_platform.errors import BadInput
+from gpu_platform.project import version
+from gpu_platform.spec.positions import Position, Positions
+from gpu_platform.spec.stack import Environment, TeamStack
+from policies import Level, PolicyReport, Severity, Violation, rules
+
+ReportFormat = Literal["sarif", "junit"]
+STACK_FILE_RULE = "stack-file"
+"""Rule of the findings that are mistakes of the stack file itself."""
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+# GitHub's scale of `security-severity`; it orders findings and names their severity by it.
+_SECURITY_SEVERITY = {Severity.CRITICAL: "9.5", Severity.HIGH: "8.0", Severity.MEDIUM: "5.0", Severity.LOW: "2.0"}
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding of `check` at a place of the stack file; `kind`: how it counts."""
+
+    rule: str
+    kind: Literal["error", "warning", "note"]
+    message: str
+    place: Position
+
+
+def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Positions) -> tuple[Finding, ...]:
+    """Return the violations of a report, and what rules could not check as notes."""
+    found = [
+        Finding(
+            one.rule,
+            "error" if one.level is Level.MANDATORY else "warning",
+            str(one),
+            positions.of(_origin(one, spec)),
+        )
+        for one in report.violations
+    ]
+    found += [
+        Finding(gap.rule, "note", f"not checked: {gap}", positions.of(_pool_of(gap.subject, spec) or "policy"))
+        for gap in report.not_checked
+    ]
+    return tuple(found)
+
+
+def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:
+    """Return the problems of a stack file that is not valid."""
+    return tuple(
+        Finding(STACK_FILE_RULE, "error", str(problem), positions.of(problem.path)) for problem in error.problems
+    )
+
+
+def _origin(violation: Violation, spec: Environment | TeamStack) -> str:
+    """Return the part of the stack file that a violation comes from: a workload, a team, a pool, or all of it."""
+    return (
+        _team_of(violation.name, spec)
+        or _pool_of(violation.subject, spec)
+        or _pool_of(violation.name, spec)
+        or _pool_of(violation.name.rpartition("-")[0], spec)
+        or ""
+    )
+
+
+def _team_of(resource: str, spec: Environment | TeamStack) -> str | None:
+    """Return the path of the team, or of its workload, by the logical name of its object: `vision/pretrain`."""
+    team_name, _, name = resource.partition("/")
+    teams = (
+        [("team", spec.team)]
+        if isinstance(spec, TeamStack)
+        else [(f"teams[{index}]", team) for index, team in enumerate(spec.teams)]
+    )
+    for path, team in teams:
+        if team.name != team_name:
+            continue
+        workloads = [index for index, workload in enumerate(team.workloads) if workload.name == name]
+        if workloads:
+            return f"{path}.workloads[{workloads[0]}]"
+        return f"{path}.quota" if name == "quota" else path
+    return None
+
+
+def _pool_of(name: str, spec: Environment | TeamStack) -> str | None:
+    if isinstance(spec, TeamStack):
+        return None
+    return next((f"pools[{index}]" for index, pool in enumerate(spec.pools) if pool.name == name), None)
+
+
+def as_sarif(found: Iterable[Finding], path: Path) -> str:
+    """Return a SARIF log with one run; `path`: the stack file, relative to the current folder where it can be."""
+    uri = _uri(path)
+    described = [
+        {
+            "id": rule.id,
+            "shortDescription": {"text": rule.description},
+            "defaultConfiguration": {"level": "error" if rule.level is Level.MANDATORY else "warning"},
+            "properties": {
+                "security-severity": _SECURITY_SEVERITY[rule.severity],
+                "problem.severity": "error" if rule.level is Level.MANDATORY else "warning",
+            },
+        }
+        for rule in rules()
+    ]
+    described.append(
+        {
+            "id": STACK_FILE_RULE,
+            "shortDescription": {"text": "The stack file is valid."},
+            "defaultConfiguration": {"level": "error"},
+            "properties": {"problem.severity": "error"},
+        }
+    )
+    order = {str(rule["id"]): index for index, rule in enumerate(described)}
+    results = [
+        {
+            "ruleId": one.rule,
+            "ruleIndex": order[one.rule],
+            "level": one.kind,
+            "message": {"text": one.message},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": uri},
+                        "region": {"startLine": one.place.line, "startColumn": one.place.column},
+                    }
+                }
+            ],
+        }
+        for one in found
+    ]
+    driver = {"name": "gpu-platform", "semanticVersion": version(), "rules": described}
+    log: dict[str, Any] = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                # The log of each file is of a kind of its own: one does not replace that of another.
+                "automationDetails": {"id": f"{path.stem}/"},
+                "results": results,
+                "columnKind": "unicodeCodePoints",
+            }
+        ],
+    }
+    return json.dumps(log, indent=2)
+
+
+def as_junit(found: Sequence[Finding], path: Path) -> str:
+    """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases."""
+    uri = _uri(path)
+    root = ElementTree.Element("testsuites", name="gpu-platform check")
+    names = [STACK_FILE_RULE, *(rule.id for rule in rules())]
+    suite = ElementTree.SubElement(root, "testsuite", name=uri, tests=str(len(names)))
+    failed = skipped = 0
+    for name in names:
+        case = ElementTree.SubElement(suite, "testcase", name=name, classname=uri, file=uri)
+        own = [one for one in found if one.rule == name]
+        if not own:
+            continue
+        text = "\n".join(f"{uri}:{one.place.line}:{one.place.column}: {one.message}" for one in own)
+        broken = any(one.kind == "error" for one in own)
+        failed, skipped = failed + broken, skipped + (not broken)
+        worst = next((one for one in own if one.kind == "error"), own[0])
+        result = ElementTree.SubElement(case, "failure" if broken else "skipped", message=_xml(worst.message))
+        result.text = _xml(text)
+    suite.set("failures", str(failed))
+    suite.set("errors", "0")
+    suite.set("skipped", str(skipped))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("?", text)
+
+
+def _uri(path: Path) -> str:
+    absolute, here = path.resolve(), Path.cwd().resolve()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()

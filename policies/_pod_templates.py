@@ -1,0 +1,133 @@
+"""Where each kind of resource has its pods: paths of pod specs, and of the counts of pods that run together.
+
+Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1,
+LeaderWorkerSet v1 and Kueue v1beta2, read in their CustomResourceDefinitions 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policies._inputs import NotVisible, Value
+
+_EACH: Final = "*"  # in a path: every item of a list, or every value of a mapping
+
+
+@dataclass(frozen=True, slots=True)
+class TemplatePath:
+    """One place of a pod spec in a kind of resource.
+
+    `gang`: paths of counts; their product is the number of these pods that work on one task together. Pods that
+    serve independently, as a Deployment's, have none.
+    """
+
+    spec: tuple[str, ...]
+    gang: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """One pod spec of a resource, or why it cannot be seen."""
+
+    spec: Value | NotVisible
+    metadata: Value
+    counts: tuple[Value, ...] = ()
+
+
+def _template(spec: str, *gang: str) -> TemplatePath:
+    return TemplatePath(tuple(spec.split(".")), tuple(tuple(path.split(".")) for path in gang))
+
+
+_JOBS: Final = "spec.replicatedJobs.*.template.spec"
+_RUNTIME_JOBS: Final = "spec.template.spec.replicatedJobs.*.template.spec"
+
+
+def _ray(cluster: str) -> tuple[TemplatePath, ...]:
+    workers = f"{cluster}.workerGroupSpecs.*"
+    return (
+        _template(f"{cluster}.headGroupSpec.template.spec"),
+        _template(f"{workers}.template.spec", f"{workers}.replicas", f"{workers}.numOfHosts"),
+    )
+
+
+_PATHS: Final[Mapping[str, tuple[TemplatePath, ...]]] = {
+    "core/Pod": (_template("spec"),),
+    "core/PodTemplate": (_template("template.spec"),),
+    "core/ReplicationController": (_template("spec.template.spec"),),
+    "apps/DaemonSet": (_template("spec.template.spec"),),
+    "apps/Deployment": (_template("spec.template.spec"),),
+    "apps/ReplicaSet": (_template("spec.template.spec"),),
+    "apps/StatefulSet": (_template("spec.template.spec"),),
+    "batch/Job": (_template("spec.template.spec", "spec.parallelism"),),
+    "batch/CronJob": (_template("spec.jobTemplate.spec.template.spec", "spec.jobTemplate.spec.parallelism"),),
+    "jobset.x-k8s.io/JobSet": (
+        _template(f"{_JOBS}.template.spec", f"{_JOBS}.parallelism", "spec.replicatedJobs.*.replicas"),
+    ),
+    "trainer.kubeflow.org/TrainingRuntime": (_template(f"{_RUNTIME_JOBS}.template.spec"),),
+    "trainer.kubeflow.org/ClusterTrainingRuntime": (_template(f"{_RUNTIME_JOBS}.template.spec"),),
+    "kubeflow.org/PyTorchJob": (
+        _template("spec.pytorchReplicaSpecs.*.template.spec", "spec.pytorchReplicaSpecs.*.replicas"),
+    ),
+    "kubeflow.org/MPIJob": (_template("spec.mpiReplicaSpecs.*.template.spec", "spec.mpiReplicaSpecs.*.replicas"),),
+    "ray.io/RayCluster": _ray("spec"),
+    "ray.io/RayJob": (*_ray("spec.rayClusterSpec"), _template("spec.submitterPodTemplate.spec")),
+    "ray.io/RayService": _ray("spec.rayClusterConfig"),
+    "leaderworkerset.x-k8s.io/LeaderWorkerSet": (
+        _template("spec.leaderWorkerTemplate.leaderTemplate.spec", "spec.leaderWorkerTemplate.size"),
+        _template("spec.leaderWorkerTemplate.workerTemplate.spec", "spec.leaderWorkerTemplate.size"),
+    ),
+    "kueue.x-k8s.io/Workload": (_template("spec.podSets.*.template.spec", "spec.podSets.*.count"),),
+}
+KINDS: Final = tuple(_PATHS)
+BATCH_KINDS: Final = frozenset(
+    {
+        "batch/Job",
+        "batch/CronJob",
+        "jobset.x-k8s.io/JobSet",
+        "trainer.kubeflow.org/TrainingRuntime",
+        "trainer.kubeflow.org/ClusterTrainingRuntime",
+        "kubeflow.org/PyTorchJob",
+        "kubeflow.org/MPIJob",
+        "ray.io/RayJob",
+    }
+)
+"""Kinds whose pods end by themselves."""
+
+
+def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
+    """Return the pod specs of a resource; of a place that cannot be seen, one with the reason. Never raises."""
+    return tuple(template for path in _PATHS[kind] for template in _templates(inputs, path))
+
+
+def _templates(inputs: Value, path: TemplatePath) -> Iterator[PodTemplate]:
+    try:
+        for spec, chosen in _walk(inputs, path.spec):
+            metadata = _at(inputs, (*path.spec[:-1], "metadata"), chosen)
+            yield PodTemplate(spec, metadata, tuple(_at(inputs, count, chosen) for count in path.gang))
+    except NotVisible as gap:
+        yield PodTemplate(gap, Value(inputs.owner))
+
+
+def _walk(value: Value, path: Sequence[str]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """Yield each value at a path, with the values that its wildcards chose. Raises NotVisible."""
+    if not path:
+        if value.present:
+            yield value, ()
+        return
+    if path[0] != _EACH:
+        yield from _walk(value.get(path[0]), path[1:])
+        return
+    for item in (*value.items(), *(one for _, one in value.entries())):
+        for found, chosen in _walk(item, path[1:]):
+            yield found, (item, *chosen)
+
+
+def _at(inputs: Value, path: Sequence[str], chosen: Sequence[Value]) -> Value:
+    """Return the value at a path whose wildcards are those of a pod spec. Raises NotVisible."""
+    places = [index for index, key in enumerate(path) if key == _EACH]
+    if not places:
+        return inputs.get(*path)
+    last = places[-1]
+    return chosen[len(places) - 1].get(*path[last + 1 :])

@@ -1,0 +1,266 @@
+"""Rules about what is promised and what it costs: quotas, shared pools, the hourly budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import combinations
+
+from pydantic import Field
+
+from gpu_platform import names
+from policies._gpu_operator import allocates_by_claims
+from policies._inputs import NotVisible, Value
+from policies._offers import units_per_node
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
+from policies._stack import ObjectSubject, Resource, Stack
+from policies._workloads import is_gpu_resource
+from policies.tenants import namespaces
+
+_QUOTA_PREFIX = "requests."
+
+
+def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
+    """Return the quotas of the teams' namespaces by GPU resource: namespace, place, units. Raises NotVisible."""
+    teams = {space.resource.object_name for space in stack.view(namespaces) if space.team.present}
+    queued = {one.namespace for one in stack.of_kind("kueue.x-k8s.io/LocalQueue")}
+    found: dict[str, list[tuple[str, Value, Decimal]]] = {}
+    for quota in stack.of_kind("core/ResourceQuota"):
+        # With a queue the quota of the namespace holds what may be borrowed, too.
+        if quota.namespace not in teams or quota.namespace in queued:
+            continue
+        spec = quota.inputs.get("spec")
+        if spec.get("scopes").items() or spec.get("scopeSelector").present:
+            continue
+        for key, amount in spec.get("hard").entries():
+            resource, units = key.removeprefix(_QUOTA_PREFIX), amount.quantity()
+            if key.startswith(_QUOTA_PREFIX) and is_gpu_resource(resource) and units:
+                found.setdefault(resource, []).append((quota.namespace, amount, units))
+    return found
+
+
+def _capacity(stack: Stack) -> Mapping[str, int | None]:
+    """Return the most units of each GPU resource that all pools can have; None: without a limit.
+
+    Raises NotVisible.
+    """
+    total: dict[str, int | None] = {}
+    for pool in stack.view(pools):
+        if not pool.has_gpus:
+            continue
+        units, nodes, gpus = units_per_node(stack, pool), pool.most_nodes, pool.most_gpus
+        if nodes is None and gpus is not None:
+            nodes = -(-gpus // pool.gpus_per_node)
+        for resource, count in units.items():
+            before = total.get(resource, 0)
+            total[resource] = None if nodes is None or before is None else before + count * nodes
+    return total
+
+
+class _Quotas(ObjectSubject):
+    """The quotas of all teams together."""
+
+    __slots__ = ()
+
+
+def _all_quotas(stack: Stack) -> tuple[_Quotas, ...]:
+    """Return the first quota of a team as the subject of rules about all of them."""
+    return tuple(_Quotas(resource) for resource in stack.of_kind("core/ResourceQuota")[:1])
+
+
+class CapacitySettings(Settings):
+    """What the pools of another stack have."""
+
+    capacity: dict[str, int] = {}
+    """For a team's stack: the most units of each GPU resource that the environment's pools can have."""
+
+
+class OvercommitSettings(CapacitySettings):
+    """How much more than the pools have may be promised."""
+
+    overcommit: float = Field(default=1.0, ge=1, le=100)
+
+
+def _promised_too_much(stack: Stack, _: _Quotas, settings: OvercommitSettings) -> Iterator[Breach]:
+    promised = _promised(stack)
+    if not promised or allocates_by_claims(stack):
+        return
+    capacity = _known_capacity(stack, promised, settings)
+    for resource, quotas in promised.items():
+        total, most = sum(units for _, _, units in quotas), capacity.get(resource, 0)
+        if most is None or most == 0 or total <= most * Decimal(str(settings.overcommit)):
+            continue
+        yield Breach(
+            at=max(quotas, key=lambda one: one[2])[1],
+            found=f"{total:f} of {resource} in all quotas ({_shares(quotas)})",
+            allowed=f"at most {most}, what the pools can have"
+            + (f", x {settings.overcommit:g}" if settings.overcommit > 1 else ""),
+            fix="lower the quotas, raise the pools' maximum, or set overcommit: pods within quota stay pending",
+        )
+
+
+def _known_capacity(
+    stack: Stack, promised: Mapping[str, list[tuple[str, Value, Decimal]]], settings: CapacitySettings
+) -> Mapping[str, int | None]:
+    """Return the capacity of the settings, else of the stack's pools. Raises NotVisible."""
+    if settings.capacity:
+        return settings.capacity
+    if not any(pool.has_gpus for pool in stack.view(pools)):
+        raise next(iter(promised.values()))[0][1].not_visible(
+            "the GPU pools are not in this stack: set this rule's `capacity`"
+        )
+    return _capacity(stack)
+
+
+def _shares(quotas: list[tuple[str, Value, Decimal]]) -> str:
+    return ", ".join(f"{namespace} {units:f}" for namespace, _, units in quotas)
+
+
+quota_exceeds_capacity = Rule(
+    id="quota-exceeds-capacity",
+    severity=Severity.CRITICAL,
+    description="Quotas promise no more than the pools can have: pods within quota stay pending otherwise.",
+    subjects=lambda stack: stack.view(_all_quotas),
+    check=_promised_too_much,
+    settings=OvercommitSettings,
+)
+
+
+def _promised_in_vain(stack: Stack, _: _Quotas, settings: CapacitySettings) -> Iterator[Breach]:
+    promised = _promised(stack)
+    if not promised or allocates_by_claims(stack):
+        return
+    capacity = _known_capacity(stack, promised, settings)
+    for resource, quotas in promised.items():
+        if capacity.get(resource, 0) == 0:
+            yield Breach(
+                at=quotas[0][1],
+                found=f"a quota of {quotas[0][2]:f} of {resource} ({_shares(quotas)})",
+                allowed="resources that a pool offers: " + (", ".join(sorted(capacity)) or "none"),
+                fix="set it to 0, or add a pool that offers it",
+            )
+
+
+quota_unplaceable = Rule(
+    id="quota-unplaceable",
+    severity=Severity.HIGH,
+    description="Every quota is of a resource that some pool offers: it is sold and cannot be used otherwise.",
+    subjects=lambda stack: stack.view(_all_quotas),
+    check=_promised_in_vain,
+    settings=CapacitySettings,
+)
+
+
+class TrustSettings(Settings):
+    """Which teams may share a GPU without isolation of memory."""
+
+    trusted: tuple[tuple[str, ...], ...] = ()
+    """Groups of namespaces whose teams trust each other."""
+
+
+def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> Iterator[Breach]:
+    promised = _promised(stack)
+    shared = {resource for resource in promised if resource.endswith(names.SHARED_SUFFIX)}
+    for resource in sorted(shared):
+        quotas = promised[resource]
+        together = sorted({namespace for namespace, _, _ in quotas})
+        if any(not _trust(one, other, settings.trusted) for one, other in combinations(together, 2)):
+            yield Breach(
+                at=quotas[-1][1],
+                found=f"{resource} for {', '.join(together)}",
+                allowed="shares of a GPU for one team, or for teams that `trusted` names together",
+                fix="give each team a pool or MIG instances, or name the teams under this rule's trusted",
+            )
+
+
+def _trust(one: str, other: str, groups: tuple[tuple[str, ...], ...]) -> bool:
+    return any(one in group and other in group for group in groups)
+
+
+sharing_across_tenants = Rule(
+    id="sharing-across-tenants",
+    severity=Severity.CRITICAL,
+    description="Shares of one GPU go to one team or to teams that trust each other: memory is not isolated.",
+    subjects=lambda stack: stack.view(_all_quotas),
+    check=_shared_by_strangers,
+    settings=TrustSettings,
+)
+
+
+class Budget(Settings):
+    """What the GPU nodes of the stack may cost."""
+
+    max_usd_per_hour: float | None = Field(default=None, gt=0)
+    """Hourly budget at list prices; unset: none."""
+    region: str | None = None
+    """Region of the prices; unset: the most expensive one of each machine type."""
+
+
+def _too_expensive(stack: Stack, budget: _Fleet, settings: Budget) -> Iterator[Breach]:
+    if settings.max_usd_per_hour is None:
+        return
+    total, parts = 0.0, list[str]()
+    gaps: list[NotVisible] = []
+    for pool in stack.view(pools):
+        if not pool.has_gpus:
+            continue
+        try:
+            cost = _most_of(stack, pool, settings.region)
+        except NotVisible as gap:
+            gaps.append(gap)
+            continue
+        total += cost
+        parts.append(f"{pool.name} {cost:.0f}")
+    if total > settings.max_usd_per_hour:
+        yield Breach(
+            at=Value(budget.resource.urn),
+            found=f"up to {total:.2f} USD/h at list prices ({', '.join(parts)})",
+            allowed=f"at most {settings.max_usd_per_hour:.2f} USD/h",
+            fix="lower the pools' maximum, choose other machine types, or raise maxUsdPerHour",
+        )
+    elif gaps:
+        raise gaps[0]
+
+
+def _most_of(stack: Stack, pool: NodePool, region: str | None) -> float:
+    """Return the most that a pool can cost, USD/h at list prices. Raises NotVisible."""
+    prices = [_price(stack, machine.name, region) for machine in pool.machines]
+    nodes = pool.most_nodes
+    if nodes is None and pool.most_gpus is not None:
+        nodes = pool.most_gpus // min((machine.gpu_count for machine in pool.machines), default=1)
+    if not prices or None in prices or nodes is None:
+        raise Value(pool.resource.urn).not_visible("no list price, or no limit of nodes")
+    return nodes * max(price for price in prices if price is not None)
+
+
+def _price(stack: Stack, machine_type: str, region: str | None) -> float | None:
+    if region is not None:
+        found = stack.catalog.price(stack.catalog.machine_types[machine_type], region)
+        return None if found is None else found.usd_per_hour
+    lists = stack.catalog.price_lists.values()
+    everywhere = [usd for one in lists for usd in one.usd_per_hour.get(machine_type, {}).values()]
+    return max(everywhere, default=None)
+
+
+class _Fleet(ObjectSubject):
+    """All pools together, at the first of them."""
+
+    __slots__ = ()
+
+
+def _fleet(stack: Stack) -> tuple[_Fleet, ...]:
+    found: tuple[Resource, ...] = tuple(pool.resource for pool in stack.view(pools))
+    return tuple(_Fleet(one) for one in found[:1])
+
+
+cost_ceiling = Rule(
+    id="cost-ceiling",
+    severity=Severity.CRITICAL,
+    description="The GPU nodes of the stack cost at most its budget, with every pool at its maximum.",
+    subjects=lambda stack: stack.view(_fleet),
+    check=_too_expensive,
+    settings=Budget,
+)
+
+RULES = (quota_exceeds_capacity, quota_unplaceable, sharing_across_tenants, cost_ceiling)

@@ -1,0 +1,213 @@
+"""Rules about the network between GPU nodes on AWS: EFA, placement groups, reservations.
+
+Sources: EC2 user guide, Elastic Fabric Adapter (security group) and placement groups; EKS user guide, EFA; threads
+eksctl-io/eksctl#7949 and terraform-aws-modules/terraform-aws-eks#3730 (group and reservation). Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform import names
+from policies._inputs import NotVisible, Value
+from policies._pools import EKS_LAUNCH_TEMPLATE, EksNodeGroup, NodePool, pools
+from policies._rule import Breach, Rule, Settings, Severity
+from policies._stack import ObjectSubject, Resource, Stack
+from policies._workloads import Workload, workloads
+
+_EFA: Final = "vpc.amazonaws.com/efa"
+_EFA_TYPES: Final = ("efa", "efa-only")
+_SECURITY_GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
+_RULES: Final = {
+    "ingress": "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    "egress": "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+}
+_OLD_RULE: Final = "aws:ec2/securityGroupRule:SecurityGroupRule"
+_PLACEMENT_GROUP: Final = "aws:ec2/placementGroup:PlacementGroup"
+_SUBNET: Final = "aws:ec2/subnet:Subnet"
+_ALL_PROTOCOLS: Final = ("-1", "all")
+
+
+def _no_efa(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if workload.pods_together < 2 or not workload.requests_gpus:
+        return
+    with_efa = [pool for pool in workload.targets(stack) if _has_efa(pool)]
+    if not with_efa or len(with_efa) < len(workload.targets(stack)):
+        return
+    whole = {pool.name for pool in with_efa if workload.requested.get(names.GPU_RESOURCE, 0) == pool.gpus_per_node}
+    if not whole or workload.pod_spec.get("resourceClaims").items():
+        return
+    for container in workload.containers:
+        if container.spec.get("resources", "limits", _EFA).present:
+            return
+    yield Breach(
+        at=workload.pod_spec.get("containers"),
+        found=f"{workload.pods_together} pods of one task on nodes of {', '.join(sorted(whole))}, without {_EFA}",
+        allowed=f"{_EFA} under resources.limits, with hugepages-2Mi",
+        fix="request the interfaces of the node: without them NCCL uses TCP, at a fraction of the bandwidth",
+    )
+
+
+def _has_efa(pool: NodePool) -> bool:
+    vendor = [machine.rdma_interfaces for machine in pool.machines if machine.vendor == "aws"]
+    return bool(vendor) and min(vendor) > 0 and pool.label("vpc.amazonaws.com/efa.present").text() == "true"
+
+
+efa_requested = Rule(
+    id="efa-requested",
+    severity=Severity.HIGH,
+    description="Tasks over several EFA nodes request EFA interfaces: NCCL falls back to TCP without them.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_no_efa,
+    settings=Settings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchTemplate(ObjectSubject):
+    """One launch template of EC2."""
+
+
+def launch_templates(stack: Stack) -> tuple[LaunchTemplate, ...]:
+    """Return every launch template."""
+    return tuple(LaunchTemplate(one) for one in stack.resources if one.type == EKS_LAUNCH_TEMPLATE)
+
+
+def _efa_is_blocked(stack: Stack, template: LaunchTemplate, _: Settings) -> Iterator[Breach]:
+    interfaces = template.resource.inputs.get("networkInterfaces")
+    efa = [one for one in interfaces.items() if one.get("interfaceType").text() in _EFA_TYPES]
+    if not efa:
+        return
+    groups = [one for one in _dependencies(stack, template.resource) if one.type == _SECURITY_GROUP]
+    if not groups:
+        raise interfaces.not_visible("the security groups of the interfaces are not in this stack")
+    for direction in ("ingress", "egress"):
+        if not any(_allows_itself(stack, group, direction) for group in groups):
+            yield Breach(
+                at=efa[0].get("securityGroups"),
+                found=f"EFA interfaces without a security group that allows all {direction} of its own members",
+                allowed="a group with all protocols from itself and to itself",
+                fix=f"add an {direction} rule with protocol -1 and the group itself as its other side",
+            )
+
+
+def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
+    """Return whether a security group allows all traffic with itself in a direction. Raises NotVisible."""
+    for rule in group.inputs.get(direction).items():
+        if rule.get("self").truth() and _all(rule.get("protocol")):
+            return True
+    for one in stack.resources:
+        if group.urn not in one.dependencies:
+            continue
+        if one.type == _RULES[direction]:
+            # Which group it refers to is an output; the stack's dependencies say that it is this one alone.
+            other = [urn for urn in one.dependencies if _is_group(stack, urn)]
+            if other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present:
+                return _all(one.inputs.get("ipProtocol"))
+        if one.type == _OLD_RULE and one.inputs.get("type").text() == direction and one.inputs.get("self").truth():
+            return _all(one.inputs.get("protocol"))
+    return False
+
+
+def _is_group(stack: Stack, urn: str) -> bool:
+    found = stack.find(urn)
+    return found is not None and found.type == _SECURITY_GROUP
+
+
+def _all(protocol: Value) -> bool:
+    return protocol.text() in _ALL_PROTOCOLS or protocol.whole() == -1
+
+
+def _dependencies(stack: Stack, resource: Resource) -> list[Resource]:
+    return [found for urn in resource.dependencies if (found := stack.find(urn)) is not None]
+
+
+efa_security_group = Rule(
+    id="efa-security-group",
+    severity=Severity.CRITICAL,
+    description="EFA interfaces have a security group that allows all traffic with itself: EFA needs it.",
+    subjects=lambda stack: stack.view(launch_templates),
+    check=_efa_is_blocked,
+    settings=Settings,
+)
+
+
+def node_groups(stack: Stack) -> tuple[EksNodeGroup, ...]:
+    """Return every EKS node group."""
+    return tuple(pool for pool in stack.view(pools) if isinstance(pool, EksNodeGroup))
+
+
+def _placement(pool: EksNodeGroup) -> Value | None:
+    """Return the name of the placement group of a node group's template; None: it has none. Raises NotVisible."""
+    template = pool.launch_template()
+    placement = template.inputs.get("placement") if template is not None else None
+    return placement if placement is not None and placement.present else None
+
+
+def _several_zones(stack: Stack, pool: EksNodeGroup, _: Settings) -> Iterator[Breach]:
+    placement = _placement(pool)
+    if placement is None or not _is_cluster_group(stack, pool):
+        return
+    subnets = pool.resource.inputs.get("subnetIds")
+    try:
+        count = len(subnets.items())
+    except NotVisible:
+        # The list is unknown in a preview; the subnets that it was made of are dependencies.
+        count = sum(one.type == _SUBNET for one in _dependencies(stack, pool.resource))
+        if count == 0:
+            raise
+    if count > 1:
+        yield Breach(
+            at=subnets,
+            found=f"a cluster placement group and {count} subnets for pool {pool.name!r}",
+            allowed="one subnet: a cluster placement group is in one zone",
+            fix="choose one zone for the pool; launches in the other zones fail",
+        )
+
+
+def _is_cluster_group(stack: Stack, pool: EksNodeGroup) -> bool:
+    """Return whether the placement group may be of strategy cluster, by those of the stack that can be seen."""
+    template = pool.launch_template()
+    found = [one for one in _dependencies(stack, template) if one.type == _PLACEMENT_GROUP] if template else []
+    return not found or any(one.inputs.get("strategy").text() == "cluster" for one in found)
+
+
+placement_group_zone = Rule(
+    id="placement-group-zone",
+    severity=Severity.HIGH,
+    description="A pool in a cluster placement group is in one zone: launches in other zones fail.",
+    subjects=lambda stack: stack.view(node_groups),
+    check=_several_zones,
+    settings=Settings,
+)
+
+
+def _own_group_on_reservation(stack: Stack, pool: EksNodeGroup, _: Settings) -> Iterator[Breach]:
+    template = pool.launch_template()
+    if template is None:
+        return
+    reserved = template.inputs.get("capacityReservationSpecification", "capacityReservationTarget")
+    placement = template.inputs.get("placement")
+    if not reserved.present or not placement.present:
+        return
+    if any(one.type == _PLACEMENT_GROUP for one in _dependencies(stack, template)):
+        yield Breach(
+            at=placement,
+            found=f"a new placement group on the reservation of pool {pool.name!r}",
+            allowed="the placement group in which the reservation was made, or none",
+            fix="remove the placement group: instances outside the reservation's own one do not all fit",
+        )
+
+
+reservation_placement = Rule(
+    id="reservation-placement",
+    severity=Severity.HIGH,
+    description="Reserved nodes keep the placement of their reservation: a group of one's own loses part of it.",
+    subjects=lambda stack: stack.view(node_groups),
+    check=_own_group_on_reservation,
+    settings=Settings,
+)
+
+RULES = (efa_requested, efa_security_group, placement_group_zone, reservation_placement)

@@ -1,0 +1,193 @@
+"""Rules about what keeps pods apart: access to GPUs without a grant, to the node, and to GPU nodes.
+
+Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotations; GKE's NRI device injector
+(container-engine-accelerators, nri_device_injector); Kubernetes docs, Pod Security Standards. Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform import names
+from policies._inputs import Value
+from policies._pools import NodeTaint, pools
+from policies._rule import Breach, Rule, Settings, Severity
+from policies._stack import Stack
+from policies._workloads import Workload, covers, workloads
+
+_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+_NO_DEVICES: Final = frozenset({"", "void", "none"})
+# Annotations by which a runtime gives a container any device of the node, without the scheduler.
+_DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
+_NVIDIA_RUNTIME: Final = "nvidia"
+_POWERFUL: Final = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "NET_ADMIN", "BPF"})
+_HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
+
+
+class SystemSettings(Settings):
+    """Where pods of the platform itself run, which need what others must not have."""
+
+    system_namespaces: tuple[str, ...] = (
+        "kube-system",
+        names.OPERATOR_NAMESPACE,
+        names.VALIDATION_NAMESPACE,
+        names.SANDBOX_NAMESPACE,
+    )
+
+
+def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    granted = workload.requests_gpus
+    for container in workload.containers:
+        for variable in container.spec.get("env").items():
+            if variable.get("name").text() != _VISIBLE_DEVICES or (granted and container.requested):
+                continue
+            value = variable.get("value")
+            if (value.text() or "").casefold() in _NO_DEVICES and not variable.get("valueFrom").present:
+                continue
+            yield Breach(
+                at=value if value.present else variable,
+                found=f"{_VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} in a container without a GPU",
+                allowed="void, or no such variable: the device plugin sets it for granted GPUs",
+                fix=f"remove it, and request {names.GPU_RESOURCE} under resources.limits",
+            )
+    for key, value in workload.annotations.entries():
+        if key.startswith(_DEVICE_ANNOTATIONS) and not granted:
+            yield Breach(
+                at=value,
+                found=f"annotation {key} on pods that request no GPU",
+                allowed="devices that the scheduler granted",
+                fix=f"remove it, and request {names.GPU_RESOURCE} or make a ResourceClaim",
+            )
+    runtime = workload.pod_spec.get("runtimeClassName")
+    if runtime.text() == _NVIDIA_RUNTIME and not granted:
+        yield Breach(
+            at=runtime,
+            found="runtimeClassName nvidia on pods that request no GPU",
+            allowed="the default runtime: images may set the variable themselves",
+            fix="remove it, or request a GPU",
+        )
+
+
+gpu_visible_devices_bypass = Rule(
+    id="gpu-visible-devices-bypass",
+    severity=Severity.CRITICAL,
+    description="A pod gets GPUs by requests alone: an environment variable or annotation takes those of others.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_bypass,
+    settings=SystemSettings,
+)
+
+
+class HostSettings(SystemSettings):
+    """Which folders of the node pods may mount."""
+
+    allowed_host_paths: tuple[str, ...] = ()
+    """Folders that every pod may mount read-only, with what is below them."""
+
+
+def _reaches_the_node(stack: Stack, workload: Workload, settings: HostSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces or not _comes_near_gpus(stack, workload):
+        return
+    spec = workload.pod_spec
+    for name in _HOST_NAMESPACES:
+        if spec.get(name).truth():
+            yield Breach(spec.get(name), f"{name}: true", "false: namespaces of the pod's own", "remove it")
+    for container in workload.containers:
+        yield from _powerful(container.spec.get("securityContext"))
+    mounted = _read_only_mounts(workload)
+    for volume in spec.get("volumes").items():
+        path = volume.get("hostPath", "path")
+        if not path.present:
+            continue
+        text = (path.text() or "").rstrip("/") or "/"
+        allowed = any(text == one or text.startswith(one.rstrip("/") + "/") for one in settings.allowed_host_paths)
+        if ".." in text.split("/") or not allowed or (volume.get("name").text() not in mounted):
+            yield Breach(
+                at=path,
+                found=f"hostPath {text}",
+                allowed=", ".join(f"{one} (read-only)" for one in settings.allowed_host_paths) or "no hostPath",
+                fix="use a claim, a ConfigMap or an emptyDir; the device plugin mounts the GPU's devices",
+            )
+
+
+def _powerful(context: Value) -> Iterator[Breach]:
+    if context.get("privileged").truth():
+        yield Breach(
+            at=context.get("privileged"),
+            found="privileged: true",
+            allowed="false: a privileged container has every GPU of the node and the node itself",
+            fix="remove it; GPUs, EFA and RDMA need no privilege",
+        )
+    for capability in context.get("capabilities", "add").items():
+        name = (capability.text() or "").upper().removeprefix("CAP_")
+        if name in _POWERFUL:
+            yield Breach(capability, f"capability {name}", "none that reaches the node", "remove it")
+
+
+def _read_only_mounts(workload: Workload) -> set[str]:
+    """Return the volumes that no container can write."""
+    states: dict[str, bool] = {}
+    for container in workload.containers:
+        for mount in container.spec.get("volumeMounts").items():
+            name = mount.get("name").text() or ""
+            states[name] = states.get(name, True) and mount.get("readOnly").truth()
+    return {name for name, read_only in states.items() if read_only}
+
+
+def _comes_near_gpus(stack: Stack, workload: Workload) -> bool:
+    """Return whether the pods can run on GPU nodes: they request GPUs or tolerate a taint of such nodes."""
+    return workload.requests_gpus or any(workload.tolerates(taint) for taint in _gpu_taints(stack))
+
+
+def _gpu_taints(stack: Stack) -> list[NodeTaint]:
+    """Return the taints of the GPU pools of the stack, and the one that GPU nodes have by convention."""
+    found = {NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule"): None}
+    for pool in stack.view(pools):
+        if pool.has_gpus:
+            found |= {taint: None for taint in pool.taints if taint.keeps_pods_off}
+    return list(found)
+
+
+gpu_privileged_hostpath = Rule(
+    id="gpu-privileged-hostpath",
+    severity=Severity.CRITICAL,
+    description="Pods on GPU nodes do not reach the node itself: a privileged pod has all of its GPUs.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_reaches_the_node,
+    settings=HostSettings,
+)
+
+
+def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    # A DaemonSet is for every node; drivers, exporters and log collectors are.
+    if workload.resource.kind == "apps/DaemonSet" or workload.namespace in settings.system_namespaces:
+        return
+    if workload.requests_gpus:
+        return
+    taints = _gpu_taints(stack)
+    for toleration in workload.tolerations.items():
+        tolerated = next((taint for taint in taints if covers(toleration, taint)), None)
+        if tolerated is not None:
+            every = not toleration.get("key").text()
+            yield Breach(
+                at=toleration,
+                found=("a toleration of every taint" if every else f"a toleration of {tolerated}")
+                + " on pods that request no GPU",
+                allowed="tolerations of GPU nodes' taints on pods with GPUs alone",
+                fix="remove it, or name the keys of the taints that the pods must tolerate",
+            )
+
+
+gpu_wildcard_toleration = Rule(
+    id="gpu-wildcard-toleration",
+    severity=Severity.HIGH,
+    description="Pods without GPUs do not tolerate the taints of GPU nodes: they would take its CPUs and memory.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_needless_toleration,
+    settings=SystemSettings,
+)
+
+RULES = (gpu_visible_devices_bypass, gpu_privileged_hostpath, gpu_wildcard_toleration)

@@ -1,0 +1,268 @@
+"""Rules about jobs: shared memory, deadlines, lost work, and budgets that block a drain.
+
+Sources: PyTorch docs, DataLoader and multiprocessing (shared memory); Kubernetes docs, Job, PodDisruptionBudget,
+pod priority and preemption. Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform import names
+from policies._inputs import NotVisible, Value
+from policies._rule import Breach, Rule, Settings, Severity
+from policies._stack import ObjectSubject, Resource, Stack
+from policies._workloads import Workload, workloads
+
+_SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container
+_GPU_FIELDS_OF_JOBS: Final = {
+    "batch/Job": ("spec", "activeDeadlineSeconds"),
+    "batch/CronJob": ("spec", "jobTemplate", "spec", "activeDeadlineSeconds"),
+}
+_CHECKPOINTS: Final = names.CHECKPOINTS_ANNOTATION
+
+
+def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if sum(workload.requested.values()) < 2 and workload.pods_together < 2:  # one process needs none
+        return
+    if not workload.trains(stack):
+        return
+    in_memory = {
+        volume.get("name").text(): volume.get("emptyDir", "sizeLimit")
+        for volume in workload.pod_spec.get("volumes").items()
+        if volume.get("emptyDir", "medium").text() == "Memory"
+    }
+    for container in workload.containers:
+        if not container.requested and not workload.pod_spec.get("resourceClaims").present:
+            continue
+        mounts = container.spec.get("volumeMounts")
+        mounted = [
+            m.get("name").text() for m in mounts.items() if (m.get("mountPath").text() or "").rstrip("/") == _SHM
+        ]
+        sized = [in_memory[name].present for name in mounted if name in in_memory]
+        if any(sized):
+            continue
+        yield Breach(
+            at=mounts,
+            found=f"{_SHM} in memory without a sizeLimit" if sized else f"no volume in memory at {_SHM}",
+            allowed=f"an emptyDir with medium: Memory and a sizeLimit, mounted at {_SHM}",
+            fix=f"add one: without it {_SHM} has 64 MiB; its content counts as memory of the container",
+        )
+
+
+shm_for_training = Rule(
+    id="shm-for-training",
+    severity=Severity.MEDIUM,
+    description="Training pods have shared memory of a declared size: NCCL and data loaders fail with 64 MiB.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_no_shared_memory,
+    settings=Settings,
+)
+
+
+def _no_deadline(_: Stack, workload: Workload, __: Settings) -> Iterator[Breach]:
+    path = _GPU_FIELDS_OF_JOBS.get(workload.resource.kind)
+    if path is None or not workload.requests_gpus:
+        return
+    deadline = workload.resource.inputs.get(*path)
+    if not deadline.present and not workload.pod_spec.get("activeDeadlineSeconds").present:
+        yield Breach(
+            at=deadline,
+            found="no activeDeadlineSeconds on a job with GPUs",
+            allowed="the longest time that the job may take, in seconds",
+            fix="add activeDeadlineSeconds, with time for restarts and for the queue",
+        )
+
+
+active_deadline = Rule(
+    id="active-deadline",
+    severity=Severity.MEDIUM,
+    description="Jobs with GPUs have a deadline: one that hangs holds its GPUs, and costs, without an end.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_no_deadline,
+    settings=Settings,
+)
+
+
+def _keeps_work(workload: Workload) -> bool:
+    """Return whether something of a pod outlives it: a volume, or checkpoints that an annotation declares."""
+    if workload.annotations.get(_CHECKPOINTS).text():
+        return True
+    volumes = workload.pod_spec.get("volumes").items()
+    return any(
+        volume.get(kind).present and not volume.get(kind, "readOnly").truth()
+        for volume in volumes
+        for kind in ("persistentVolumeClaim", "ephemeral", "nfs", "csi")
+    )
+
+
+def _lost_on_spot(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if not workload.ends or not workload.requests_gpus or _keeps_work(workload):
+        return
+    spot = [pool.name for pool in workload.targets(stack) if pool.spot]
+    if spot:
+        yield Breach(
+            at=workload.pod_spec.get("volumes"),
+            found=f"a job without checkpoints that can run on spot nodes ({', '.join(dict.fromkeys(spot))})",
+            allowed=f"a volume that outlives the pod, or the annotation {_CHECKPOINTS} on its pods",
+            fix="save checkpoints to a claim or a bucket, or select nodes that are not spot",
+        )
+
+
+spot_for_stateful = Rule(
+    id="spot-for-stateful",
+    severity=Severity.MEDIUM,
+    description="Jobs on spot nodes save checkpoints: a reclaimed node ends hours of work otherwise.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_lost_on_spot,
+    settings=Settings,
+)
+
+
+def _lost_by_preemption(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if not workload.ends or not workload.requests_gpus or _keeps_work(workload):
+        return
+    name = workload.pod_spec.get("priorityClassName").text()
+    classes = {one.object_name: one.inputs for one in stack.of_kind("scheduling.k8s.io/PriorityClass")}
+    if name is not None and name not in classes:
+        raise workload.pod_spec.get("priorityClassName").not_visible("the priority class is not in this stack")
+    own = (classes[name].get("value").whole() or 0) if name is not None else 0
+    above = sorted(
+        other
+        for other, inputs in classes.items()
+        if (inputs.get("value").whole() or 0) > own and inputs.get("preemptionPolicy").text() != "Never"
+    )
+    if above:
+        yield Breach(
+            at=workload.pod_spec.get("priorityClassName"),
+            found=f"a job without checkpoints that pods of {', '.join(above)} may preempt",
+            allowed=f"a volume that outlives the pod, or the annotation {_CHECKPOINTS} on its pods",
+            fix="save checkpoints to a claim or a bucket, or set preemptionPolicy: Never at the classes above",
+        )
+
+
+priority_preempt_training = Rule(
+    id="priority-preempt-training",
+    severity=Severity.MEDIUM,
+    description="Jobs that others may preempt save checkpoints: preemption ends hours of work otherwise.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_lost_by_preemption,
+    settings=Settings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Budget(ObjectSubject):
+    """One PodDisruptionBudget."""
+
+
+def budgets(stack: Stack) -> tuple[Budget, ...]:
+    """Return every PodDisruptionBudget."""
+    return tuple(Budget(resource) for resource in stack.of_kind("policy/PodDisruptionBudget"))
+
+
+def _blocks_drain(stack: Stack, budget: Budget, _: Settings) -> Iterator[Breach]:
+    spec = budget.resource.inputs.get("spec")
+    most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if (most.whole() == 0) or most.text() == "0%":
+        at, found = most, "maxUnavailable 0"
+    elif least.text() == "100%":
+        at, found = least, "minAvailable 100%"
+    else:
+        wanted = least.whole()
+        guarded = [
+            count for one in _selected(stack, budget) if (count := one.inputs.get("spec", "replicas").whole())
+        ]
+        if wanted is None or not guarded or wanted < sum(guarded):
+            return
+        at, found = least, f"minAvailable {wanted} of {sum(guarded)} replicas"
+    yield Breach(
+        at=at,
+        found=found,
+        allowed="a budget that lets at least one pod go",
+        fix="write maxUnavailable: 1; drains of nodes wait for ever otherwise, and upgrades with them",
+    )
+
+
+def _selected(stack: Stack, budget: Budget) -> Iterator[Resource]:
+    labels = budget.resource.inputs.get("spec", "selector", "matchLabels").entries()
+    wanted = {key: value.text() for key, value in labels}
+    for one in stack.of_kind("apps/Deployment", "apps/StatefulSet"):
+        if one.namespace != budget.resource.namespace or not wanted:
+            continue
+        have: Value = one.inputs.get("spec", "template", "metadata", "labels")
+        try:
+            if all(have.get(key).text() == value for key, value in wanted.items()):
+                yield one
+        except NotVisible:
+            continue
+
+
+pdb_blocks_drain = Rule(
+    id="pdb-blocks-drain",
+    severity=Severity.MEDIUM,
+    description="A disruption budget lets at least one pod go: drains and upgrades of its nodes hang otherwise.",
+    subjects=lambda stack: stack.view(budgets),
+    check=_blocks_drain,
+    settings=Settings,
+)
+
+_RESERVED: Final = "system-"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriorityClass(ObjectSubject):
+    """One PriorityClass."""
+
+
+def _priority_subjects(stack: Stack) -> tuple[PriorityClass | Workload, ...]:
+    classes = (PriorityClass(resource) for resource in stack.of_kind("scheduling.k8s.io/PriorityClass"))
+    return (*classes, *stack.view(workloads))
+
+
+class SystemPriorities(Settings):
+    """Where pods of the platform itself run."""
+
+    system_namespaces: tuple[str, ...] = ("kube-system", names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE)
+
+
+def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPriorities) -> Iterator[Breach]:
+    if isinstance(subject, PriorityClass):
+        inputs = subject.resource.inputs
+        if inputs.get("globalDefault").truth() and (inputs.get("value").whole() or 0) > 0:
+            yield Breach(
+                at=inputs.get("globalDefault"),
+                found=f"priority class {subject.name!r} ({inputs.get('value').whole()}) as the default of pods",
+                allowed="no default, or one of value 0 or less",
+                fix="remove globalDefault: every pod without a class would preempt others",
+            )
+        return
+    name = subject.pod_spec.get("priorityClassName")
+    if (name.text() or "").startswith(_RESERVED) and subject.namespace not in settings.system_namespaces:
+        yield Breach(
+            at=name,
+            found=f"priority class {name.text()}",
+            allowed="a class of the platform: those of the system preempt everything",
+            fix="name a class of the stack",
+        )
+
+
+priority_globaldefault = Rule(
+    id="priority-globaldefault",
+    severity=Severity.HIGH,
+    description="High priority is requested, not inherited: no high class is the default, no tenant has system-*.",
+    subjects=lambda stack: stack.view(_priority_subjects),
+    check=_inflated,
+    settings=SystemPriorities,
+)
+
+RULES = (
+    shm_for_training,
+    active_deadline,
+    spot_for_stateful,
+    priority_preempt_training,
+    priority_globaldefault,
+    pdb_blocks_drain,
+)

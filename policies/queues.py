@@ -1,0 +1,140 @@
+"""Rules about queueing with Kueue.
+
+Sources: Kueue v0.19 docs and API reference (kueue.x-k8s.io/v1beta2), read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from policies._inputs import Value
+from policies._rule import Breach, Rule, Settings, Severity
+from policies._stack import ObjectSubject, Stack
+from policies._workloads import Workload, is_gpu_resource, workloads
+
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_TOPOLOGY: Final = tuple(
+    f"kueue.x-k8s.io/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
+)
+_DEFAULT_QUEUE: Final = "default"  # a LocalQueue of this name gets the jobs that name none
+_QUEUED: Final = frozenset(
+    {
+        "batch/Job",
+        "jobset.x-k8s.io/JobSet",
+        "kubeflow.org/PyTorchJob",
+        "kubeflow.org/MPIJob",
+        "ray.io/RayCluster",
+        "ray.io/RayJob",
+        "ray.io/RayService",
+        "leaderworkerset.x-k8s.io/LeaderWorkerSet",
+        "apps/Deployment",
+        "apps/StatefulSet",
+        "core/Pod",
+    }
+)
+
+
+def _queue_of(workload: Workload) -> Value:
+    return workload.resource.inputs.get("metadata", "labels", QUEUE_LABEL)
+
+
+def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if workload.resource.kind not in _QUEUED or not workload.requests_gpus:
+        return
+    local, namespace = stack.of_kind("kueue.x-k8s.io/LocalQueue"), workload.namespace
+    queues = [one.object_name for one in local if namespace and one.namespace == namespace]
+    if not queues:
+        return
+    label = _queue_of(workload)
+    if label.text() is None and (_DEFAULT_QUEUE not in queues or not workload.ends):
+        yield Breach(
+            at=label,
+            found=f"no label {QUEUE_LABEL} in a namespace with queues ({', '.join(queues)})",
+            allowed="pods with GPUs that wait in a queue",
+            fix=f"add the label {QUEUE_LABEL}: {queues[0]}",
+        )
+    elif label.text() is not None and label.text() not in queues:
+        yield Breach(
+            at=label,
+            found=f"queue {label.text()!r}",
+            allowed="one of " + ", ".join(queues),
+            fix="name a LocalQueue of the namespace: the job stays suspended otherwise",
+        )
+
+
+kueue_queue_name = Rule(
+    id="kueue-queue-name",
+    severity=Severity.HIGH,
+    description="Pods with GPUs wait in the queue of their namespace: others take GPUs out of turn.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_no_queue,
+    settings=Settings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterQueue(ObjectSubject):
+    """One ClusterQueue."""
+
+
+def cluster_queues(stack: Stack) -> tuple[ClusterQueue, ...]:
+    """Return every ClusterQueue."""
+    return tuple(ClusterQueue(resource) for resource in stack.of_kind("kueue.x-k8s.io/ClusterQueue"))
+
+
+def _borrows_without_end(_: Stack, queue: ClusterQueue, __: Settings) -> Iterator[Breach]:
+    spec = queue.resource.inputs.get("spec")
+    if not (spec.get("cohortName").text() or spec.get("cohort").text()):
+        return
+    if spec.get("preemption", "reclaimWithinCohort").text() not in (None, "Never"):
+        return
+    for group in spec.get("resourceGroups").items():
+        for flavor in group.get("flavors").items():
+            for resource in flavor.get("resources").items():
+                name = resource.get("name").text() or ""
+                if is_gpu_resource(name) and not resource.get("borrowingLimit").present:
+                    yield Breach(
+                        at=resource.get("borrowingLimit"),
+                        found=f"no borrowingLimit of {name} in a cohort that takes nothing back",
+                        allowed="a borrowingLimit, or preemption.reclaimWithinCohort other than Never",
+                        fix="add a borrowingLimit (0 borrows nothing), or reclaimWithinCohort: Any",
+                    )
+
+
+kueue_borrow_unbounded = Rule(
+    id="kueue-borrow-unbounded",
+    severity=Severity.HIGH,
+    description="Borrowed GPUs are limited, or can be reclaimed: one team holds all GPUs of the cohort otherwise.",
+    subjects=lambda stack: stack.view(cluster_queues),
+    check=_borrows_without_end,
+    settings=Settings,
+)
+
+
+def _scattered(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+    if not stack.of_kind("kueue.x-k8s.io/Topology") or workload.pods_together < 2 or not workload.requests_gpus:
+        return
+    if workload.resource.kind == "kueue.x-k8s.io/Workload" or _queue_of(workload).text() is None:
+        return
+    annotations = workload.annotations
+    if not any(annotations.get(key).present for key in _TOPOLOGY):
+        yield Breach(
+            at=annotations,
+            found=f"{workload.pods_together} pods with GPUs of one task, without a topology request",
+            allowed="one of the annotations " + ", ".join(_TOPOLOGY),
+            fix=f"add {_TOPOLOGY[1]} with a level of the Topology to the pod template",
+        )
+
+
+kueue_tas_multi_node = Rule(
+    id="kueue-tas-multi-node",
+    severity=Severity.HIGH,
+    description="Tasks over several nodes ask the queue for nodes near each other: scattered ones are slow.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_scattered,
+    settings=Settings,
+)
+
+RULES = (kueue_queue_name, kueue_borrow_unbounded, kueue_tas_multi_node)

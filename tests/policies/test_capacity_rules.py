@@ -1,0 +1,162 @@
+"""What is promised and what it costs: quotas against pools, shares between teams, the hourly budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_records import (
+    UNKNOWN,
+    Record,
+    cluster_policy,
+    device_plugin_config_map,
+    eks_node_group,
+    gke_node_pool,
+    karpenter_node_pool,
+    kubernetes,
+    launch_template,
+    namespace,
+    node,
+    not_checked,
+    only,
+    quota,
+    report_of,
+    shared,
+    violations,
+)
+
+GPUS = "requests.nvidia.com/gpu"
+SHARES = "requests.nvidia.com/gpu.shared"
+OPERATOR = [cluster_policy(), device_plugin_config_map(train="version: v1", serve=shared(replicas=4))]
+LABELS = {"gpu-platform.dev/pool": "train", "nvidia.com/device-plugin.config": "train"}
+
+
+def promised(**hard: dict[str, Any]) -> list[Record]:
+    return [one for team, limits in hard.items() for one in (namespace(team, team), quota(limits, team))]
+
+
+def fleet(*pools: Record) -> list[Record]:
+    return [*OPERATOR, *pools]
+
+
+# -- quota-exceeds-capacity -------------------------------------------------------------------------------
+
+
+def test_quotas_up_to_what_the_nodes_have_pass_and_one_more_is_found():
+    nodes = fleet(node("train-0"), node("train-1"))
+    assert violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: "10"}, b={GPUS: 6})) == []
+    found = only(violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: "10"}, b={GPUS: 7})))
+    assert found.problem.found == "17 of nvidia.com/gpu in all quotas (a 10, b 7)"
+    assert found.problem.allowed == "at most 16, what the pools can have"
+    assert found.problem.path == f'spec.hard["{GPUS}"]'
+
+
+def test_shares_are_counted_by_replicas():
+    serve = node("serve-0", machine_type="g4dn.xlarge", workload="inference")
+    assert violations("quota-exceeds-capacity", *fleet(serve), *promised(a={SHARES: 4})) == []
+    assert (
+        "at most 4"
+        in only(violations("quota-exceeds-capacity", *fleet(serve), *promised(a={SHARES: 5}))).problem.allowed
+    )
+
+
+def test_overcommit_is_a_setting():
+    stack = [*fleet(node()), *promised(a={GPUS: 12})]
+    assert only(violations("quota-exceeds-capacity", *stack))
+    assert violations("quota-exceeds-capacity", *stack, overcommit=1.5) == []
+
+
+def test_a_pool_counts_with_its_maximum():
+    eks = eks_node_group(scalingConfig={"minSize": 0, "maxSize": 2}, labels=LABELS, instanceTypes=["p5.48xlarge"])
+    assert violations("quota-exceeds-capacity", *fleet(eks), *promised(a={GPUS: 16})) == []
+    assert only(violations("quota-exceeds-capacity", *fleet(eks), *promised(a={GPUS: 17})))
+
+
+def test_a_gke_pool_counts_in_each_of_its_zones():
+    pool = gke_node_pool(labels=LABELS)
+    pool["inputs"] |= {"nodeLocations": ["us-central1-a", "us-central1-b"], "autoscaling": {"maxNodeCount": 1}}
+    assert violations("quota-exceeds-capacity", *fleet(pool), *promised(a={GPUS: 16})) == []
+    pool["inputs"]["autoscaling"] = {"totalMaxNodeCount": 1}
+    assert only(violations("quota-exceeds-capacity", *fleet(pool), *promised(a={GPUS: 16})))
+
+
+def test_a_karpenter_pool_counts_by_its_limit_of_gpus():
+    pool = karpenter_node_pool(
+        [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p5.48xlarge"]}]
+    )
+    pool["inputs"]["spec"]["template"]["metadata"]["labels"] = LABELS
+    pool["inputs"]["spec"]["limits"] = {"nvidia.com/gpu": "16"}
+    assert violations("quota-exceeds-capacity", *fleet(pool), *promised(a={GPUS: 16})) == []
+    assert only(violations("quota-exceeds-capacity", *fleet(pool), *promised(a={GPUS: 17})))
+    pool["inputs"]["spec"]["limits"] = {"cpu": "1000"}
+    assert violations("quota-exceeds-capacity", *fleet(pool), *promised(a={GPUS: 17})) == []
+
+
+def test_namespaces_without_a_team_queues_and_scoped_quotas_promise_nothing():
+    other = [namespace("a", None), quota({GPUS: 99}, "a")]
+    queued = [*promised(b={GPUS: 99}), kubernetes("kueue.x-k8s.io/v1beta2:LocalQueue", "default", {}, "b")]
+    scoped = [namespace("c", "c"), quota({GPUS: 99}, "c", scopes=["BestEffort"])]
+    assert violations("quota-exceeds-capacity", *fleet(node()), *other, *queued, *scoped) == []
+
+
+def test_quotas_whose_pools_are_elsewhere_or_not_known_are_not_checked():
+    assert "not in this stack" in not_checked("quota-exceeds-capacity", *promised(a={GPUS: 1}))
+    hidden = fleet(eks_node_group(scalingConfig=UNKNOWN, labels=LABELS, instanceTypes=["p5.48xlarge"]))
+    assert "scalingConfig" in not_checked("quota-exceeds-capacity", *hidden, *promised(a={GPUS: 1}))
+
+
+def test_the_capacity_of_an_environment_in_another_stack_is_a_setting():
+    stack = promised(a={GPUS: 9})
+    assert only(violations("quota-exceeds-capacity", *stack, capacity={"nvidia.com/gpu": 8}))
+    assert violations("quota-exceeds-capacity", *stack, capacity={"nvidia.com/gpu": 9}) == []
+    assert only(violations("quota-unplaceable", *stack, capacity={"nvidia.com/gpu.shared": 8}))
+
+
+# -- quota-unplaceable ------------------------------------------------------------------------------------
+
+
+def test_a_quota_of_what_no_pool_offers_is_found_and_a_quota_of_zero_passes():
+    found = only(violations("quota-unplaceable", *fleet(node()), *promised(a={GPUS: 1, SHARES: 2})))
+    assert found.problem.found.startswith("a quota of 2 of nvidia.com/gpu.shared")
+    assert violations("quota-unplaceable", *fleet(node()), *promised(a={GPUS: 1, SHARES: 0})) == []
+    assert "not in this stack" in not_checked("quota-unplaceable", *promised(a={GPUS: 1}))
+
+
+# -- sharing-across-tenants -------------------------------------------------------------------------------
+
+
+def test_shares_for_two_teams_are_found_unless_they_trust_each_other():
+    stack = promised(a={SHARES: 2}, b={SHARES: 2})
+    assert "for a, b" in only(violations("sharing-across-tenants", *stack)).problem.found
+    assert violations("sharing-across-tenants", *stack, trusted=[["a", "b", "c"]]) == []
+    three = promised(a={SHARES: 2}, b={SHARES: 2}, c={SHARES: 1})
+    assert only(violations("sharing-across-tenants", *three, trusted=[["a", "b"], ["b", "c"]]))
+
+
+def test_shares_of_one_team_and_whole_gpus_of_two_pass():
+    assert violations("sharing-across-tenants", *promised(a={SHARES: 2, GPUS: 1}, b={SHARES: 0, GPUS: 1})) == []
+    assert "spec.hard" in not_checked("sharing-across-tenants", *promised(a={SHARES: UNKNOWN}))
+
+
+# -- cost-ceiling -----------------------------------------------------------------------------------------
+
+
+def test_a_stack_above_its_budget_is_found_with_every_pool_at_its_maximum():
+    pool = eks_node_group(scalingConfig={"maxSize": 2}, instanceTypes=["p5.48xlarge"])
+    budget = {"region": "us-east-1"}
+    cost = 2 * 55.04
+    assert violations("cost-ceiling", pool, **budget, maxUsdPerHour=cost + 0.01) == []
+    found = only(violations("cost-ceiling", pool, **budget, maxUsdPerHour=cost - 0.01))
+    assert found.problem.found == f"up to {cost:.2f} USD/h at list prices (train {cost:.0f})"
+    assert violations("cost-ceiling", pool) == []
+
+
+def test_what_has_no_price_or_no_limit_is_not_checked_but_what_is_over_without_it_is_found():
+    unlimited = eks_node_group(scalingConfig={"maxSize": UNKNOWN}, instanceTypes=["p5.48xlarge"])
+    assert not_checked("cost-ceiling", unlimited, maxUsdPerHour=10)
+    assert report_of("cost-ceiling", unlimited, node(), maxUsdPerHour=1).violations
+    assert not_checked("cost-ceiling", node(), maxUsdPerHour=10, region="xx-nowhere-1")
+
+
+def test_the_template_names_the_machine_of_a_pool():
+    pool = eks_node_group(scalingConfig={"maxSize": 1}, instanceTypes=[])
+    assert only(violations("cost-ceiling", launch_template(instanceType="p5.48xlarge"), pool, maxUsdPerHour=1))

@@ -1,0 +1,165 @@
+"""Access to GPUs without a grant, to the node, and to GPU nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from policy_records import (
+    UNKNOWN,
+    Record,
+    container,
+    deployment,
+    job,
+    kubernetes,
+    node,
+    not_checked,
+    only,
+    pod_spec,
+    violations,
+)
+
+BYPASS = "gpu-visible-devices-bypass"
+HOST = "gpu-privileged-hostpath"
+TOLERATION = "gpu-wildcard-toleration"
+
+
+def with_env(value: Any, limits: Any = None) -> Record:
+    main = container(limits)
+    main["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]
+    return main
+
+
+# -- gpu-visible-devices-bypass ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["all", "0", "GPU-5a1b", "0,1"])
+def test_a_container_without_a_request_that_names_devices_is_found(value: str):
+    found = only(violations(BYPASS, deployment(pod_spec(with_env(value)))))
+    assert found.problem.path == "spec.template.spec.containers[0].env[0].value"
+
+
+@pytest.mark.parametrize("value", ["void", "none", ""])
+def test_a_container_that_refuses_devices_passes(value: str):
+    assert violations(BYPASS, deployment(pod_spec(with_env(value)))) == []
+
+
+def test_a_variable_from_a_secret_is_found_too():
+    main = container()
+    main["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}]
+    assert "from elsewhere" in only(violations(BYPASS, deployment(pod_spec(main)))).problem.found
+
+
+def test_a_sidecar_without_a_request_beside_a_container_with_one_is_found():
+    spec = pod_spec(container({"nvidia.com/gpu": "1"}), {**with_env("all"), "name": "sidecar"})
+    assert only(violations(BYPASS, deployment(spec))).problem.path.startswith("spec.template.spec.containers[1]")
+
+
+def test_an_init_container_is_no_way_round():
+    spec = {**pod_spec(container()), "initContainers": [with_env("all")]}
+    assert only(violations(BYPASS, deployment(spec)))
+
+
+@pytest.mark.parametrize(
+    "key", ["nvidia.cdi.k8s.io/container.main", "cdi.k8s.io/gpus", "devices.gke.io/container.main"]
+)
+def test_an_annotation_that_names_devices_is_found(key: str):
+    pods = job(pod_spec(container()), annotations={key: "all"})
+    assert key in only(violations(BYPASS, pods)).problem.found
+
+
+def test_the_nvidia_runtime_without_a_request_is_found():
+    assert only(violations(BYPASS, deployment(pod_spec(container(), runtimeClassName="nvidia"))))
+    assert violations(BYPASS, deployment(pod_spec(runtimeClassName="nvidia"))) == []
+
+
+def test_the_platforms_own_namespaces_are_left_out_and_can_be_changed():
+    pods = deployment(pod_spec(with_env("all")), namespace="gpu-operator")
+    assert violations(BYPASS, pods) == []
+    assert only(violations(BYPASS, pods, systemNamespaces=["kube-system"]))
+
+
+def test_a_variable_whose_value_is_not_known_is_not_checked():
+    assert "env[0].value" in not_checked(BYPASS, deployment(pod_spec(with_env(UNKNOWN))))
+
+
+# -- gpu-privileged-hostpath ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("context", "found"),
+    [
+        ({"privileged": True}, "privileged: true"),
+        ({"capabilities": {"add": ["SYS_ADMIN"]}}, "capability SYS_ADMIN"),
+        ({"capabilities": {"add": ["CAP_NET_ADMIN"]}}, "capability NET_ADMIN"),
+        ({"capabilities": {"add": ["all"]}}, "capability ALL"),
+    ],
+)
+def test_a_powerful_container_on_gpus_is_found(context: Record, found: str):
+    main = {**container({"nvidia.com/gpu": "1"}), "securityContext": context}
+    assert only(violations(HOST, deployment(pod_spec(main)))).problem.found == found
+
+
+def test_harmless_capabilities_pass():
+    main = {**container({"nvidia.com/gpu": "1"}), "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}
+    assert violations(HOST, deployment(pod_spec(main))) == []
+
+
+@pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
+def test_namespaces_of_the_host_are_found(field: str):
+    assert only(violations(HOST, deployment(pod_spec(**{field: True})))).problem.path.endswith(field)
+
+
+def test_a_pod_without_gpus_that_tolerates_gpu_nodes_is_judged_too():
+    main = {**container(), "securityContext": {"privileged": True}}
+    assert only(violations(HOST, node(), deployment(pod_spec(main))))
+    assert violations(HOST, node(), deployment(pod_spec(main, tolerations=[]))) == []
+
+
+def mounting(path: str, read_only: bool) -> Record:
+    main = container({"nvidia.com/gpu": "1"})
+    main["volumeMounts"] = [{"name": "host", "mountPath": "/x", "readOnly": read_only}]
+    return deployment(pod_spec(main, volumes=[{"name": "host", "hostPath": {"path": path}}]))
+
+
+def test_a_host_path_is_found_unless_the_settings_allow_it_read_only():
+    allowed = {"allowedHostPaths": ["/sys"]}
+    assert only(violations(HOST, mounting("/sys/class", read_only=True)))
+    assert violations(HOST, mounting("/sys/class/", read_only=True), **allowed) == []
+    assert only(violations(HOST, mounting("/sys/class", read_only=False), **allowed))
+    assert only(violations(HOST, mounting("/system", read_only=True), **allowed))
+    assert only(violations(HOST, mounting("/sys/../etc", read_only=True), **allowed))
+
+
+# -- gpu-wildcard-toleration ------------------------------------------------------------------------------
+
+CPU = {"cpu": "1"}
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"operator": "Exists", "effect": "NoSchedule"},
+    ],
+)
+def test_a_pod_without_gpus_that_tolerates_gpu_nodes_is_found(toleration: Record):
+    assert only(violations(TOLERATION, deployment(pod_spec(container(CPU), tolerations=[toleration]))))
+
+
+def test_a_pod_without_gpus_that_tolerates_a_pools_own_taint_is_found():
+    pool = node(taints=({"key": "team", "value": "vision", "effect": "NoSchedule"},))
+    pods = deployment(pod_spec(container(CPU), tolerations=[{"key": "team", "operator": "Exists"}]))
+    assert only(violations(TOLERATION, pool, pods))
+    assert violations(TOLERATION, pods) == []
+
+
+def test_daemon_sets_and_pods_with_gpus_may_tolerate_everything():
+    everything = pod_spec(container(CPU), tolerations=[{"operator": "Exists"}])
+    daemons = kubernetes("apps/v1:DaemonSet", "exporter", {"template": {"spec": everything}})
+    assert violations(TOLERATION, daemons, deployment(pod_spec())) == []
+
+
+def test_tolerations_that_are_not_known_are_not_checked():
+    assert "tolerations" in not_checked(TOLERATION, deployment(pod_spec(container(CPU), tolerations=UNKNOWN)))
