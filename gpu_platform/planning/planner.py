@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     cluster,
+    compute_classes,
     cost,
     dra,
     maintenance,
@@ -86,6 +87,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
     found += _check_changes(spec)
     found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog).found
+    found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
     if found:
         # Quotas cannot be checked with invalid pools; names, priorities and members can.
         problems = Problems(found=found)
@@ -110,6 +112,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     resolved_pools = sharing.plan(context)
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
+    compute_classes.check_offers(context, planned.value)
     teams.check(context, available)
     _check_members(spec, context.problems)
     if context.problems.found:
