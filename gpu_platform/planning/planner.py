@@ -124,7 +124,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
     monitored = monitoring.plan(context, planned.value)
-    costs = cost.plan(planned.value, teams.total_quota(spec.teams))
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
@@ -157,7 +157,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
             ),
             *monitored.decisions,
-            *cost.decisions(stack, costs),
+            *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
     )
 
