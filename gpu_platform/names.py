@@ -14,6 +14,7 @@ MACHINE_TYPE_LABEL: Final = "gpu-platform.dev/machine-type"
 WORKLOAD_LABEL: Final = "gpu-platform.dev/workload"
 SHARING_LABEL: Final = "gpu-platform.dev/sharing"
 TEAM_LABEL: Final = "gpu-platform.dev/team"
+COMPUTE_CLASS_LABEL: Final = "gpu-platform.dev/compute-class"  # on GKE its own: cloud.google.com/compute-class
 STACK_LABEL: Final = "gpu-platform.dev/stack"
 TOPOLOGY_POLICY_LABEL: Final = "gpu-platform.dev/topology-policy"  # the kubelet's Topology Manager policy
 MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout changes: drain | replace | live

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.gke.cluster import GkeCluster
+from components.gke.compute_class import GkeComputeClass, GkeComputeClassArgs
 from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
 from components.gke.storage import GkeFileSystems, GkeFileSystemsArgs
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
@@ -36,10 +37,14 @@ def build(
     created = GkeCluster(cluster.name, cluster, on_google)
 
     def create_pools(opts: pulumi.ResourceOptions) -> dict[str, list[pulumi.Resource]]:
-        return {
-            pool.name: [GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
+        node_pools = {
+            pool.name: GkeNodePool(pool.name, GkeNodePoolArgs(pool=pool, cluster=created.outputs), opts)
             for pool in pools
         }
+        for plan in cluster.compute_classes:
+            names = [node_pools[name].node_pool for name in plan.pools]
+            GkeComputeClass(plan.name, GkeComputeClassArgs(plan=plan, node_pools=names), opts)
+        return {name: [node_pool] for name, node_pool in node_pools.items()}
 
     return created, create_pools
 

@@ -9,6 +9,7 @@ from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
 from components.public.types import (
     Changes,
+    ComputeClass,
     DeviceClass,
     Monitoring,
     Operator,
@@ -36,6 +37,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Values of the priority classes by name. Unset: training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]
     """With DRA: DeviceClasses beside those of the driver."""
+    compute_classes: Sequence[ComputeClass]
+    """EKS and GKE: pools with the same GPUs, in the order in which they get nodes."""
     storage: Mapping[str, StorageClass]
     """EKS and GKE: storage classes by name, for the claims of teams."""
     overcommit: float

@@ -442,6 +442,14 @@ class DeviceClass(TypedDict, total=False):
     selector: str
 
 
+class ComputeClass(TypedDict):
+    """Pools with the same GPU resource; pods that select the class run on nodes of any of them."""
+
+    name: str
+    pools: Sequence[str]
+    """Names of the pools, the preferred one first."""
+
+
 class StorageClass(TypedDict, total=False):
     """A class for claims of volumes. The keys beside `type` and `retain` belong to some types alone."""
 

@@ -106,6 +106,8 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); not allocated to any team: "
         f"{_usd(cost['unallocated_usd_per_hour'])}"
     )
+    highest = _usd(cost["most_usd_per_hour"])
+    out.print(f"highest cost: {highest}, of the most nodes of all pools at their dearest machine types")
     out.print(escape(f"prices: {cost['prices']}"))
     if cost["unknown_price"]:
         out.print(f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}")

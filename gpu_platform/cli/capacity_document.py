@@ -184,6 +184,7 @@ def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
         "usd_per_hour": _hour(cost.usd_per_hour),
         "usd_per_month": _month(cost.usd_per_hour),
         "unallocated_usd_per_hour": _hour(cost.unallocated_usd_per_hour),
+        "most_usd_per_hour": _hour(cost.most_usd_per_hour),
         "unknown_price": list(cost.unknown),
         "prices": cost.prices_text,
         "how": f"desired nodes x price of a node, for pools with a known price; a month has {HOURS_PER_MONTH} h",

@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     cluster,
+    compute_classes,
     cost,
     dra,
     maintenance,
@@ -87,6 +88,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
     found += _check_changes(spec)
     found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog).found
+    found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
     if found:
         # Quotas cannot be checked with invalid pools; names, priorities and members can.
         problems = Problems(found=found)
@@ -111,6 +113,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     resolved_pools = sharing.plan(context)
     planned = pools.plan(context, resolved_pools)
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
+    compute_classes.check_offers(context, planned.value)
     teams.check(context, available)
     queues.check(context, available)
     _check_members(spec, context.problems)
@@ -124,7 +127,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     tenants = teams.plan(context, available)
     queued = queues.plan(context, available, tenants.value)
     monitored = monitoring.plan(context, planned.value)
-    costs = cost.plan(planned.value, teams.total_quota(spec.teams))
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
@@ -159,7 +162,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
             ),
             *monitored.decisions,
-            *cost.decisions(stack, costs),
+            *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
     )
 

@@ -10,6 +10,7 @@ from gpu_platform.spec._types import DnsLabel, SpecModel
 from gpu_platform.spec.changes import Changes
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.operations import Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.queueing import Queueing
@@ -32,6 +33,8 @@ class Environment(SpecModel):
     device_classes: Annotated[dict[DeviceClassName, DeviceClass], Field(max_length=200)] = {}
     """With DRA: DeviceClasses in addition to gpu.nvidia.com and mig.nvidia.com, which the driver installs."""
     pools: Annotated[tuple[Pool, ...], Field(min_length=1, max_length=200)]
+    compute_classes: Annotated[tuple[ComputeClass, ...], Field(max_length=50)] = ()
+    """Pools with the same GPU resource in the order in which they get nodes, such as reserved, on demand, spot."""
     storage: Annotated[dict[DnsLabel, StorageClass], Field(max_length=50)] = {}
     """Storage classes by name, for the claims of teams. A cluster that the program creates on EKS has the default
     class gp3 besides, unless another is declared as default."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.summary import Summary, cost_lines, show_summary
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.usage import Usage
@@ -70,3 +71,51 @@ def test_a_price_in_the_stack_file_makes_the_cost_known(make_plan: PlanMaker) ->
     cost = summed_up(make_plan(pool("a", **UNPRICED, usd_per_hour=50.0)))
 
     assert cost_lines(cost)[0] == "cost        50.00 USD/h"
+
+
+# -- the most that a stack can cost -----------------------------------------------------------------------------
+
+EKS = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+SERVE: dict[str, Any] = {
+    "machine_type": "g6e.4xlarge",
+    "count": {"min": 0, "desired": 1, "max": 8},
+    "workload": "inference",
+}
+ZONES: dict[str, Any] = {"zones": ["us-east-2a"]}
+
+
+def usd(machine_type: str) -> float:
+    price = load_catalog().price(load_catalog().machine_types[machine_type], "us-east-2")
+    assert price is not None
+    return price.usd_per_hour
+
+
+def test_the_highest_cost_counts_the_most_nodes_and_those_that_a_roll_adds(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("serve", **SERVE, **ZONES), cluster=EKS)
+    assert plan.cost.usd_per_hour == pytest.approx(usd("g6e.4xlarge"))
+    assert plan.cost.most_usd_per_hour == pytest.approx((8 + 2) * usd("g6e.4xlarge"))
+
+
+def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -> None:
+    capacity: dict[str, Any] = {"type": "spot", "alternatives": ["g6e.16xlarge", "g6e.2xlarge"]}
+    plan = make_plan(pool("serve", **SERVE, **ZONES, capacity=capacity), cluster=EKS)
+    assert plan.cost.most_usd_per_hour == pytest.approx((8 + 2) * usd("g6e.16xlarge"))
+    (said,) = [one for one in plan.decisions if one.what == "highest cost"]
+    assert said.chosen == f"{10 * usd('g6e.16xlarge'):.2f} USD/h"
+    assert "serve 10" in said.why
+
+
+def test_karpenters_limits_count_successors_so_nothing_is_added(make_plan: PlanMaker) -> None:
+    by_karpenter = {**SERVE, "count": {"desired": 0, "max": 8}, "provisioner": "karpenter"}
+    capacity = {"type": "on-demand", "alternatives": ["g6e.16xlarge"]}
+    plan = make_plan(pool("serve", **by_karpenter, capacity=capacity), cluster=EKS)
+    assert plan.cost.most_usd_per_hour == pytest.approx(8 * usd("g6e.16xlarge"))
+
+
+def test_the_highest_cost_is_unknown_where_the_price_of_one_machine_type_is(make_plan: PlanMaker) -> None:
+    assert make_plan(pool("known"), pool("a", **UNPRICED)).cost.most_usd_per_hour is None
+
+
+def test_a_price_in_the_stack_file_is_that_of_every_node(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("serve", **SERVE, **ZONES, usd_per_hour=2.0), cluster=EKS)
+    assert plan.cost.most_usd_per_hour == pytest.approx(20.0)

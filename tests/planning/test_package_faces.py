@@ -27,7 +27,7 @@ PLANNED = (
     "teams",
     "validation",
 )
-CHECKED = ("cluster", "dra", "maintenance", "operator", "pools", "storage", "teams")
+CHECKED = ("cluster", "compute_classes", "dra", "maintenance", "operator", "pools", "storage", "teams")
 OF_CONTEXT = (
     "cluster",
     "dra",

@@ -133,7 +133,7 @@ def _is_about(problem: Problem, place: Place) -> bool:
     if told == path or told.startswith((f"{path}.", f"{path}[")):
         return True
     owner = re.sub(r"\.(type|mode)$", "", told)
-    return "." in owner and path.startswith((f"{owner}.", f"{owner}["))
+    return ("." in owner or "[" in owner) and path.startswith((f"{owner}.", f"{owner}["))
 
 
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:

@@ -17,6 +17,7 @@ from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
+from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
 
@@ -122,6 +123,14 @@ class Cloud(Protocol):
         """Return the taints that the cloud adds to those of the pool, each with the reason."""
         return {}
 
+    def class_labels(self, name: str) -> Mapping[str, str]:
+        """Return the node labels by which pods select compute class `name`."""
+        return {names.COMPUTE_CLASS_LABEL: name}
+
+    def class_taints(self, name: str) -> tuple[Taint, ...]:
+        """Return the taints that nodes of compute class `name` need."""
+        return ()
+
     def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
         """Return the node labels of the cloud's own device plugin."""
         return {}
@@ -161,6 +170,9 @@ class Cloud(Protocol):
 
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
+
+    def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
+        """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
 
     def check_members(self, members: Sequence[str], problems: Problems) -> None:
         """Record members of a team whom the cloud cannot authenticate; `problems` is at the team's `members`."""

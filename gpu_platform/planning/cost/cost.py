@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpu_platform.planning.clouds.section import CloudCluster
 from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -57,8 +58,11 @@ def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None
     return sum(known) if known else None
 
 
-def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
-    """Return the cost of the desired nodes. `quota`: units by extended resource over all teams."""
+def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudCluster | None = None) -> CostPlan:
+    """Return the cost of the desired nodes, and the most that the pools can cost.
+
+    `quota`: units by extended resource over all teams; `cluster`: the cloud's part, whose rolls add nodes.
+    """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
     for pool in pools:
@@ -67,6 +71,7 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
         lines.append(PoolCost(pool=pool.name, usd_per_hour=total, allocated_share=shares[pool.name]))
     return CostPlan(
         usd_per_hour=_total(lines, {}),
+        most_usd_per_hour=_most([_most_of(pool, cluster) for pool in pools]),
         unallocated_usd_per_hour=_total(lines, shares),
         unknown=tuple(line.pool for line in lines if line.usd_per_hour is None),
         region=next((one.price.region for one in pools if one.price.region and not one.price.reference), None),
@@ -74,6 +79,23 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int]) -> CostPlan:
         declared=tuple(pool.name for pool in pools if pool.price.declared),
         pools=tuple(lines),
     )
+
+
+def most_nodes(pool: PoolPlan, cluster: CloudCluster | None) -> int:
+    """Return the most nodes that a pool has at a time: its maximum, and those that a roll adds."""
+    surge = pool.cloud.surge_nodes(cluster) if pool.cloud is not None and cluster is not None else 0
+    return pool.nodes.max + surge
+
+
+def _most_of(pool: PoolPlan, cluster: CloudCluster | None) -> float | None:
+    nodes, price = most_nodes(pool, cluster), pool.price.most_usd_per_hour
+    return 0.0 if nodes == 0 else None if price is None else nodes * price
+
+
+def _most(costs: Sequence[float | None]) -> float | None:
+    """Return the sum; None: one is not known, and nothing is the most then."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
 
 
 def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:
@@ -93,11 +115,24 @@ def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:
     )
 
 
-def decisions(stack: str, cost: CostPlan) -> tuple[Decision, ...]:
-    """Return which prices the pools are counted with."""
+def decisions(
+    stack: str, cost: CostPlan, pools: Sequence[PoolPlan], cluster: CloudCluster | None = None
+) -> tuple[Decision, ...]:
+    """Return which prices the pools are counted with, and what they can cost at most."""
     if not cost.pools:
         return ()
+    subject = f"stack {stack}"
+    most = "unknown" if cost.most_usd_per_hour is None else f"{cost.most_usd_per_hour:.2f} USD/h"
+    sizes = ", ".join(f"{pool.name} {most_nodes(pool, cluster)}" for pool in pools)
     nowhere = any(one.reference for one in cost.prices)
     why = "the stack file names no region" if nowhere else "the cluster's region and no other"
     why += "; `usd_per_hour` of a pool replaces it"
-    return (Decision(subject=f"stack {stack}", what="prices", chosen=cost.prices_text, why=why),)
+    return (
+        Decision(subject=subject, what="prices", chosen=cost.prices_text, why=why),
+        Decision(
+            subject=subject,
+            what="highest cost",
+            chosen=most,
+            why=f"nodes at most, rolls included: {sizes}; the dearest machine type of each",
+        ),
+    )

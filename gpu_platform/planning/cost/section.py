@@ -40,6 +40,9 @@ class CostPlan:
     """
 
     usd_per_hour: float | None
+    most_usd_per_hour: float | None
+    """Cost of the most nodes of all pools, rolls included, at the dearest machine type that each allows; None: the
+    price of one of them is not known."""
     unallocated_usd_per_hour: float | None
     unknown: tuple[str, ...]
     region: str | None

@@ -82,12 +82,16 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:
     """Return the price of the stack file, or the list price in the cluster's region and in no other."""
     if pool.usd_per_hour is not None:
-        return NodePrice(usd_per_hour=pool.usd_per_hour, declared=True)
+        return NodePrice(usd_per_hour=pool.usd_per_hour, most_usd_per_hour=pool.usd_per_hour, declared=True)
     in_cloud = context.cloud.region
     region = in_cloud or vendor_of(machine).reference_region
     listed = context.catalog.price(machine, region)
+    others = [context.catalog.price(context.catalog.machine_types[name], region) for name in pool.alternatives]
+    prices = [one.usd_per_hour if one is not None else None for one in (listed, *others)]
+    known = [price for price in prices if price is not None]
     return NodePrice(
         usd_per_hour=listed.usd_per_hour if listed is not None else None,
+        most_usd_per_hour=max(known) if len(known) == len(prices) else None,
         region=region,
         reference=in_cloud is None and region is not None,
         source=str(listed.source) if listed is not None else "",

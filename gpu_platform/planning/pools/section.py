@@ -35,10 +35,11 @@ class NodePrice:
 
     `declared`: it is `usd_per_hour` of the stack file. Else the on-demand list price in `region` (None: there are
     no list prices), from `source` of `date`; `reference`: the stack file names no region of a cloud, so the region
-    is the vendor's reference region.
+    is the vendor's reference region. `most_usd_per_hour`: of the dearest machine type that a node may have.
     """
 
     usd_per_hour: float | None
+    most_usd_per_hour: float | None
     declared: bool = False
     region: str | None = None
     reference: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform import names
@@ -11,10 +12,11 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware, driver_version, node_software
-from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.planning.sharing.sharing import offered_resources, plan_sharing, sharing_decisions
+from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
@@ -30,6 +32,9 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
     by_dra = sharing.mode == "dra"
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
+    place = class_place(pool.name, context.environment.compute_classes)
+    class_labels: Labels = dict(context.cloud.class_labels(place.name)) if place is not None else {}
+    class_taints = context.cloud.class_taints(place.name) if place is not None else ()
     requirements = NodeRequirements(
         path=resolved.path,
         pool=pool,
@@ -41,8 +46,9 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         resources=class_resources(devices) if by_dra else offered_resources(sharing, gpu, machine.gpu_count),
         devices=devices,
         kubelet=kubelet.value,
-        labels=_labels(pool, sharing, software, kubelet.value),
-        taints=(GPU_TAINT, *_declared_taints(pool)),
+        labels={**_labels(pool, sharing, software, kubelet.value), **class_labels},
+        taints=(GPU_TAINT, *_declared_taints(pool), *class_taints),
+        compute_class=place,
     )
     return Decided(
         requirements,
@@ -50,6 +56,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
             *_taint_decisions(pool),
+            *_class_decisions(pool, place, class_labels, class_taints),
             *_software_decision(context, pool, software),
         ),
     )
@@ -84,6 +91,31 @@ def _taint_decisions(pool: Pool) -> tuple[Decision, ...]:
     return tuple(
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in reasons.items()
+    )
+
+
+def class_place(pool: str, classes: Sequence[ComputeClass]) -> ClassPlace | None:
+    """Return the place of a pool in its compute class; None: it is in none."""
+    for one in classes:
+        if pool in one.pools:
+            return ClassPlace(name=one.name, rank=one.pools.index(pool), pools=len(one.pools))
+    return None
+
+
+def _class_decisions(
+    pool: Pool, place: ClassPlace | None, labels: Labels, taints: tuple[Taint, ...]
+) -> tuple[Decision, ...]:
+    if place is None:
+        return ()
+    selector = ", ".join(f"{key}: {value}" for key, value in labels.items())
+    tolerated = f", and tolerate {', '.join(map(str, taints))}" if taints else ""
+    return (
+        Decision(
+            subject=f"pool {pool.name}",
+            what="compute class",
+            chosen=f"{place.name}, {place.rank + 1} of {place.pools}",
+            why=f"the stack file sets the order; pods of the class select {selector}{tolerated}",
+        ),
     )
 
 

@@ -13,6 +13,15 @@ from gpu_platform.spec.pool import Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassPlace:
+    """The place of a pool in a compute class. `rank`: 0 for the pool that gets nodes first."""
+
+    name: str
+    rank: int
+    pools: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequirements:
     """Nodes of one pool. `path`: of the pool in the file; `pool`: with its sharing made concrete.
 
@@ -31,3 +40,4 @@ class NodeRequirements:
     kubelet: Kubelet | None
     labels: Labels
     taints: tuple[Taint, ...]
+    compute_class: ClassPlace | None = None

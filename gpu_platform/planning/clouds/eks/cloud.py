@@ -8,6 +8,7 @@ from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.images import check_mig
+from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
@@ -25,6 +26,7 @@ from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
+from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
 
@@ -118,6 +120,10 @@ class Eks(Cloud):
     ) -> None:
         """Record storage classes that EKS or the cluster's network cannot have."""
         check_eks_storage(self._cluster, storage, pools, problems)
+
+    def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
+        """Record a class whose order nothing would keep."""
+        check_compute_class(self._cluster, pools, problems)
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog

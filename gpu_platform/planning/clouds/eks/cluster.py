@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_po
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
+from gpu_platform.planning.clouds.eks.compute_class import group_priorities
 from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
@@ -232,7 +233,9 @@ def plan_eks_cluster(
         karpenter_node_role=cluster.parts.karpenter_node_role,
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if "karpenter" in installed else None,
         efa_plugin=efa_device_plugin(pools, catalog) if "efa_plugin" in installed else None,
-        cluster_autoscaler=cluster_autoscaler(cluster, partition_of(cluster.region), catalog)
+        cluster_autoscaler=cluster_autoscaler(
+            cluster, partition_of(cluster.region), group_priorities(_managed(pools)), catalog
+        )
         if "cluster_autoscaler" in installed
         else None,
         access=plan_access(cluster),
@@ -247,6 +250,10 @@ def plan_eks_cluster(
 
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:
     return catalog.eks_addons["vpc-cni"].first_with_efa_only
+
+
+def _managed(pools: Sequence[PoolPlan]) -> dict[str, EksPoolPlan]:
+    return {pool.name: pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan)}
 
 
 def partition_of(region: str) -> str:

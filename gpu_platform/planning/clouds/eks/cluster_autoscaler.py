@@ -18,8 +18,8 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.eks.disks import data_volume_gib
+from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES, HUGE_PAGES_RESOURCE, efa_resources
-from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.spec.cluster import EksCluster

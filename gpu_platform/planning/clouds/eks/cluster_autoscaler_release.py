@@ -8,7 +8,7 @@ of the chart, commit 55c37cd5, 2026-08-22; EKS best practices guide, "Cluster Au
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
@@ -23,8 +23,13 @@ NAMESPACE: Final = "kube-system"
 SERVICE_ACCOUNT: Final = "cluster-autoscaler"
 
 
-def cluster_autoscaler(cluster: EksCluster, partition: str, catalog: Catalog) -> ClusterAutoscalerPlan:
-    """Return the autoscaler of a cluster with managed node groups that are scaled; `partition`: of its ARNs."""
+def cluster_autoscaler(
+    cluster: EksCluster, partition: str, priorities: Mapping[int, Sequence[str]], catalog: Catalog
+) -> ClusterAutoscalerPlan:
+    """Return the autoscaler of a cluster with managed node groups that are scaled.
+
+    `partition`: of its ARNs; `priorities`: patterns of the names of groups by priority, where pools have an order.
+    """
     chart = catalog.charts[CHART]
     return ClusterAutoscalerPlan(
         cluster=cluster.name,
@@ -34,7 +39,7 @@ def cluster_autoscaler(cluster: EksCluster, partition: str, catalog: Catalog) ->
             repository=chart.repository,
             version=chart.version,
             namespace=NAMESPACE,
-            values=_values(cluster),
+            values=_values(cluster, priorities),
         ),
         service_account=SERVICE_ACCOUNT,
         role=CHART,
@@ -43,7 +48,8 @@ def cluster_autoscaler(cluster: EksCluster, partition: str, catalog: Catalog) ->
     )
 
 
-def _values(cluster: EksCluster) -> Mapping[str, Any]:
+def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Mapping[str, Any]:
+    in_order = {"expanderPriorities": {str(key): list(value) for key, value in priorities.items()}}
     not_on_pools = [{"key": names.POOL_LABEL, "operator": "DoesNotExist"}]
     return {
         "fullnameOverride": CHART,
@@ -66,7 +72,13 @@ def _values(cluster: EksCluster) -> Mapping[str, Any]:
         },
         # Pools that a pod fits differ in CPU and memory beside the GPUs: the one that wastes least gets the node.
         # No balance-similar-node-groups: every pool has a label of its own, so no two groups are similar.
-        "extraArgs": {"expander": "least-waste", "logtostderr": True, "stderrthreshold": "info", "v": 4},
+        "extraArgs": {
+            "expander": "priority,least-waste" if priorities else "least-waste",
+            "logtostderr": True,
+            "stderrthreshold": "info",
+            "v": 4,
+        },
+        **(in_order if priorities else {}),
     }
 
 

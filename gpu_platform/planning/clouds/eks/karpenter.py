@@ -7,12 +7,14 @@ v1.14.1; read 2026-11-21.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.capacity import purchase
+from gpu_platform.planning.clouds.eks.compute_class import priority
 from gpu_platform.planning.clouds.eks.disks import block_devices
+from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.images import image_of, karpenter_alias
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
 from gpu_platform.planning.clouds.eks.labels import eks_labels
@@ -24,54 +26,14 @@ from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_dat
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
-from gpu_platform.spec.pool import Pool, Workload
+from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Mps, TimeSlicing
 
 _AMI_FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 _PREPAID_WEIGHT = 100
-
-
-class Disruption(NamedTuple):
-    """When Karpenter deletes nodes."""
-
-    policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized"]
-    consolidate_after: str
-    expire_after: str
-    termination_grace: str
-    budgets: tuple[Mapping[str, Any], ...]
-    why: str
-
-
-_EMPTY_GO = {"nodes": "100%", "reasons": ["Empty"]}
-DISRUPTION: Mapping[Workload, Disruption] = {
-    "training": Disruption(
-        policy="WhenEmpty",
-        consolidate_after="30m",
-        expire_after="Never",
-        termination_grace="12h",
-        budgets=(_EMPTY_GO, {"nodes": "0", "reasons": ["Drifted", "Underutilized"]}),
-        why="a job on many nodes fails when it loses one: only nodes empty for half an hour are deleted",
-    ),
-    "inference": Disruption(
-        policy="WhenEmptyOrUnderutilized",
-        consolidate_after="15m",
-        expire_after="504h",
-        termination_grace="1h",
-        budgets=({"nodes": "10%"},),
-        why="replicas can move: little used nodes are consolidated, a tenth of the nodes at a time",
-    ),
-    "development": Disruption(
-        policy="WhenEmpty",
-        consolidate_after="10m",
-        expire_after="336h",
-        termination_grace="30m",
-        budgets=(_EMPTY_GO, {"nodes": "10%", "reasons": ["Drifted", "Underutilized"]}),
-        why="sessions are not moved, and idle nodes are deleted",
-    ),
-}
 
 
 def plan_karpenter_pool(
@@ -94,7 +56,14 @@ def plan_karpenter_pool(
         placement_group=group,
         zones=zones_of(pool),
         node_class=node_class,
-        node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
+        node_pool=_node_pool(
+            pool,
+            machine,
+            settings,
+            eks_labels(requirements.labels, efa),
+            requirements.taints,
+            requirements.compute_class,
+        ),
         protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(_explain(pool, settings, node_class)))
@@ -162,7 +131,12 @@ def _network_interface(interface: NetworkInterface) -> dict[str, Any]:
 
 
 def _node_pool(
-    pool: Pool, machine: MachineType, settings: Karpenter, labels: Mapping[str, str], taints: tuple[Taint, ...]
+    pool: Pool,
+    machine: MachineType,
+    settings: Karpenter,
+    labels: Mapping[str, str],
+    taints: tuple[Taint, ...],
+    place: ClassPlace | None,
 ) -> dict[str, Any]:
     disruption = DISRUPTION[pool.workload]
     spec: dict[str, Any] = {
@@ -185,7 +159,9 @@ def _node_pool(
         },
         "limits": _limits(pool, machine, settings),
     }
-    if purchase(pool.capacity).reservation is not None:
+    if place is not None:
+        spec["weight"] = priority(place)
+    elif purchase(pool.capacity).reservation is not None:
         # Pods that fit several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec

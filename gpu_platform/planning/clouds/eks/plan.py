@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
 
 # EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
@@ -100,6 +101,7 @@ class EksPoolPlan:
     """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
     alternatives: tuple[str, ...] = ()
     """Instance types that nodes may have beside `instance_type`, in order of preference."""
+    compute_class: ClassPlace | None = None
 
     @property
     def placement_type(self) -> str:

@@ -124,6 +124,7 @@ def plan_eks_pool(
         node_group=pool.name,
         instance_type=machine.name,
         alternatives=pool.alternatives,
+        compute_class=requirements.compute_class,
         ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
         ami=pool.image.ami,
         release_version=pool.image.release,

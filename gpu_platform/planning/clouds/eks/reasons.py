@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
-from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION
+from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.spec.cluster import EksCluster

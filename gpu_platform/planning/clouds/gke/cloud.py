@@ -8,6 +8,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
@@ -35,6 +36,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.spec.cluster import GkeCluster, Operator
+from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
 
@@ -172,6 +174,18 @@ class Gke(Cloud):
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members who cannot log in, and the IAM role that they need."""
         return login_notes(self._cluster, team, members, own_stack=own_stack)
+
+    def class_labels(self, name: str) -> Mapping[str, str]:
+        """Return GKE's own label of compute classes."""
+        return {CLASS_KEY: name}
+
+    def class_taints(self, name: str) -> tuple[Taint, ...]:
+        """Return the taint by which GKE knows the node pools of a class."""
+        return (class_taint(name),)
+
+    def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
+        """Record a class that GKE refuses, or whose order means nothing."""
+        check_compute_class(compute_class, pools, problems)
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog

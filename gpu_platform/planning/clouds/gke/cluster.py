@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access
 from gpu_platform.planning.clouds.gke.capacity import region_of
+from gpu_platform.planning.clouds.gke.compute_class import plan_compute_classes
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
     check_gpu_networks,
@@ -161,6 +162,7 @@ def plan_gke_cluster(
         resource_labels={**cluster.labels, "managed-by": "gpu-platform", "stack": label_value(stack)},
         protect=cluster.is_protected and cluster.create is not None,
         retained=_retained(cluster, logins),
+        compute_classes=plan_compute_classes(on_gke),
     )
     return Decided(plan, decisions)
 

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
@@ -142,6 +143,7 @@ class GkePoolPlan:
     auto_upgrade: bool
     delete_before_replace: bool
     protect: bool
+    compute_class: ClassPlace | None = None
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -253,6 +255,15 @@ class MaintenanceExclusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeClassPlan:
+    """A ComputeClass (cloud.google.com/v1). `pools`: their names in order; `spec`: without its priorities."""
+
+    name: str
+    pools: tuple[str, ...]
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
     """An existing VPC of a new cluster: ids of network and subnetwork, names of the secondary ranges."""
 
@@ -344,6 +355,7 @@ class GkeClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+    compute_classes: tuple[ComputeClassPlan, ...] = ()
 
     def kubernetes_problem(self, running: str) -> None:
         """Return None: the declared version is a minimum."""

@@ -120,6 +120,7 @@ def plan_gke_pool(
         # Reserved capacity does not suffice for a second pool beside the first.
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
+        compute_class=requirements.compute_class,
     )
     subject = f"pool {pool.name}"
     decisions = tuple(

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives
-from gpu_platform.planning.clouds.eks.karpenter import DISRUPTION, check_karpenter_pool
+from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
+from gpu_platform.planning.clouds.eks.karpenter import check_karpenter_pool
 from gpu_platform.planning.clouds.eks.karpenter_controller import (
     controller_policy,
     karpenter_controller,

@@ -1,0 +1,43 @@
+"""`GkeComputeClass`: the order in which node pools get nodes for the same pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform.planning.clouds.gke.plan import ComputeClassPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeComputeClassArgs:
+    """The class's plan, and the names of its node pools in order, which have a suffix of Pulumi."""
+
+    plan: ComputeClassPlan
+    node_pools: Sequence[pulumi.Output[str]]
+
+
+class GkeComputeClass(pulumi.ComponentResource):
+    """A ComputeClass with one rule for each node pool.
+
+    Outputs: `compute_class`, its name.
+    """
+
+    compute_class: pulumi.Output[str]
+
+    def __init__(self, name: str, args: GkeComputeClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:GkeComputeClass", name, None, opts)
+        plan = args.plan
+        k8s.apiextensions.CustomResource(
+            plan.name,
+            api_version="cloud.google.com/v1",
+            kind="ComputeClass",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name),
+            spec={**plan.spec, "priorities": [{"nodepools": [node_pool]} for node_pool in args.node_pools]},
+            opts=child_options(self, opts),
+        )
+        self.compute_class = pulumi.Output.from_input(plan.name)
+        self.register_outputs({"compute_class": self.compute_class})

@@ -1,0 +1,72 @@
+"""Plan the order in which pools of a compute class get nodes on EKS.
+
+Karpenter takes the NodePool with the highest weight first, and the next one while that one's limits are reached or
+its capacity is unavailable. The Cluster Autoscaler has the priority expander: patterns of the names of Auto
+Scaling groups in a ConfigMap, the highest priority first; a group without capacity is left out for some minutes.
+
+Sources: Karpenter 1.14 docs, NodePools, "spec.weight" (1 to 100); kubernetes/autoscaler,
+cluster-autoscaler/expander/priority/readme.md; EKS user guide, managed node groups (names of Auto Scaling groups);
+read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import scaled
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import ClassPlace
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import Pool
+
+_HIGHEST: Final = 100
+_STEP: Final = 10  # a class has at most ten pools
+_OTHERS: Final = 1
+
+
+def priority(place: ClassPlace) -> int:
+    """Return the weight of a NodePool, or the priority of a node group: 100 for the first of a class."""
+    return _HIGHEST - _STEP * place.rank
+
+
+def group_priorities(pools: Mapping[str, EksPoolPlan]) -> Mapping[int, Sequence[str]]:
+    """Return patterns of the names of Auto Scaling groups by priority; empty where no pool is in a class."""
+    found: dict[int, list[str]] = {}
+    for name, pool in pools.items():
+        if pool.compute_class is not None and pool.group_tags:
+            found.setdefault(priority(pool.compute_class), []).append(_group_pattern(name))
+    # The expander leaves out groups that match nothing where another matches.
+    return {**found, _OTHERS: [".*"]} if found else {}
+
+
+def _group_pattern(pool: str) -> str:
+    """EKS names a group eks-<node group>-<UUID>; Pulumi may add seven hexadecimal digits to the node group."""
+    return f"^eks-{re.escape(pool)}(-[0-9a-f]{{7}})?-[0-9a-f]{{8}}-[0-9a-f-]+$"
+
+
+def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
+    """Record pools that different autoscalers scale, and node groups that the program's autoscaler does not."""
+    here = problems.at("pools")
+    by_karpenter = [pool.name for pool in pools if pool.provisioner == "karpenter"]
+    managed = [pool for pool in pools if pool.provisioner == "managed"]
+    if by_karpenter and managed:
+        here.add(
+            f"{', '.join(by_karpenter)} of Karpenter beside managed {', '.join(pool.name for pool in managed)}",
+            "pools of one provisioner: Karpenter and the Cluster Autoscaler would both add nodes for a pod",
+            "write the same provisioner in all of them",
+        )
+    elif cluster.parts.cluster_autoscaler != "install" and any(pool.count.is_range for pool in managed):
+        here.add(
+            f"managed pools with cluster.parts.cluster_autoscaler: {cluster.parts.cluster_autoscaler}",
+            "the program's own Cluster Autoscaler, or Karpenter: the order is in their configuration",
+            "write cluster.parts.cluster_autoscaler: install, or provisioner: karpenter",
+        )
+    elif managed and not any(scaled(pool, cluster) for pool in managed):
+        here.add(
+            f"{', '.join(pool.name for pool in managed)}, none of which an autoscaler scales",
+            "at least one pool whose count has a range: the order is that in which nodes are added",
+            "write count: {min: 0, desired: 0, max: N} in one of them",
+        )

@@ -1,0 +1,5 @@
+"""Decide which pools stand in for each other, and in which order they get nodes."""
+
+from gpu_platform.planning.compute_classes.compute_classes import check, check_offers
+
+__all__ = ["check", "check_offers"]

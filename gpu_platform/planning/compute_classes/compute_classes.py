@@ -1,0 +1,72 @@
+"""Check compute classes: the pools of one must exist, be in no other class, and offer the same GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems, check_unique
+from gpu_platform.spec.compute_class import ComputeClass
+from gpu_platform.spec.pool import Pool
+
+
+def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) -> Problems:
+    """Return what is wrong with the classes by themselves, with their pools and on their cloud."""
+    problems = Problems()
+    check_unique("compute class", [(_path(index), one.name) for index, one in enumerate(classes)], problems)
+    by_name = {pool.name: pool for pool in pools}
+    taken: dict[str, str] = {}
+    for index, one in enumerate(classes):
+        here = problems.at(_path(index))
+        if not cloud.creates_nodes:
+            here.add(
+                f"a class on provider {cloud.cluster.provider}",
+                "compute_classes only on EKS and GKE: elsewhere nothing adds nodes",
+                "remove it",
+            )
+            continue
+        for place, name in enumerate(one.pools):
+            at = here.at("pools").at(f"[{place}]")
+            if name not in by_name:
+                at.add(f"{name!r}", f"a pool: {', '.join(by_name)}", did_you_mean(name, list(by_name)) or "add it")
+            elif name in taken:
+                at.add(
+                    f"{name!r} again",
+                    f"each pool in one class, once (it is in {taken[name]}): nodes have one label for it",
+                    "remove it here or there",
+                )
+            taken.setdefault(name, one.name)
+        members = [by_name[name] for name in one.pools if name in by_name]
+        cloud.check_compute_class(one, members, here)
+    return problems
+
+
+def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record classes whose pools offer pods different GPUs, for pools that are planned."""
+    by_name = {pool.name: pool for pool in pools}
+    for index, one in enumerate(context.environment.compute_classes):
+        first, *others = (by_name[name] for name in one.pools)
+        for place, other in enumerate(others, start=1):
+            if _offer(other) != _offer(first):
+                context.at(_path(index)).at("pools").at(f"[{place}]").add(
+                    f"{other.name!r} with {_offer_text(other)}",
+                    f"{_offer_text(first)}, as {first.name!r}: a pod of the class runs on any of them",
+                    "give the pools the same GPU model and sharing, or make two classes",
+                )
+
+
+def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
+    """Return the GPU model, and of each resource what part of a GPU one unit is."""
+    return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
+
+
+def _offer_text(pool: PoolPlan) -> str:
+    shares = f" of {pool.sharing.replicas} shares" if pool.sharing.replicas > 1 else ""
+    return f"{', '.join(offer.name for offer in pool.resources)} on {pool.gpu_model}{shares}"
+
+
+def _path(index: int) -> str:
+    return f"compute_classes[{index}]"

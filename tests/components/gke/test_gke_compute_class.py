@@ -1,0 +1,43 @@
+"""What is rendered of a compute class on GKE: its object, and the node pools that it names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gke_forms import gke_environment, gke_pool
+
+from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.support.recorded import Recorded
+
+L4 = {"machine_type": "g2-standard-48", "workload": "inference", "count": {"min": 0, "desired": 0, "max": 4}}
+POOLS = [gke_pool("steady", **L4), gke_pool("spare", **L4, capacity={"type": "spot"})]
+
+
+def recorded() -> Recorded:
+    platform: dict[str, Any] = json.loads(json.dumps(gke_environment(*POOLS)))
+    platform["compute_classes"] = [{"name": "l4", "pools": ["steady", "spare"]}]
+    return Recorded(record_stack(LoadedStack("t", Path("Pulumi.t.yaml"), platform, plan_platform(platform, "t"))))
+
+
+def test_the_class_has_one_rule_for_each_node_pool_whose_names_are_unknown_in_a_preview() -> None:
+    found = recorded()
+    record = found.one("ComputeClass", "l4")
+    assert record.inputs["apiVersion"] == "cloud.google.com/v1"
+    spec = record.inputs["spec"]
+    assert spec["priorities"] == [{"nodepools": [UNKNOWN]}, {"nodepools": [UNKNOWN]}]
+    assert spec["whenUnsatisfiable"] == "DoNotScaleUp"
+    pools = {one.urn for one in found.of("NodePool") if one.name in ("steady", "spare")}
+    assert pools <= set(record.property_dependencies["spec"])
+
+
+def test_its_node_pools_have_the_label_and_the_taint_by_which_gke_knows_them() -> None:
+    found = recorded()
+    for name in ("steady", "spare"):
+        config = found.one("NodePool", name).inputs["nodeConfig"]
+        assert config["labels"]["cloud.google.com/compute-class"] == "l4"
+        taint = {"key": "cloud.google.com/compute-class", "value": "l4", "effect": "NO_SCHEDULE"}
+        assert taint in config["taints"]
