@@ -240,6 +240,15 @@ class Count(TypedDict, total=False):
     max: float
 
 
+class CapacityBlock(TypedDict):
+    """One of several EC2 Capacity Blocks that a pool uses one after the other."""
+
+    reservation: str
+    zone: str
+    starts: str
+    ends: str
+
+
 class Capacity(TypedDict, total=False):
     """How the nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE)."""
 
@@ -250,7 +259,9 @@ class Capacity(TypedDict, total=False):
     project: str
     block: str
     sub_block: str
+    starts: str
     ends: str
+    blocks: Sequence[CapacityBlock]
     needed_until: str
     max_run_duration: str
     queued: bool

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Collection, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
-from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
+from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.clouds.parts import part_problems
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -195,12 +196,12 @@ class PulumiDeployment:
         return changes
 
     def _resized(self) -> Mapping[str, str]:
-        """Name the pools whose `count` was edited: the program leaves the size of others to their autoscalers."""
+        """Name the node groups whose size this run sets; the others' is left to autoscalers and schedules."""
         plan = self.loaded.plan
         if plan.kind == "team" or plan.cluster.cloud is None:
             return {}
         outputs = self.outputs() or {}
-        resized = list(resized_pools(outputs.get("pools"), plan))
+        resized = list(resized_node_groups(outputs.get("pools"), plan, datetime.now(UTC)))
         if resizes_system_nodes(outputs.get("cluster"), plan):
             resized.append(SYSTEM_NODES)
         return {RESIZED_VARIABLE: json.dumps(resized)}

@@ -12,6 +12,7 @@ from gpu_platform import names
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.monitoring.ends import ends_of_capacity
 from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.spec.operations import Monitoring
@@ -76,7 +77,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
         interval=monitoring.interval,
         labels=monitoring.labels,
-        alerts=_alerts(monitoring),
+        alerts=(*_alerts(monitoring), *ends_of_capacity(pools)),
     )
     return Decided(section, decisions)
 

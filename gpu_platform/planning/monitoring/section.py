@@ -19,6 +19,13 @@ class AlertRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAlertRule(AlertRule):
+    """An alert of one pool, which has its name as a label."""
+
+    pool: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPlan:
     """DCGM metrics and alerts."""
 

@@ -59,4 +59,5 @@ def _too_many(shape: Shape, size: int, place: str) -> Iterator[str]:
 
 def _as_python(pattern: str) -> str:
     """Java's words for classes of characters are not Python's."""
+    pattern = pattern.replace(r"\uD800\uDC00-\uDBFF\uDFFF", "\U00010000-\U0010ffff")  # UTF-16 surrogates
     return pattern.replace(r"\p{L}", r"\w").replace(r"\p{Z}", r"\s").replace(r"\p{N}", r"\d")

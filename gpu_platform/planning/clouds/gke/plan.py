@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.clouds.windows import CapacityWindow
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
@@ -137,6 +138,8 @@ class GkePoolPlan:
     auto_upgrade: bool
     delete_before_replace: bool
     protect: bool
+    windows: tuple[CapacityWindow, ...] = ()
+    """When its reservation exists."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -206,9 +209,14 @@ class GkePoolPlan:
         return {}
 
     @property
-    def node_class_reservation(self) -> None:
+    def sized_groups(self) -> tuple[()]:
+        """None: the size of a GKE node pool is what the stack file says, or its autoscaler's."""
+        return ()
+
+    @property
+    def node_class_reservations(self) -> tuple[()]:
         """None: only Karpenter has EC2NodeClasses."""
-        return None
+        return ()
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return nothing: pods join GPU networks by annotations of their own."""
