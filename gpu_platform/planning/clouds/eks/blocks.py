@@ -1,11 +1,11 @@
 """Check and plan EC2 Capacity Blocks: when their node groups get nodes, and the hand-over from one to the next.
 
 Sources, read 2026-11-23. EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups": a
-node group that is created before its block begins has desired size 0; a scheduled action at the start scales it up; EKS
-itself adds "Amazon EKS Node Group Capacity Scaledown Before Reservation End", which scales it to zero 40 minutes
-before the end and must not be edited. EC2 user guide, Capacity Blocks: EC2 terminates instances from 30 minutes
-before the end; with scheduled scaling AWS handles retries. Amazon EC2 Auto Scaling user guide, "Use Capacity
-Blocks for machine learning workloads": one block for each Auto Scaling group.
+node group that is created before its block begins has desired size 0; a scheduled action at the start scales it
+up; EKS itself adds "Amazon EKS Node Group Capacity Scaledown Before Reservation End", which scales it to zero 40
+minutes before the end and must not be edited. EC2 user guide, Capacity Blocks: EC2 terminates instances from 30
+minutes before the end; with scheduled scaling AWS handles retries. Amazon EC2 Auto Scaling user guide, "Use
+Capacity Blocks for machine learning workloads": one block for each Auto Scaling group.
 """
 
 from __future__ import annotations
