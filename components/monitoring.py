@@ -27,7 +27,8 @@ class Monitoring(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:Monitoring", name, None, opts)
         self._child = child_options(self, opts)
         if args.service_monitor:
-            self._create_service_monitor(args)
+            if args.exporter:
+                self._create_service_monitor(args)
             self._create_rules(args)
         if args.pod_monitoring:
             self._create_pod_monitoring(args)

@@ -23,8 +23,12 @@ class GpuNetwork(TypedDict):
 
 
 class EksParts(TypedDict, total=False):
-    """EKS: which controllers the program installs (`install`), and which the cluster has already (`present`)."""
+    """What the program installs (`install`), and what the cluster has already (`present`); the last three: EKS."""
 
+    gpu_operator: str
+    device_plugin: str
+    node_feature_discovery: str
+    dcgm_exporter: str
     karpenter: str
     karpenter_node_role: str
     efa_plugin: str

@@ -33,7 +33,7 @@ class MonitoringPlan:
     pod_monitoring: bool
     """Whether Google's managed Prometheus scrapes the exporter of the operator."""
     exporter: str
-    """The label `app` of the exporter's service and pods."""
+    """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
     interval: str
     labels: Labels
     alerts: tuple[AlertRule, ...]
