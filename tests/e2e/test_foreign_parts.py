@@ -17,6 +17,7 @@ from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.support.eks_stacks import EXISTING, load_eks
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-foreign-parts")]
 
@@ -66,10 +67,14 @@ def client(running: Status) -> Iterator[KubernetesClient]:
     for one in (POLICY, PLUGIN, CONTROLLER):
         client.apply(one)
     yield client
-    for one in (POLICY, PLUGIN, CONTROLLER):
-        metadata = one["metadata"]
-        if live := client.get(one["apiVersion"], one["kind"], metadata["name"], metadata.get("namespace", "")):
-            client.delete(live)
+    for live in left(client):
+        client.delete(live)
+    eventually(lambda: not left(client))
+
+
+def left(client: KubernetesClient) -> list[dict[str, Any]]:
+    found = [client.get(version, kind, *name) for version, kind, name in _theirs()]
+    return [live for live in found if live is not None]
 
 
 def environment(running: Status, **parts: str) -> dict[str, Any]:
@@ -153,6 +158,7 @@ def test_up_and_preview_change_nothing_where_the_operator_that_should_be_there_i
     live = client.get("nvidia.com/v1", "ClusterPolicy", "their-policy")
     assert live is not None
     client.delete(live)
+    eventually(lambda: client.get("nvidia.com/v1", "ClusterPolicy", "their-policy") is None)
     platform = Platform(client, running.kubeconfig, tmp_path, {})
     for command in ("preview", "up"):
         file = platform.write(environment(running, gpu_operator="present"))
