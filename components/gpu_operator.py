@@ -29,7 +29,7 @@ class GpuOperator(pulumi.ComponentResource):
 
     On a real cluster a Helm release, whose chart creates the ClusterPolicy, or with DRA the GPUCluster; in the
     sandbox that object itself, from the same values, for the simulated operator. Where NVLink connects nodes, the
-    DRA driver beside it.
+    DRA driver beside it. Nothing where the owner of the cluster has installed the operator.
 
     Outputs: `release` (the operator's version), `namespace`.
     """
@@ -39,6 +39,13 @@ class GpuOperator(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: OperatorPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GpuOperator", name, None, opts)
+        self.release = pulumi.Output.from_input(args.release)
+        self.namespace = pulumi.Output.from_input(args.namespace)
+        if args.install != "none":
+            self._install(args, opts)
+        self.register_outputs({"release": self.release, "namespace": self.namespace})
+
+    def _install(self, args: OperatorPlan, opts: pulumi.ResourceOptions | None) -> None:
         namespace = self._create_namespace(args, child_options(self, opts))
         in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         configs = self._create_configs(args, in_namespace)
@@ -60,9 +67,9 @@ class GpuOperator(pulumi.ComponentResource):
                 self._create_object(api, "GPUCluster", names.GPU_CLUSTER, spec, args, ready)
                 if args.nvidia_driver:
                     self._create_object(api, "NVIDIADriver", _DRIVER, args.nvidia_driver, args, ready)
-        self.release = pulumi.Output.from_input(args.release)
+            case "none":
+                pass
         self.namespace = namespace.metadata.name
-        self.register_outputs({"release": self.release, "namespace": self.namespace})
 
     def _create_namespace(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> k8s.core.v1.Namespace:
         return k8s.core.v1.Namespace(

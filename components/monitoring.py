@@ -7,7 +7,7 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.monitoring.section import MonitoringPlan
+from gpu_platform.planning.monitoring.section import MonitoringPlan, PoolAlertRule
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
@@ -27,11 +27,12 @@ class Monitoring(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:Monitoring", name, None, opts)
         self._child = child_options(self, opts)
         if args.service_monitor:
-            self._create_service_monitor(args)
+            if args.exporter:
+                self._create_service_monitor(args)
             self._create_rules(args)
         if args.pod_monitoring:
             self._create_pod_monitoring(args)
-        self.alerts = pulumi.Output.from_input([rule.alert for rule in args.alerts])
+        self.alerts = pulumi.Output.from_input(list(dict.fromkeys(rule.alert for rule in args.alerts)))
         self.register_outputs({"alerts": self.alerts})
 
     def _create_service_monitor(self, args: MonitoringPlan) -> None:
@@ -83,7 +84,10 @@ class Monitoring(pulumi.ComponentResource):
                                 "alert": rule.alert,
                                 "expr": rule.expr,
                                 "for": rule.for_,
-                                "labels": {"severity": rule.severity},
+                                "labels": {
+                                    "severity": rule.severity,
+                                    **({"pool": rule.pool} if isinstance(rule, PoolAlertRule) else {}),
+                                },
                                 "annotations": {"summary": rule.summary},
                             }
                             for rule in args.alerts

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
 from validators.reservations import ExpectedReservation
@@ -15,10 +17,12 @@ from validators.reservations import ExpectedReservation
 _POLL_SECONDS = 1.0
 
 
-def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> ValidationReport:
-    """Return a report of the current state of all nodes of a stack."""
+def collect_report(
+    client: KubernetesClient, plan: EnvironmentPlan, now: datetime | None = None
+) -> ValidationReport:
+    """Return a report of the current state of all nodes of a stack; `now`: None: the time of the call."""
     namespace = plan.validation.namespace
-    pools = [_expected(pool) for pool in plan.pools]
+    pools = [expected_pool(pool, now or datetime.now(UTC)) for pool in plan.pools]
     return build_report(
         pools,
         list(client.objects("v1", "Node")),
@@ -38,7 +42,7 @@ def collect_report(client: KubernetesClient, plan: EnvironmentPlan) -> Validatio
         if any(pool.devices for pool in plan.pools)
         else None,
         list(client.objects("karpenter.k8s.aws/v1", "EC2NodeClass"))
-        if any(pool.reservation is not None for pool in pools)
+        if any(pool.reservations for pool in pools)
         else None,
     )
 
@@ -57,8 +61,9 @@ def wait_for_report(
         time.sleep(_POLL_SECONDS)
 
 
-def _expected(pool: PoolPlan) -> ExpectedPool:
-    least, most, usual, why = _size(pool)
+def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
+    """Return what a pool must be now: without nodes while its capacity has not begun, or has ended."""
+    least, most, usual, why = _size(pool, now)
     return ExpectedPool(
         hardware=pool.expectations,
         node=pool.node_expectation,
@@ -68,27 +73,31 @@ def _expected(pool: PoolPlan) -> ExpectedPool:
         usual=usual,
         why=why,
         added_taints=tuple((taint.key, taint.effect) for taint in pool.added_taints),
-        reservation=_reservation(pool),
+        reservations=_reservations(pool, now),
     )
 
 
-def _reservation(pool: PoolPlan) -> ExpectedReservation | None:
-    """Return the reservation that Karpenter must find for a pool."""
-    reservation = pool.cloud.node_class_reservation if pool.cloud is not None else None
-    if reservation is None:
-        return None
-    return ExpectedReservation(
-        node_class=pool.name,
-        reservation=reservation,
-        machine_type=pool.machine_type,
-        zone=pool.capacity["zone"],
-        source=f"stack: {pool.path}.capacity",
+def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
+    """Return the reservations that Karpenter must find for a pool now: those that have begun and not ended."""
+    windows = pool.cloud.node_class_reservations if pool.cloud is not None else ()
+    return tuple(
+        ExpectedReservation(
+            node_class=pool.name,
+            reservation=window.reservation,
+            machine_type=pool.machine_type,
+            zone=window.zone,
+            source=f"stack: {pool.path}.capacity",
+        )
+        for window in windows
+        if window.is_open(now)
     )
 
 
-def _size(pool: PoolPlan) -> tuple[int, int, int | None, str]:
+def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
     """Return minimum and maximum number of nodes, the usual number if it may differ, and what sets the number."""
     nodes = pool.nodes
+    if closed := closed_text(pool.cloud.windows if pool.cloud is not None else (), now):
+        return 0, nodes.max, None, closed
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
     if pool.cloud is not None and pool.cloud.created_on_demand is not None:

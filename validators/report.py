@@ -44,8 +44,8 @@ class ExpectedPool:
     why: str = ""
     added_taints: tuple[tuple[str, str], ...] = ()
     """Key and effect of the taints that the cloud adds to its nodes."""
-    reservation: ExpectedReservation | None = None
-    """The reservation that Karpenter must have found for its nodes."""
+    reservations: tuple[ExpectedReservation, ...] = ()
+    """The reservations that Karpenter must have found for its nodes."""
 
     @property
     def size(self) -> str:
@@ -197,8 +197,8 @@ def _pool_checks(
 ) -> tuple[CheckResult, ...]:
     """Return the results of the checks of a pool itself that do not pass."""
     size = _size(pool, nodes)
-    found = check_reservation(pool.reservation, node_classes) if pool.reservation is not None else None
-    return tuple(check for check in (size, found) if check is not None and check.verdict != PASS)
+    found = (check_reservation(reservation, node_classes) for reservation in pool.reservations)
+    return tuple(check for check in (size, *found) if check is not None and check.verdict != PASS)
 
 
 def _size(pool: ExpectedPool, found: int) -> CheckResult | None:

@@ -13,12 +13,14 @@ from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
 from components.eks.launch_template import block_device, metadata_options, tag_specifications
 from components.eks.placement_group import create_placement_group
-from components.eks.resized import resized
+from components.eks.resized import resized as resized_now
 from components.mig_guard import guarded
 from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, NetworkInterface
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.pools.section import PoolPlan
+
+_UNCHANGED = -1  # a size that a scheduled action leaves alone: unset means 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,34 +34,77 @@ class EksNodePoolArgs:
 class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
-    The template describes a node; the node group has the number of nodes, their labels and taints.
+    The template describes a node; the node group has the number of nodes, their labels and taints. With several
+    capacity blocks there is one of each for each block, and a scheduled action at its start.
 
-    Outputs: `node_group_name`, `launch_template_id`.
+    Outputs: `node_group_name`, `launch_template_id`; with several blocks those of the earliest.
     """
 
     node_group_name: pulumi.Output[str]
     launch_template_id: pulumi.Output[str]
 
     def __init__(self, name: str, args: EksNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
         plan = pool.cloud
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
+        if plan.several_blocks:
+            # A block that has ended can go from a protected pool: the pool is protected, and no node group.
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=plan.protect))
+        super().__init__("gpu-platform:index:EksNodePool", name, None, opts)
         first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
+        if plan.several_blocks:
+            first.protect = False
         self._guard = guarded(pool)
-        group = create_placement_group(plan.placement_group, plan.tags, first)
-        template = self._create_launch_template(name, plan, cluster, first)
-        node_group = self._create_node_group(name, plan, cluster, template, group)
-        self._tag_group(name, plan, cluster, node_group)
+        placement = create_placement_group(plan.placement_group, plan.tags, first)
+        created = [self._create_group(name, plan, group, cluster, first, placement) for group in plan.node_groups]
+        template, node_group = created[0]
+        if plan.group_tags:
+            self._tag_group(name, plan, cluster, node_group)
         self.node_group_name = node_group.node_group_name
         self.launch_template_id = template.id
         self.register_outputs(
             {"node_group_name": self.node_group_name, "launch_template_id": self.launch_template_id}
         )
 
+    def _create_group(
+        self,
+        pool: str,
+        plan: EksPoolPlan,
+        group: NodeGroupPlan,
+        cluster: EksOutputs,
+        opts: pulumi.ResourceOptions,
+        placement: list[pulumi.Resource],
+    ) -> tuple[aws.ec2.LaunchTemplate, aws.eks.NodeGroup]:
+        """Create a node group with its template and, where its block has a start, the action that scales it up."""
+        name = group.name if plan.several_blocks else pool
+        opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=_former_names(group)))
+        template = self._create_launch_template(name, plan, group, cluster, opts)
+        node_group = self._create_node_group(name, plan, group, cluster, template, placement)
+        if group.block is not None and group.block.start is not None:
+            start = group.block.start
+            aws.autoscaling.Schedule(
+                f"{name}-start",
+                scheduled_action_name=start.name,
+                autoscaling_group_name=node_group.resources[0].autoscaling_groups[0].name,
+                recurrence=start.recurrence,
+                desired_capacity=start.nodes,
+                min_size=_UNCHANGED,
+                max_size=_UNCHANGED,
+                # Auto Scaling refuses a second action for the same time.
+                opts=pulumi.ResourceOptions(
+                    parent=self, provider=cluster.provider, delete_before_replace=True, protect=False
+                ),
+            )
+        return template, node_group
+
     def _create_launch_template(
-        self, name: str, plan: EksPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
+        self,
+        name: str,
+        plan: EksPoolPlan,
+        group: NodeGroupPlan,
+        cluster: EksOutputs,
+        opts: pulumi.ResourceOptions,
     ) -> aws.ec2.LaunchTemplate:
         groups: list[pulumi.Input[str]] = [cluster.cluster_security_group_id, *cluster.security_groups]
         efa = [cluster.efa_security_group_id] if cluster.efa_security_group_id is not None else []
@@ -75,7 +120,7 @@ class EksNodePool(pulumi.ComponentResource):
             block_device_mappings=[block_device(one) for one in plan.block_devices],
             placement=_placement(plan),
             instance_market_options=_market(plan),
-            capacity_reservation_specification=_reservation(plan),
+            capacity_reservation_specification=_reservation(group),
             metadata_options=metadata_options(plan.metadata_hop_limit),
             user_data=_user_data(plan, cluster),
             tag_specifications=tag_specifications({**cluster.tags, **plan.tags}),
@@ -88,16 +133,18 @@ class EksNodePool(pulumi.ComponentResource):
         self,
         name: str,
         plan: EksPoolPlan,
+        group: NodeGroupPlan,
         cluster: EksOutputs,
         template: aws.ec2.LaunchTemplate,
-        group: list[pulumi.Resource],
+        placement: list[pulumi.Resource],
     ) -> aws.eks.NodeGroup:
-        subnets = [cluster.subnet_ids[zone] for zone in plan.zones] if plan.zones else cluster.all_subnet_ids
+        subnets = [cluster.subnet_ids[zone] for zone in group.zones] if group.zones else cluster.all_subnet_ids
+        resized = group.name in resized_now()
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
             # Names are unique: a group that is deleted before its successor keeps its name, others get a suffix.
-            node_group_name=plan.node_group if plan.delete_before_replace else None,
+            node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
             instance_types=list(plan.instance_types) or None,
@@ -110,7 +157,9 @@ class EksNodePool(pulumi.ComponentResource):
                 id=template.id, version=template.latest_version.apply(str)
             ),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
-                min_size=plan.min_size, desired_size=plan.desired_size, max_size=plan.max_size
+                min_size=plan.min_size,
+                desired_size=0 if group.scheduled_window is not None and not resized else plan.desired_size,
+                max_size=plan.max_size,
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=plan.max_unavailable, update_strategy=plan.update_strategy
@@ -125,10 +174,11 @@ class EksNodePool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 provider=cluster.provider,
-                depends_on=[template, *group],
-                ignore_changes=_left_alone(name, plan),
+                depends_on=[template, *placement],
+                ignore_changes=_left_alone(plan, group, resized=resized),
+                aliases=_former_names(group),
                 delete_before_replace=plan.delete_before_replace,
-                protect=plan.protect,
+                protect=plan.protect and not plan.several_blocks,
                 custom_timeouts=custom_timeouts(plan.timeouts),
                 hooks=self._guard.hooks,
             ),
@@ -146,11 +196,17 @@ class EksNodePool(pulumi.ComponentResource):
             )
 
 
-def _left_alone(name: str, plan: EksPoolPlan) -> list[str]:
+def _former_names(group: NodeGroupPlan) -> list[pulumi.Alias]:
+    return [pulumi.Alias(name=group.former_name)] if group.former_name is not None else []
+
+
+def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> list[str]:
     """Return the inputs of a node group that an update leaves as they are."""
     ignored: list[str] = []
-    if plan.keeps_size and name not in resized():
+    if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
+    if group.former_name is not None:  # it keeps the name that it was created with
+        ignored.append("nodeGroupName")
     if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
         ignored.append("subnetIds")
     return ignored
@@ -201,10 +257,10 @@ def _market(plan: EksPoolPlan) -> aws.ec2.LaunchTemplateInstanceMarketOptionsArg
     return aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type=plan.market_type)
 
 
-def _reservation(plan: EksPoolPlan) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
-    if plan.capacity_reservation is None:
+def _reservation(group: NodeGroupPlan) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if group.reservation is None:
         return None
     target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
-        capacity_reservation_id=plan.capacity_reservation
+        capacity_reservation_id=group.reservation
     )
     return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)

@@ -46,6 +46,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Driver: (cluster.Driver,),
     types.Operator: (cluster.Operator,),
     types.Count: (pool.Count,),
+    types.CapacityBlock: (pool.Block,),
     types.Capacity: (pool.OnDemand, pool.Spot, pool.Reservation, pool.CapacityBlock, pool.FlexStart),
     types.Placement: (pool.Placement,),
     types.Topology: (pool.Topology,),

@@ -23,8 +23,12 @@ class GpuNetwork(TypedDict):
 
 
 class EksParts(TypedDict, total=False):
-    """EKS: which controllers the program installs (`install`), and which the cluster has already (`present`)."""
+    """What the program installs (`install`), and what the cluster has already (`present`); the last three: EKS."""
 
+    gpu_operator: str
+    device_plugin: str
+    node_feature_discovery: str
+    dcgm_exporter: str
     karpenter: str
     karpenter_node_role: str
     cluster_autoscaler: str
@@ -243,6 +247,15 @@ class Count(TypedDict, total=False):
     max: float
 
 
+class CapacityBlock(TypedDict):
+    """One of several EC2 Capacity Blocks that a pool uses one after the other."""
+
+    reservation: str
+    zone: str
+    starts: str
+    ends: str
+
+
 class Capacity(TypedDict, total=False):
     """How the nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE)."""
 
@@ -255,7 +268,9 @@ class Capacity(TypedDict, total=False):
     project: str
     block: str
     sub_block: str
+    starts: str
     ends: str
+    blocks: Sequence[CapacityBlock]
     needed_until: str
     max_run_duration: str
     queued: bool

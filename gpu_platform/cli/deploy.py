@@ -232,7 +232,7 @@ def _pool_changes(prepared: _Prepared, outputs: Mapping[str, Any]) -> tuple[Pool
     if "pools" not in outputs:
         print("pools were not compared with the last deployment: its outputs do not list them", file=sys.stderr)
         return None
-    return pool_changes(outputs["pools"], plan, load_catalog())
+    return pool_changes(outputs["pools"], plan, load_catalog(), datetime.now(UTC))
 
 
 def _as_json(changes: Sequence[PoolChange | TeamChange] | None) -> list[dict[str, Any]] | None:

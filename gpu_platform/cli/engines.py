@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Collection, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
 
+from gpu_platform.cli.parts import refuse_parts
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.apply import apply
@@ -25,7 +27,6 @@ from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.objects import kubernetes_objects
-from gpu_platform.engine.parts import find_parts
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
@@ -35,9 +36,7 @@ from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
-from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
-from gpu_platform.planning.clouds.parts import part_problems
-from gpu_platform.planning.queues import queue_parts
+from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -111,6 +110,7 @@ class EmbeddedDeployment:
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
         client = self.cluster.client()
+        refuse_parts(self.loaded, self.recorded, client, ())
         self._previewed = preview(client, self._record(client, dry=True))
         return self._previewed.to_json()
 
@@ -118,6 +118,7 @@ class EmbeddedDeployment:
         """Apply, wait and prune."""
         del rolled  # nodes are changed by this process alone, after the rollout
         client = self.cluster.client()
+        refuse_parts(self.loaded, self.recorded, client, ())
         recorded = self._record(client, dry=False)
         return apply(client, recorded, self.progress, self._previewed).to_json()
 
@@ -196,12 +197,12 @@ class PulumiDeployment:
         return changes
 
     def _resized(self) -> Mapping[str, str]:
-        """Name the pools whose `count` was edited: the program leaves the size of others to their autoscalers."""
+        """Name the node groups whose size this run sets; the others' is left to autoscalers and schedules."""
         plan = self.loaded.plan
         if plan.kind == "team" or plan.cluster.cloud is None:
             return {}
         outputs = self.outputs() or {}
-        resized = list(resized_pools(outputs.get("pools"), plan))
+        resized = list(resized_node_groups(outputs.get("pools"), plan, datetime.now(UTC)))
         if resizes_system_nodes(outputs.get("cluster"), plan):
             resized.append(SYSTEM_NODES)
         return {RESIZED_VARIABLE: json.dumps(resized)}
@@ -216,23 +217,10 @@ class PulumiDeployment:
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)
         try:
-            self._refuse_parts(driver)
+            refuse_parts(self.loaded, self.recorded, self.cluster.client(), driver.helm_releases())
             refuse_foreign_objects(self.cluster.client(), self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
             self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
-
-    def _refuse_parts(self, driver: PulumiEngine) -> None:
-        """Raise BadInput, with nothing changed, if the cluster has a controller that the stack would install."""
-        plan = self.loaded.plan
-        if plan.kind == "team":
-            return
-        cloud = plan.cluster.cloud
-        parts = (*(cloud.parts if cloud is not None else ()), *queue_parts(plan.queues))
-        if not parts:
-            return
-        found = find_parts(self.cluster.client(), parts)
-        if problems := part_problems(parts, found, driver.helm_releases()):
-            raise BadInput(str(self.loaded.path), problems)
 
     def _repair_taints(self) -> None:
         """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""

@@ -11,17 +11,46 @@ from gpu_platform.planning.clouds.parts import FoundPart, HelmRelease, PartPlan
 
 _NAME_LABEL = "app.kubernetes.io/name"
 _VERSION_LABEL = "app.kubernetes.io/version"
+# Labels of GPU nodes by the operator, by Node Feature Discovery and by Kubernetes.
+_OF_EVERY_GPU_NODE = ("nvidia.com/", "feature.node.kubernetes.io/", "kubernetes.io/")
 _RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
 def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[FoundPart, ...]:
-    """Return the controllers of these parts in all namespaces; raises Refused and UnknownOutcome."""
-    return tuple(
-        _found(part, live)
-        for part in parts
-        for live in client.objects("apps/v1", part.kind)
-        if mapping_at(live, "metadata", "labels").get(_NAME_LABEL) == part.label
-        or any(part.image in image for image in _images(live))
+    """Return what runs these parts in all namespaces, and their objects; raises Refused and UnknownOutcome.
+
+    Left out is what a controller has created, since that controller is found, and what selects its nodes by labels
+    of the cluster's owner, where the part may keep off the nodes of the pools.
+    """
+    return tuple(found for part in parts for found in _of_part(client, part))
+
+
+def _of_part(client: KubernetesClient, part: PartPlan) -> Iterator[FoundPart]:
+    for live in client.objects("apps/v1", part.kind):
+        labelled = mapping_at(live, "metadata", "labels").get(_NAME_LABEL) == part.label
+        if not labelled and not any(part.image in image for image in _images(live)):
+            continue
+        if not _has_controller(live) and not (part.may_keep_off and _keeps_off(live)):
+            yield _found(part, part.kind, live)
+    for api_version, kind in part.objects:
+        for live in client.objects(api_version, kind):
+            yield _found(part, kind, live)
+
+
+def _has_controller(live: Mapping[str, Any]) -> bool:
+    return any(owner.get("controller") for owner in items_at(live, "metadata", "ownerReferences"))
+
+
+def _keeps_off(live: Mapping[str, Any]) -> bool:
+    """Return whether it runs only on nodes with labels that not every GPU node has."""
+    pod = mapping_at(live, "spec", "template", "spec")
+    if any(not key.startswith(_OF_EVERY_GPU_NODE) for key in mapping_at(pod, "nodeSelector")):
+        return True
+    required = mapping_at(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = items_at(required, "nodeSelectorTerms")
+    return bool(terms) and all(
+        any(not str(one["key"]).startswith(_OF_EVERY_GPU_NODE) for one in items_at(term, "matchExpressions"))
+        for term in terms
     )
 
 
@@ -30,15 +59,15 @@ def _images(live: Mapping[str, Any]) -> Iterator[str]:
         yield str(container.get("image", ""))
 
 
-def _found(part: PartPlan, live: Mapping[str, Any]) -> FoundPart:
+def _found(part: PartPlan, kind: str, live: Mapping[str, Any]) -> FoundPart:
     metadata = live["metadata"]
     annotations = mapping_at(live, "metadata", "annotations")
     namespace, name = (annotations.get(key) for key in _RELEASE)
     release: HelmRelease | None = (str(namespace), str(name)) if namespace and name else None
     return FoundPart(
         part=part.name,
-        kind=part.kind,
-        namespace=metadata["namespace"],
+        kind=kind,
+        namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         version=str(mapping_at(live, "metadata", "labels").get(_VERSION_LABEL, "")),
         release=release,

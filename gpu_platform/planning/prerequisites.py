@@ -110,6 +110,15 @@ def _examples(plan: EnvironmentPlan) -> Iterator[Example]:
         return
     yield from plan.cluster.cloud.prerequisites(()).examples
     for pool in plan.pools:
-        if pool.capacity.get("reservation") == _EXAMPLE_RESERVATION:
+        several = f".blocks[{index}]" if (index := _example_block(pool)) is not None else ""
+        if several or pool.capacity.get("reservation") == _EXAMPLE_RESERVATION:
             fix = "write the id of your reservation or capacity block"
-            yield Example(field=f"{pool.path}.capacity.reservation", value=_EXAMPLE_RESERVATION, fix=fix)
+            yield Example(field=f"{pool.path}.capacity{several}.reservation", value=_EXAMPLE_RESERVATION, fix=fix)
+
+
+def _example_block(pool: PoolPlan) -> int | None:
+    """Return which entry of a pool's `capacity.blocks` has the example's reservation."""
+    blocks = pool.capacity.get("blocks") or ()
+    return next(
+        (index for index, block in enumerate(blocks) if block["reservation"] == _EXAMPLE_RESERVATION), None
+    )

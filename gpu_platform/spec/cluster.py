@@ -13,6 +13,7 @@ from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
+from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.parts import EksParts
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
@@ -48,6 +49,8 @@ class ExistingCluster(SpecModel):
     """Context of the kubeconfig; unset: its current one."""
     kubernetes: KubernetesVersion | None = None
     """Minor version, such as 1.36; when set, it is checked against the operator's support matrix at preview."""
+    parts: GpuParts = GpuParts()
+    """What the program installs, and what the cluster has already."""
 
 
 class CreateEks(SpecModel):
@@ -232,6 +235,8 @@ class GkeCluster(SpecModel):
     """Service account that `up` and the kubeconfig impersonate; unset: the credentials as they are."""
     labels: Annotated[dict[GcpLabelKey, GcpLabelValue], Field(max_length=50)] = {}
     """Labels of the company on the cluster, its nodes and their disks."""
+    parts: GpuParts = GpuParts()
+    """What the program installs, and what an existing cluster has already."""
     gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True

@@ -6,12 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import SpecModel
-
-Part = Literal["install", "present"]
+from gpu_platform.spec.gpu_parts import GpuParts, Part
 
 
-class EksParts(SpecModel):
+class EksParts(GpuParts):
     """Controllers that pools of EKS need. `install`: the program installs one, and refuses to beside another;
     `present`: the owner of an existing cluster has installed it, and the program leaves it alone."""
 

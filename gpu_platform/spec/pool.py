@@ -23,6 +23,7 @@ from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
+BLOCK_ID = r"^cr-[0-9a-f]+$"
 Workload = Literal["training", "inference", "development"]
 MAX_NODES = 1000
 
@@ -124,22 +125,59 @@ class Reservation(SpecModel):
     """GKE: name of one block of the reservation."""
     sub_block: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
     """GKE: name of one sub-block of the block."""
+    starts: Annotated[Instant | None, _CALENDAR] = None
+    """GKE: start of a reservation for a fixed time; `up` refuses desired nodes before it, and validation expects
+    none."""
     ends: Annotated[Instant | None, _CALENDAR] = None
     """GKE: end of a reservation for a fixed time, such as 2026-12-14T11:30:00Z; its nodes are deleted then."""
     needed_until: Annotated[Instant | None, _CALENDAR] = None
     """GKE: time until which the pool is needed; a reservation that ends earlier is refused."""
 
 
+_BLOCKS = Shows(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
+
+
+class Block(SpecModel):
+    """One of several EC2 Capacity Blocks for ML that a pool uses one after the other."""
+
+    reservation: str = Field(pattern=BLOCK_ID, examples=["cr-0a1b2c3d4e5f60718"])
+    zone: Zone
+    starts: Instant
+    """Start of the block, such as 2026-12-01T11:30:00Z."""
+    ends: Instant
+    """End of the block; EKS drains its nodes 40 minutes earlier."""
+
+
 class CapacityBlock(SpecModel):
-    """An EC2 Capacity Block for ML: reserved for a fixed time."""
+    """EC2 Capacity Blocks for ML, reserved for a fixed time: one by `reservation` and `zone`, or several."""
 
     type: Annotated[Literal["capacity-block"], On(("eks",), "capacity blocks are sold by EC2"), _CAPACITY_TYPE]
-    reservation: Annotated[str, _RESERVATION] = Field(pattern=r"^cr-[0-9a-f]+$", examples=["cr-0a1b2c3d4e5f60718"])
-    zone: Annotated[Zone, _ZONES]
+    reservation: Annotated[str | None, _RESERVATION] = Field(
+        default=None, pattern=BLOCK_ID, examples=["cr-0a1b2c3d4e5f60718"]
+    )
+    zone: Annotated[Zone | None, _ZONES] = None
+    starts: Instant | None = None
+    """Start of the block, such as 2026-12-01T11:30:00Z: a managed node group has no nodes before it, and
+    `count.desired` then. Unset: it starts with `count.desired` nodes, so the block must have begun."""
     ends: Instant | None = None
-    """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes about 40 minutes earlier."""
+    """End of the block, such as 2026-12-14T11:30:00Z; EKS drains its nodes 40 minutes earlier."""
+    blocks: Annotated[Annotated[tuple[Block, ...], Field(min_length=1, max_length=20)] | None, _BLOCKS] = None
+    """Several blocks one after the other, instead of `reservation`, `zone`, `starts` and `ends`. Each has a node
+    group of its own; the pool, its labels and what quotas may use stay the same."""
     needed_until: Instant | None = None
     """Time until which the pool is needed; a block that ends earlier is refused."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> CapacityBlock:
+        single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(self, name) is not None]
+        if self.blocks is not None and single:
+            raise wrong(
+                "blocks, or the fields of a single block",
+                f"blocks and {', '.join(single)}: move them into an entry of blocks",
+            )
+        if self.blocks is None and (self.reservation is None or self.zone is None):
+            raise wrong("reservation and zone, or blocks", "write the id and the zone of the block")
+        return self
 
 
 class FlexStart(SpecModel):

@@ -9,7 +9,9 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.parts import find_parts
+from gpu_platform.planning.clouds.gpu_parts import plan_gpu_parts
 from gpu_platform.planning.clouds.parts import FoundPart
+from gpu_platform.spec.cluster import ExistingCluster
 from tests.engine.conftest import Stack
 from tests.support.eks_stacks import EXISTING, plan_eks
 from tests.support.eventually import eventually
@@ -45,10 +47,14 @@ def put(
     image: str,
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
+    owners: list[dict[str, Any]] | None = None,
+    **pod: Any,
 ) -> None:
     selector = {"app": name}
-    template = {"metadata": {"labels": selector}, "spec": {"containers": [{"name": "main", "image": image}]}}
+    container = {"name": "main", "image": image}
+    template = {"metadata": {"labels": selector}, "spec": {"containers": [container], **pod}}
     metadata = {"name": name, "namespace": NAMESPACE, "labels": labels or {}, "annotations": annotations or {}}
+    metadata |= {"ownerReferences": owners} if owners else {}
     spec: dict[str, Any] = {"selector": {"matchLabels": selector}, "template": template}
     cluster.apply({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
 
@@ -85,3 +91,45 @@ def test_a_controller_without_labels_is_found_by_its_image(cluster: KubernetesCl
         ("karpenter", "kp", None),
         ("efa_plugin", "efa", None),
     ]
+
+
+PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"
+
+
+def gpu_parts(cluster: KubernetesClient) -> list[tuple[str, str, str]]:
+    parts = plan_gpu_parts(ExistingCluster(provider="existing"), exporter=True)
+    return [(one.part, one.kind, one.name) for one in find_parts(cluster, parts) if one.namespace == NAMESPACE]
+
+
+def test_software_for_gpus_is_found_whoever_installed_it(cluster: KubernetesClient) -> None:
+    put(cluster, "Deployment", "their-operator", "nvcr.io/nvidia/gpu-operator:v25.10.0")
+    put(cluster, "DaemonSet", "plugin", PLUGIN)
+    put(cluster, "Deployment", "nfd-master", "registry.k8s.io/nfd/node-feature-discovery:v0.18.2")
+    put(cluster, "DaemonSet", "exporter", "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0")
+    assert gpu_parts(cluster) == [
+        ("gpu_operator", "Deployment", "their-operator"),
+        ("device_plugin", "DaemonSet", "plugin"),
+        ("node_feature_discovery", "Deployment", "nfd-master"),
+        ("dcgm_exporter", "DaemonSet", "exporter"),
+    ]
+
+
+def test_what_an_operator_has_created_is_no_part_of_its_own(cluster: KubernetesClient) -> None:
+    owner = {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "name": "cluster-policy",
+        "uid": "0a1b2c3d",
+        "controller": True,
+    }
+    put(cluster, "DaemonSet", "nvidia-device-plugin-daemonset", PLUGIN, owners=[owner])
+    assert gpu_parts(cluster) == []
+
+
+def test_a_device_plugin_on_nodes_of_the_owners_choice_is_no_second_one(cluster: KubernetesClient) -> None:
+    put(cluster, "DaemonSet", "elsewhere", PLUGIN, nodeSelector={"example.com/pool": "old"})
+    key = "feature.node.kubernetes.io/pci-10de.present"
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["true"]}]}
+    everywhere = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    put(cluster, "DaemonSet", "on-every-gpu", PLUGIN, affinity={"nodeAffinity": everywhere})
+    assert gpu_parts(cluster) == [("device_plugin", "DaemonSet", "on-every-gpu")]

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
-from gpu_platform.online.aws.capacity import compare_control_plane_zones, compare_offers, compare_reservation
+from gpu_platform.online.aws.capacity import (
+    compare_control_plane_zones,
+    compare_offers,
+    compare_reservation,
+    reserved_capacity,
+)
 from gpu_platform.planning.pools.section import PoolPlan
 from tests.support.eks_stacks import plan_eks
 
@@ -37,7 +42,9 @@ BLOCK = CapacityReservation(
 
 
 def reasons(found: CapacityReservation | None, pool: PoolPlan | None = None) -> list[tuple[str, str]]:
-    findings = compare_reservation(pool or pool_of("capacity-block"), ID, found, NOW)
+    pool = pool or pool_of("capacity-block")
+    (window,) = reserved_capacity(pool)
+    findings = compare_reservation(pool, window, found, NOW)
     return [(each.severity, each.why) for each in findings]
 
 
@@ -78,6 +85,14 @@ def test_a_scheduled_block_does_not_stop_a_pool_without_desired_nodes() -> None:
     pool = pool_of("capacity-block", desired=0, most=2)
 
     assert [severity for severity, _ in reasons(scheduled, pool)] == ["warns"]
+
+
+def test_a_scheduled_block_with_its_start_in_the_stack_file_is_fine() -> None:
+    starts = NOW + timedelta(days=1)
+    scheduled = replace(BLOCK, state="scheduled", starts=starts, available=0)
+    assert reasons(scheduled, pool_of("capacity-block", starts=starts.isoformat())) == [("fine", "")]
+    ((severity, why),) = reasons(scheduled, pool_of("capacity-block", starts=NOW.isoformat()))
+    assert (severity, why) == ("stops", "the stack file declares starts: 2026-11-23T12:00:00Z")
 
 
 def test_every_reason_is_reported_and_not_the_first_alone() -> None:

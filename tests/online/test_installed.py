@@ -57,8 +57,8 @@ def test_an_empty_cluster_is_fine() -> None:
     [
         (OPERATOR, "GPU Operator", "stops"),
         ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "NVIDIA device plugin", "stops"),
-        ("registry.k8s.io/nfd/node-feature-discovery:v0.18.2", "Node Feature Discovery", "warns"),
-        ("nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0", "DCGM exporter", "warns"),
+        ("registry.k8s.io/nfd/node-feature-discovery:v0.18.2", "Node Feature Discovery", "stops"),
+        ("nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0", "DCGM exporter", "stops"),
         ("registry.k8s.io/kueue/kueue:v0.14.4", "Kueue", "fine"),
         ("reg.kyverno.io/kyverno/kyverno:v1.16.0", "Kyverno", "warns"),
         ("openpolicyagent/gatekeeper:v3.21.0", "Gatekeeper", "warns"),
@@ -70,6 +70,26 @@ def test_software_of_others_is_recognised_by_its_image(image: str, title: str, s
 
     assert finding.severity == severity
     assert finding.found == "exists already: Deployment theirs/it (Helm release theirs/it)"
+
+
+@pytest.mark.parametrize(
+    ("image", "title", "part"),
+    [
+        (OPERATOR, "GPU Operator", "gpu_operator"),
+        ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "NVIDIA device plugin", "device_plugin"),
+        ("registry.k8s.io/nfd/node-feature-discovery:v0.18.2", "Node Feature Discovery", "node_feature_discovery"),
+        ("nvcr.io/nvidia/k8s/dcgm-exporter:4.4.2-4.7.0", "DCGM exporter", "dcgm_exporter"),
+    ],
+)
+def test_what_the_stack_file_says_is_present_is_left_alone_and_missed_where_it_is_not(
+    image: str, title: str, part: str
+) -> None:
+    assert f"cluster.parts.{part}: present" in found_in(workload(image))[f"{title} in the cluster"].fix
+    plan = plan_of(parts={part: "present"})
+    finding = found_in(workload(image), plan=plan)[f"{title} in the cluster"]
+    assert (finding.severity, finding.found) == ("fine", "exists already, and is left alone: Deployment theirs/it")
+    missing = found_in(plan=plan)[f"{title} in the cluster"]
+    assert (missing.severity, missing.found) == ("stops", "none")
 
 
 def test_a_device_plugin_that_selects_its_nodes_is_a_warning() -> None:

@@ -20,7 +20,7 @@ def planned(cluster: dict[str, Any], monitoring: dict[str, Any], **said: Any) ->
         case "gke":
             pool |= {"machine_type": "g2-standard-4", "zones": ["us-central1-a"]}
         case _:
-            pool |= {"machine_type": "g6.4xlarge"}
+            pool.setdefault("machine_type", "g6.4xlarge")
     plan = plan_platform(
         {"kind": "environment", "cluster": cluster, "pools": [pool], "monitoring": monitoring}, "test"
     )
@@ -80,3 +80,17 @@ def test_without_monitoring_there_is_nothing_to_say_of_it() -> None:
     plan = planned({**GKE, "create": {}}, {"enabled": False})
     assert plan.monitoring is None
     assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
+
+
+def test_alerts_come_a_day_and_two_hours_before_a_capacity_block_is_drained() -> None:
+    block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    ends = {"ends": "2026-12-14T11:30:00Z"}
+    plan = planned(EKS, {}, workload="training", capacity={**block, **ends}, machine_type="p5.48xlarge")
+    assert plan.monitoring is not None
+    found = {rule.alert: rule for rule in plan.monitoring.alerts if rule.alert.startswith("GpuCapacityEnds")}
+    drains = 1797247800 - 40 * 60  # 2026-12-14T11:30:00Z
+    assert {alert: rule.expr for alert, rule in found.items()} == {
+        "GpuCapacityEndsInADay": f"vector(time()) >= {drains - 24 * 3600} < {drains - 2 * 3600}",
+        "GpuCapacityEndsInTwoHours": f"vector(time()) >= {drains - 2 * 3600} < {drains}",
+    }
+    assert "at 2026-12-14T10:50:00Z" in found["GpuCapacityEndsInADay"].summary

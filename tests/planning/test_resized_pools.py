@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes import classify, pool_changes, pool_facts, resized_pools
+from gpu_platform.planning.changes import (
+    classify,
+    pool_changes,
+    pool_facts,
+    resized_node_groups,
+    resized_pools,
+)
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.live import LiveState
@@ -136,3 +142,99 @@ def test_a_capacity_block_may_shrink_to_no_nodes() -> None:
         plan_of({"desired": 2}, capacity=BLOCK), plan_of({"min": 0, "desired": 0, "max": 2}, capacity=BLOCK), 2
     )
     assert (found.effect, found.refusal) == (Effect.REMOVES_CAPACITY, None)
+
+
+# -- blocks with a start ----------------------------------------------------------------------------------
+
+FIRST = {**BLOCK, "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-14T11:30:00Z"}
+SECOND = {
+    "reservation": "cr-1a1b2c3d4e5f60718",
+    "zone": "us-east-2b",
+    "starts": "2026-12-14T11:30:00Z",
+    "ends": "2026-12-21T11:30:00Z",
+}
+BEFORE, DURING, DRAINED, HANDED_OVER, AFTER = (
+    datetime.fromisoformat(when)
+    for when in (
+        "2026-11-25T00:00:00+00:00",
+        "2026-12-05T00:00:00+00:00",
+        "2026-12-14T10:50:00+00:00",
+        "2026-12-15T00:00:00+00:00",
+        "2026-12-22T00:00:00+00:00",
+    )
+)
+EARLIEST, LATER = "train-0a1b2c3d4e5f60718", "train-1a1b2c3d4e5f60718"
+
+
+def blocks_of(*blocks: dict[str, Any], desired: int = 2) -> EnvironmentPlan:
+    entries = [{key: value for key, value in block.items() if key != "type"} for block in blocks]
+    capacity = {"type": "capacity-block", "blocks": entries}
+    return plan_of({"desired": desired, "max": 4}, capacity=capacity)
+
+
+def deployed(plan: EnvironmentPlan) -> dict[str, Any]:
+    return json.loads(json.dumps(dict(pool_facts(plan))), parse_int=float)
+
+
+@pytest.mark.parametrize(
+    ("now", "resized"),
+    [(BEFORE, ()), (DURING, (EARLIEST,)), (DRAINED, ()), (HANDED_OVER, (LATER,)), (AFTER, ())],
+)
+def test_an_edit_of_count_acts_on_the_block_that_has_nodes_and_on_no_other(
+    now: datetime, resized: tuple[str, ...]
+) -> None:
+    before = deployed(blocks_of(FIRST, SECOND))
+    assert resized_node_groups(before, blocks_of(FIRST, SECOND), now) == ()
+    assert resized_node_groups(before, blocks_of(FIRST, SECOND, desired=3), now) == resized
+
+
+def test_a_block_that_began_before_its_first_deployment_gets_its_nodes_from_up() -> None:
+    assert resized_node_groups({}, blocks_of(FIRST), DURING) == (EARLIEST,)
+    assert resized_node_groups({}, blocks_of(FIRST), BEFORE) == (), "the schedule starts them"
+    assert resized_node_groups(deployed(blocks_of(FIRST)), blocks_of(FIRST, SECOND), HANDED_OVER) == (LATER,)
+    moved = {**FIRST, "starts": "2026-12-06T11:30:00Z"}
+    assert resized_node_groups(deployed(blocks_of(moved)), blocks_of(FIRST), DURING) == (EARLIEST,)
+
+
+def test_a_start_beside_a_block_that_runs_already_leaves_its_number_of_nodes() -> None:
+    count = {"desired": 2, "max": 4}
+    before = deployed(plan_of(count, capacity=BLOCK))
+    assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == ()
+    del before["train"]["windows"]
+    assert resized_node_groups(before, plan_of(count, capacity=FIRST), DURING) == (), "of an older release"
+
+
+def hand_over(before: EnvironmentPlan, after: EnvironmentPlan, now: datetime) -> list[tuple[str, int]]:
+    return [(one.effect, one.gpus) for one in pool_changes(deployed(before), after, load_catalog(), now)]
+
+
+def test_a_block_that_is_added_takes_nothing_away() -> None:
+    assert hand_over(blocks_of(FIRST), blocks_of(FIRST, SECOND), DURING) == []
+    alone = plan_of({"desired": 2, "max": 4}, capacity=FIRST)
+    assert hand_over(alone, blocks_of(FIRST, SECOND), DURING) == []
+
+
+@pytest.mark.parametrize(("now", "lost"), [(DURING, 16), (BEFORE, 0), (HANDED_OVER, 0)])
+def test_a_block_that_is_removed_takes_nodes_away_only_while_it_has_some(now: datetime, lost: int) -> None:
+    found = hand_over(blocks_of(FIRST, SECOND), blocks_of(SECOND), now)
+    assert found == ([("shrunk", lost)] if lost else [])
+
+
+def test_the_removal_of_the_block_that_runs_is_announced_with_its_field() -> None:
+    (found,) = pool_changes(deployed(blocks_of(FIRST, SECOND)), blocks_of(SECOND), load_catalog(), DURING)
+    (cause,) = found.causes
+    assert (cause.field, cause.old) == ("pools[0].capacity.blocks", FIRST["reservation"])
+    assert "each block has a node group of its own" in cause.because
+
+
+def test_fewer_desired_nodes_before_a_block_begins_take_nothing_away() -> None:
+    before, after = blocks_of(FIRST, desired=3), blocks_of(FIRST, desired=2)
+    assert hand_over(before, after, BEFORE) == []
+    assert hand_over(before, after, DURING) == [("shrunk", 8)]
+
+
+def test_a_pool_of_blocks_has_ended_with_its_last_one() -> None:
+    pools = blocks_of(FIRST, SECOND).pools
+    assert ended_capacity(pools, HANDED_OVER) == ()
+    (found,) = ended_capacity(pools, AFTER)
+    assert found.path == "pools[0].capacity.blocks"

@@ -212,6 +212,22 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
             "needed_until": "2026-12-10T00:00:00Z",
         },
     },
+    "pools[].capacity(capacity-block).starts": {"pools[0].count": {"desired": 2, "max": 4}},
+    "pools[].capacity(capacity-block).blocks": {
+        "pools[0].zones": None,
+        "pools[0].count": {"desired": 2, "max": 4},
+        "pools[0].capacity": {
+            "type": "capacity-block",
+            "blocks": [
+                {
+                    "reservation": "cr-0a1b2c3d4e5f60718",
+                    "zone": "us-east-2a",
+                    "starts": "2026-12-01T11:30:00Z",
+                    "ends": "2026-12-14T11:30:00Z",
+                }
+            ],
+        },
+    },
     "pools[].capacity(flex-start)": {
         "pools[0].capacity": {"type": "flex-start"},
         "pools[0].count": {"desired": 0, "max": 4},
@@ -479,6 +495,12 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].capacity(reservation).ends": ["2026-12-09T00:00:00Z"],
     "pools[].capacity(reservation).needed_until": ["2026-12-20T00:00:00Z"],
     "pools[].capacity(capacity-block).reservation": ["cr-0a1b2c3d4e5f60719"],
+    "pools[].capacity(reservation).starts": ["2026-12-01T00:00:00Z"],
+    "pools[].capacity(capacity-block).starts": ["2026-12-01T11:30:00Z"],
+    "pools[].capacity(capacity-block).blocks[].reservation": ["cr-0a1b2c3d4e5f60719"],
+    "pools[].capacity(capacity-block).blocks[].zone": ["us-east-2b"],
+    "pools[].capacity(capacity-block).blocks[].starts": ["2026-12-02T11:30:00Z"],
+    "pools[].capacity(capacity-block).blocks[].ends": ["2026-12-13T11:30:00Z"],
     "pools[].capacity(capacity-block).zone": ["us-east-2b"],
     "pools[].capacity(capacity-block).ends": ["2026-12-09T00:00:00Z"],
     "pools[].capacity(capacity-block).needed_until": ["2026-12-20T00:00:00Z"],

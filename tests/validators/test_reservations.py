@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -52,8 +53,10 @@ class Cluster:
         yield from self._node_classes if kind == "EC2NodeClass" else ()
 
 
-def report_of(*node_classes: Mapping[str, Any], plan: EnvironmentPlan | None = None) -> ValidationReport:
-    return collect_report(Cluster(*node_classes), plan or plan_eks(ON_RESERVATION))  # type: ignore[arg-type]
+def report_of(
+    *node_classes: Mapping[str, Any], plan: EnvironmentPlan | None = None, now: datetime | None = None
+) -> ValidationReport:
+    return collect_report(Cluster(*node_classes), plan or plan_eks(ON_RESERVATION), now)  # type: ignore[arg-type]
 
 
 def findings(report: ValidationReport) -> list[tuple[str, str, str, str]]:
@@ -115,3 +118,42 @@ def test_pools_without_a_reservation_and_node_groups_read_no_ec2nodeclass(form: 
     report = collect_report(cluster, plan_eks(form))  # type: ignore[arg-type]
     assert "karpenter.k8s.aws/v1 EC2NodeClass" not in cluster.read
     assert not [check for one in report.nodes for check in one.checks if check.id == "capacity-reservation"]
+
+
+BLOCKS = [
+    {"reservation": OWN, "zone": "us-east-2a", "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-14T11:30:00Z"},
+    {"reservation": OTHER, "zone": "us-east-2b", "starts": "2026-12-14T11:30:00Z", "ends": "2026-12-21T11:30:00Z"},
+]
+
+
+@pytest.mark.parametrize(
+    ("now", "missing", "size"),
+    [
+        ("2026-11-25T00:00:00Z", [], f"{OWN} has not begun: it begins at 2026-12-01T11:30:00Z"),
+        ("2026-12-02T00:00:00Z", [OWN], "created by Karpenter for pending pods"),
+        ("2026-12-14T11:00:00Z", [], f"{OTHER} has not begun: it begins at 2026-12-14T11:30:00Z"),
+        ("2026-12-15T00:00:00Z", [OTHER], "created by Karpenter for pending pods"),
+        ("2026-12-21T11:00:00Z", [], f"{OTHER} has ended: its nodes were drained at 2026-12-21T10:50:00Z"),
+    ],
+)
+def test_karpenter_must_have_found_a_block_only_while_it_can_have_nodes(
+    now: str, missing: list[str], size: str
+) -> None:
+    plan = plan_eks({**TRAIN, "zones": None, "capacity": {"type": "capacity-block", "blocks": BLOCKS}})
+    report = report_of(node_class(), plan=plan, now=datetime.fromisoformat(now))
+    checks = [check for node in report.nodes for check in node.checks]
+    assert [check.device for check in checks if check.id == "capacity-reservation"] == missing
+    (of_size,) = [check for check in checks if check.id == "pool-size"]
+    assert (of_size.verdict, size in of_size.expected) == ("not-applicable", True)
+    assert report.exit_code is (ExitCode.FINDING if missing else ExitCode.GOOD)
+
+
+def test_a_managed_pool_needs_no_nodes_before_its_block_begins_and_its_desired_ones_then() -> None:
+    block = {"type": "capacity-block", **BLOCKS[0]}
+    plan = plan_eks({"count": {"desired": 2}, "capacity": block})
+    before = report_of(plan=plan, now=datetime.fromisoformat("2026-11-25T00:00:00Z"))
+    assert before.exit_code is ExitCode.GOOD
+    (check,) = before.nodes[0].checks
+    assert "has not begun" in check.expected
+    during = report_of(plan=plan, now=datetime.fromisoformat("2026-12-02T00:00:00Z"))
+    assert "has not begun" not in during.nodes[0].checks[0].expected

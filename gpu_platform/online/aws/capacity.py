@@ -9,6 +9,7 @@ from typing import Final
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
@@ -70,11 +71,20 @@ def compare_offers(
     )
 
 
+def reserved_capacity(pool: PoolPlan) -> tuple[CapacityWindow, ...]:
+    """Return the reservation or the capacity blocks that a pool names."""
+    windows = pool.cloud.windows if pool.cloud is not None else ()
+    reservation, zone = pool.capacity.get("reservation"), pool.capacity.get("zone")
+    if windows or reservation is None or zone is None:
+        return windows
+    return (CapacityWindow(reservation=str(reservation), zone=str(zone)),)
+
+
 def compare_reservation(
-    pool: PoolPlan, reservation_id: str, found: CapacityReservation | None, now: datetime
+    pool: PoolPlan, window: CapacityWindow, found: CapacityReservation | None, now: datetime
 ) -> Iterator[OnlineFinding]:
     """Yield every reason why a pool's nodes cannot start in its reservation or capacity block."""
-    looked_at = f"capacity of pool {pool.name}: {reservation_id}"
+    looked_at = f"capacity of pool {pool.name}: {window.reservation}"
     if found is None:
         yield OnlineFinding(
             looked_at=looked_at,
@@ -91,14 +101,16 @@ def compare_reservation(
     if found.ends is not None:
         text += f", until {found.ends:%Y-%m-%dT%H:%MZ}"
     wrong = False
-    for severity, why, fix in _reasons(pool, found, now):
+    for severity, why, fix in _reasons(pool, window, found, now):
         wrong = True
         yield OnlineFinding(looked_at=looked_at, severity=severity, found=text, why=why, fix=fix)
     if not wrong:
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
 
 
-def _reasons(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Iterator[tuple[Severity, str, str]]:
+def _reasons(
+    pool: PoolPlan, window: CapacityWindow, found: CapacityReservation, now: datetime
+) -> Iterator[tuple[Severity, str, str]]:
     kind = "capacity-block" if pool.capacity["type"] == "capacity-block" else "default"
     if found.kind != kind:
         wanted = "a capacity block" if kind == "capacity-block" else "an On-Demand Capacity Reservation"
@@ -110,13 +122,14 @@ def _reasons(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Itera
             f"the pool has machine type {pool.machine_type}",
             f"write machine_type: {found.instance_type}, or name another reservation",
         )
-    if found.zone != pool.capacity.get("zone"):
+    if found.zone != window.zone:
         yield (
             "stops",
-            f"the stack file declares zone {pool.capacity.get('zone')}",
+            f"the stack file declares zone {window.zone}",
             f"write capacity.zone: {found.zone}",
         )
-    yield from _state(pool, found, now)
+    yield from _times(window, found)
+    yield from _state(pool, window, found, now)
     yield from _size(pool, found)
     group = _placement_group(pool)
     if found.placement_group and found.placement_group != group:
@@ -127,19 +140,37 @@ def _reasons(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Itera
         )
 
 
-def _state(pool: PoolPlan, found: CapacityReservation, now: datetime) -> Iterator[tuple[Severity, str, str]]:
+def _times(window: CapacityWindow, found: CapacityReservation) -> Iterator[tuple[Severity, str, str]]:
+    """Yield declared times that are not those of the reservation: nodes would start at another time."""
+    for name, declared, real in (("starts", window.starts, found.starts), ("ends", window.ends, found.ends)):
+        if declared is not None and real is not None and declared != real:
+            yield (
+                "stops" if name == "starts" else "warns",
+                f"the stack file declares {name}: {utc_text(declared)}",
+                f"write {name}: {utc_text(real)}",
+            )
+
+
+def _state(
+    pool: PoolPlan, window: CapacityWindow, found: CapacityReservation, now: datetime
+) -> Iterator[tuple[Severity, str, str]]:
     another = "name another reservation"
+    others = [one for one in reserved_capacity(pool) if one != window and not one.has_ended(now)]
+    if others and (found.state == "expired" or (found.ends is not None and found.ends <= now)):
+        yield "warns", "it has ended, and the pool has other blocks", "remove it from blocks"
+        return
     if found.state not in ("active", "scheduled"):
         yield "stops", f"its state is {found.state}: EC2 starts nothing in it", another
         return
     if found.ends is not None and found.ends <= now:
         yield "stops", "it has ended", another
         return
-    if found.state == "scheduled":
+    if found.state == "scheduled" and window.starts is None:
         starts = f"{found.starts:%Y-%m-%dT%H:%MZ}" if found.starts is not None else "a later time"
         why = f"it begins at {starts}, and nothing can start in it before"
         severity: Severity = "stops" if pool.nodes.desired else "warns"
-        yield severity, why, "run up after it has begun, or write count.desired: 0 until then"
+        fix = f"write starts: {utc_text(found.starts)}, so that a schedule starts the nodes then"
+        yield severity, why, fix if found.kind == "capacity-block" else "run up after it has begun"
     if found.ends is None:
         return
     if found.kind == "capacity-block" and found.ends - _DRAIN <= now:

@@ -10,7 +10,12 @@ from typing import TypeVar
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
 from gpu_platform.online.aws.api import Missing
-from gpu_platform.online.aws.capacity import compare_control_plane_zones, compare_offers, compare_reservation
+from gpu_platform.online.aws.capacity import (
+    compare_control_plane_zones,
+    compare_offers,
+    compare_reservation,
+    reserved_capacity,
+)
 from gpu_platform.online.aws.client import AwsClient
 from gpu_platform.online.aws.cluster import (
     compare_existing_cluster,
@@ -38,6 +43,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -94,10 +100,10 @@ class AwsCloud:
                     title=f"zones of pool {pool.name} that offer {name}", look=partial(self._offers, pool, name)
                 )
         for pool in plan.pools:
-            if reservation := pool.capacity.get("reservation"):
+            for window in reserved_capacity(pool):
                 yield Lookup(
-                    title=f"capacity of pool {pool.name}: {reservation}",
-                    look=partial(self._reservation, pool, str(reservation)),
+                    title=f"capacity of pool {pool.name}: {window.reservation}",
+                    look=partial(self._reservation, pool, window),
                 )
         if cluster.create is None:
             yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
@@ -172,12 +178,12 @@ class AwsCloud:
         offered = self._client.zones_offering(machine_type)
         yield compare_offers(pool.name, machine_type, wanted, not own, offered)
 
-    def _reservation(self, pool: PoolPlan, reservation: str) -> Iterable[OnlineFinding]:
+    def _reservation(self, pool: PoolPlan, window: CapacityWindow) -> Iterable[OnlineFinding]:
         try:
-            found = self._client.capacity_reservation(reservation)
+            found = self._client.capacity_reservation(window.reservation)
         except Missing:
             found = None
-        return compare_reservation(pool, reservation, found, self._now)
+        return compare_reservation(pool, window, found, self._now)
 
     def _named_cluster(self) -> Iterable[OnlineFinding]:
         found = self._found_cluster()

@@ -55,6 +55,8 @@ class _Product:
     effect: _Effect
     why: str
     fix: str = ""
+    part: str = ""
+    """Its field in `cluster.parts`."""
 
 
 # Images: names in the projects' charts, without registry and tag; not compared with a release of each.
@@ -64,28 +66,32 @@ _PRODUCTS: Final = (
         image=r"/gpu-operator[:@]",
         effect="collides",
         why="a cluster has one ClusterPolicy: two operators would replace each other's drivers and labels",
-        fix="remove the other one with its owner, and let this program install it",
+        fix="write cluster.parts.gpu_operator: present, or remove it with its owner",
+        part="gpu_operator",
     ),
     _Product(
         title="NVIDIA device plugin",
         image=r"(^|/)k8s-device-plugin[:@]",
         effect="collides",
         why="two device plugins register the same resource, and the kubelet keeps the last one",
-        fix="remove it from the nodes of the pools: the GPU Operator installs one",
+        fix="write cluster.parts.device_plugin: present, or remove it: the GPU Operator installs one",
+        part="device_plugin",
     ),
     _Product(
         title="Node Feature Discovery",
         image=r"node-feature-discovery[:@]",
-        effect="disturbs",
+        effect="collides",
         why="the GPU Operator installs its own; two of them label the same nodes",
-        fix="keep one: the owner should remove it, or exclude the nodes of the pools",
+        fix="write cluster.parts.node_feature_discovery: present, or remove it with its owner",
+        part="node_feature_discovery",
     ),
     _Product(
         title="DCGM exporter",
         image=r"dcgm-exporter[:@]",
-        effect="disturbs",
+        effect="collides",
         why="metrics of the same GPUs would be there twice",
-        fix="exclude the nodes of the pools from it",
+        fix="write cluster.parts.dcgm_exporter: present, or exclude the nodes of the pools from it",
+        part="dcgm_exporter",
     ),
     _Product(
         title="Karpenter",
@@ -157,7 +163,20 @@ def _of_product(
                 fix=f"write cluster.parts.{part.name}: present, or let its owner remove it",
             )
             return
-    if others:
+    present = product.part and product.part in {part.name for part in plan.operator.parts if not part.install}
+    if present and others:
+        yield OnlineFinding(
+            looked_at=looked_at, severity="fine", found=f"exists already, and is left alone: {_listed(others)}"
+        )
+    elif present:
+        yield OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="none",
+            why=f"cluster.parts.{product.part} is present, so the program installs none",
+            fix="let the owner of the cluster install it, or write install",
+        )
+    elif others:
         # A DaemonSet on nodes of its own choice may keep off those of the pools.
         elsewhere = all(one.kind == "DaemonSet" and one.selective for one in others)
         effect = "disturbs" if product.effect == "collides" and elsewhere else product.effect

@@ -7,7 +7,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
 from gpu_platform.planning.changes.pool_facts import pool_facts, protected
-from gpu_platform.planning.changes.pools import PoolChange, pool_changes, resized_pools
+from gpu_platform.planning.changes.pools import PoolChange, pool_changes, resized_node_groups, resized_pools
 from gpu_platform.planning.changes.team_impacts import leaving_teams
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "pool_changes",
     "pool_facts",
     "protected",
+    "resized_node_groups",
     "resized_pools",
     "resizes_system_nodes",
     "retained_resources",

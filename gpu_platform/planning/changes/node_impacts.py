@@ -60,7 +60,7 @@ def impact_of_pool(
         kept = {name for pool in plan.pools if pool.name == change.pool for name in pool.nodes.names}
         if kept and nodes is not None:
             nodes = tuple(name for name in nodes if name not in kept)
-        else:
+        elif not change.causes[0].field.endswith(".blocks"):
             because += "; the cloud chooses the nodes that go: the pods are those of the whole pool"
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:

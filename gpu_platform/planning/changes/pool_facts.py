@@ -71,5 +71,9 @@ def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
         "gpus_per_node": pool.gpus_per_node,
         "protected": pool.protect or (pool.cloud is not None and pool.cloud.protect),
         "protected_by": f"{pool.path}.protect" if pool.protect else CLUSTER_PROTECT,
+        # By reservation, start and end of reserved capacity.
+        "windows": {
+            window.reservation: window.shown for window in (pool.cloud.windows if pool.cloud is not None else ())
+        },
         "properties": dict(properties(pool, plan)),
     }

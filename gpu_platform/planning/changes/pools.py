@@ -5,14 +5,16 @@ Pulumi's own preview shows resources; this shows the effect on users of the GPUs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from datetime import datetime
+from typing import Any, Final, Literal, cast
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
 from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET
+from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
@@ -21,6 +23,10 @@ Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _SIZES = ("least_nodes", "nodes", "most_nodes")
 _WORST_FIRST = ("replace", "roll", "shrink")
 Order = Literal["delete-first", "create-first"]
+
+BLOCKS: Final = "capacity_blocks"
+# With several capacity blocks each block has its own.
+_OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids"}
 
 # Properties that contain the pool's name: they differ when only the name has changed.
 _NAMED_AFTER_THE_POOL = {"placement_group", "placement_policy", "user_data", "template", "node_class"}
@@ -111,14 +117,16 @@ class PoolChange:
         }
 
 
-def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> tuple[PoolChange, ...]:
+def pool_changes(
+    previous: object, plan: EnvironmentPlan, catalog: Catalog, now: datetime | None = None
+) -> tuple[PoolChange, ...]:
     """Return the pools of the last deployment that lose nodes, in the order of that deployment.
 
     `previous`: the output `pools` of the deployed stack; other keys are ignored. Nodes of
-    existing clusters have another owner: nothing happens to them.
+    existing clusters have another owner: nothing happens to them. `now` None: every capacity block may have nodes.
     """
     before = _readable(previous)
-    now = pool_facts(plan)
+    facts = pool_facts(plan)
     added = [pool for pool in plan.pools if pool.name not in before]
     pools = {pool.name: pool for pool in plan.pools}
     platforms = plan.cluster.cloud.platforms if plan.cluster.cloud is not None else ()
@@ -127,13 +135,50 @@ def pool_changes(previous: object, plan: EnvironmentPlan, catalog: Catalog) -> t
         if old["platform"] == EXISTING:
             continue
         if name in pools:
-            found += _changed(old, now[name], pools[name], platforms, catalog)
+            times: Collection[str] = old.get("windows", {}).values()
+            if now is not None and times and not any(_may_be_open(one, now) for one in times):
+                old = {**old, "nodes": 0, "most_nodes": 0}
+            found += _changed(old, facts[name], pools[name], platforms, catalog)
+            found += _without_blocks(old, facts[name], pools[name], catalog, now)
             continue
-        successor = next((pool for pool in added if _alike(old, now[pool.name])), None)
+        successor = next((pool for pool in added if _alike(old, facts[pool.name])), None)
         if successor is not None:
             added.remove(successor)
         found.append(_gone(name, old, successor))
     return tuple(found)
+
+
+def _without_blocks(
+    old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog, now: datetime | None
+) -> Iterator[PoolChange]:
+    """Yield the loss of the capacity blocks that a pool no longer has, where one of them may have nodes now."""
+    if not old["properties"].get(BLOCKS) or old["platform"] != new["platform"]:
+        return
+    before, after = (_times_of_blocks(facts["properties"]) for facts in (old, new))
+    gone = [block for block in before if block not in after and (now is None or _may_be_open(before[block], now))]
+    if not gone:
+        return
+    known = catalog.pool_properties[(platform_of(pool), BLOCKS)]
+    cause = Cause(
+        field=f"{pool.path}.capacity.blocks",
+        old=", ".join(gone),
+        new="",
+        because=known.because,
+        source=str(known.source),
+    )
+    yield _loss(pool.name, "shrunk", {**old, "protected": False}, None, [cause])
+
+
+def _times_of_blocks(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the times of the capacity blocks of a pool by reservation, from its properties."""
+    several = properties.get(BLOCKS) or ""
+    found = dict(block.split(" ", 1) for block in several.split(", ") if " " in block)
+    return found or {properties.get("capacity_reservation", ""): "/"}
+
+
+def _may_be_open(times: str, now: datetime) -> bool:
+    starts, ends = (datetime.fromisoformat(one) if one else None for one in times.split("/"))
+    return (starts is None or starts <= now) and (ends is None or now < ends)
 
 
 def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
@@ -149,6 +194,35 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
         and facts["platform"] == before[name]["platform"] == "eks"
         and any(int(before[name].get(key, facts[key])) != facts[key] for key in _SIZES)
     )
+
+
+def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
+    """Return the node groups whose number of nodes the next `up` sets to `desired`.
+
+    Those of pools whose `count` was edited. Of capacity blocks with a start only the one that may have nodes now;
+    without an edit, if it had begun before a deployment could schedule its start. `now`: with time zone.
+    """
+    edited, before = resized_pools(previous, plan), _readable(previous)
+    found: list[str] = []
+    for pool in plan.pools:
+        for group in pool.cloud.sized_groups if pool.cloud is not None else ():
+            wanted = pool.name in edited
+            if group.scheduled is not None:
+                late = not _was_scheduled(before.get(pool.name), group.scheduled)
+                wanted = group.scheduled.is_open(now) and (late or wanted)
+            if wanted:
+                found.append(group.name)
+    return tuple(found)
+
+
+def _was_scheduled(deployed: Mapping[str, Any] | None, window: CapacityWindow) -> bool:
+    """Return whether the last deployment had a block with the same start; True for that of an older release."""
+    if deployed is None:
+        return False
+    if "windows" not in deployed:
+        return True
+    known: str | None = deployed["windows"].get(window.reservation)
+    return known is not None and known.split("/")[0] in ("", utc_text(window.starts))
 
 
 def _readable(previous: object) -> Mapping[str, Mapping[str, Any]]:
@@ -207,10 +281,13 @@ def _changed(
         )
         yield _loss(pool.name, "replaced", old, "create-first", [cause])
         return
+    several = bool(old["properties"].get(BLOCKS))
     causes: dict[str, dict[str, Cause]] = {effect: {} for effect in _WORST_FIRST}
     for name, value in new["properties"].items():
         before = old["properties"].get(name)
-        if before is None or not _takes_away(name, before, value):
+        if before is None or name == BLOCKS or (several and name in _OF_A_BLOCK):
+            continue
+        if not _takes_away(name, before, value):
             continue
         known = catalog.pool_properties[(platform_of(pool), name)]
         field = fields_text(platform_of(pool), name, pool.path)
@@ -221,8 +298,8 @@ def _changed(
         yield _loss(pool.name, "replaced", old, _replaces(pool), list(causes[effect].values()))
     elif effect == "roll":
         yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), list(causes[effect].values()))
-    if effect in ("roll", "shrink") and causes["shrink"]:
-        gone = old["nodes"] - pool.nodes.desired
+    gone = old["nodes"] - pool.nodes.desired
+    if effect in ("roll", "shrink") and causes["shrink"] and gone > 0:
         yield _loss(
             pool.name,
             "shrunk",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gpu_platform.errors import Problem
+from gpu_platform.spec.gpu_parts import Part
 
 HelmRelease = tuple[str, str]
 """Namespace and name."""
@@ -16,8 +18,8 @@ class PartPlan:
     """A controller that the pools need. `install` False: the owner of the cluster has installed it.
 
     `name`: its field in `cluster.parts`; `field`: its place in the file, unless it is there; `kind`: of the object
-    that runs it, in apps/v1; `label`: the value of app.kubernetes.io/name in its chart; `image`: part of the name
-    of its image; `alone`: why two are wrong.
+    that runs it, in apps/v1, without a controller; `label`: the value of app.kubernetes.io/name in its chart;
+    `image`: part of the name of its image; `alone`: why two are wrong.
     """
 
     name: str
@@ -28,6 +30,18 @@ class PartPlan:
     image: str
     alone: str
     field: str | None = None
+    objects: tuple[tuple[str, str], ...] = ()
+    """API versions and kinds of the custom resources that configure it."""
+    may_keep_off: bool = False
+    """Whether one that selects its nodes by labels of the owner is no second one."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return who installs it; how it is recognised is the program's own concern."""
+        return {"name": self.name, "title": self.title, "install": self.install}
+
+    def declared(self, part: Part) -> PartPlan:
+        """Return the part as the stack file has it."""
+        return replace(self, install=part == "install")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +57,7 @@ class FoundPart:
 
     def __str__(self) -> str:
         version = f" {self.version}" if self.version else ""
-        return f"{self.kind} {self.name}{version} in namespace {self.namespace}"
+        return f"{self.kind} {self.name}{version}" + (f" in namespace {self.namespace}" if self.namespace else "")
 
 
 def part_problems(

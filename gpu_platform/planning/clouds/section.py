@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 
 NOT_SET = ""
 """A pool property that is not set."""
@@ -282,8 +283,18 @@ class CloudPool(Protocol):
         ...
 
     @property
-    def node_class_reservation(self) -> str | None:
-        """The capacity reservation that the pool's EC2NodeClass selects; None: there is none."""
+    def sized_groups(self) -> tuple[SizedGroup, ...]:
+        """Groups of nodes whose size `up` may set only when `count` is edited."""
+        ...
+
+    @property
+    def windows(self) -> tuple[CapacityWindow, ...]:
+        """The pool's reserved capacity, in the order of its times; empty: it has none, or none with times."""
+        ...
+
+    @property
+    def node_class_reservations(self) -> tuple[CapacityWindow, ...]:
+        """The capacity reservations that the pool's EC2NodeClass selects."""
         ...
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.monitoring.ends import ends_of_capacity
 from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.spec.operations import Monitoring
@@ -54,15 +56,16 @@ def metrics_config_map(monitoring: Monitoring) -> ConfigMapPlan | None:
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
     """Return scraping and alerts, or None where monitoring is off."""
-    monitoring = context.environment.monitoring
-    if not monitoring.enabled:
+    monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
+    if not monitoring.enabled or parts.gpu_operator == "present":
         return Decided(None)
+    own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
     service_monitor = not new if monitoring.prometheus_operator is None else monitoring.prometheus_operator
     # Google's own exporter reads only GPUs whose driver GKE has installed.
     operands = any(pool.software.operands for pool in pools)
-    pod_monitoring = context.cloud.managed_prometheus and operands and not service_monitor
+    pod_monitoring = context.cloud.managed_prometheus and operands and own_exporter and not service_monitor
     if monitoring.prometheus_operator is None and pod_monitoring:
         why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
         decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
@@ -73,10 +76,12 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         service_monitor=service_monitor,
         pod_monitoring=pod_monitoring,
         # A GPUCluster's exporter has a name of its own.
-        exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else ""),
+        exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else "")
+        if own_exporter
+        else "",
         interval=monitoring.interval,
         labels=monitoring.labels,
-        alerts=_alerts(monitoring),
+        alerts=(*_alerts(monitoring), *ends_of_capacity(pools)),
     )
     return Decided(section, decisions)
 

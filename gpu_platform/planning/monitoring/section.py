@@ -19,6 +19,13 @@ class AlertRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAlertRule(AlertRule):
+    """An alert of one pool, which has its name as a label."""
+
+    pool: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPlan:
     """DCGM metrics and alerts."""
 
@@ -26,7 +33,7 @@ class MonitoringPlan:
     pod_monitoring: bool
     """Whether Google's managed Prometheus scrapes the exporter of the operator."""
     exporter: str
-    """The label `app` of the exporter's service and pods."""
+    """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
     interval: str
     labels: Labels
     alerts: tuple[AlertRule, ...]

@@ -10,12 +10,14 @@ from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.nodes.software import node_software
 from gpu_platform.planning.operator.dra_driver import check_compute_domains
+from gpu_platform.planning.operator.parts import check_parts
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.spec.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record an operator release, driver or Kubernetes version that do not go together, or with the pools."""
+    check_parts(context, resolved_pools)
     operator = context.operator
     if operator is None:
         return

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts, plan_gpu_parts
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan, hashed_config_map
 from gpu_platform.planning.context import CompleteContext
@@ -20,6 +23,7 @@ from gpu_platform.planning.operator.driver_upgrades import (
     plan_upgrade_policy,
 )
 from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cluster
+from gpu_platform.planning.operator.parts import part_decisions
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 from gpu_platform.planning.operator.values import (
     ConfigReference,
@@ -49,6 +53,7 @@ SYSTEM_PRIORITY_CLASSES = (
 # gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0, object_controls.go).
 _UNPRIVILEGED_DEVICES = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 OPERANDS_PER_NODE = 12  # the operator's DaemonSets and feature discovery's, with the pods that validate
+_NFD_CHART = "node-feature-discovery"
 PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
 
 
@@ -59,7 +64,45 @@ def plan(
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
     """Return the operator's plan for pools that are planned; `resolved_pools`: where their sharing comes from."""
+    present, cluster = gpu_parts(context.cloud.cluster), context.cloud.cluster
+    parts = plan_gpu_parts(cluster, exporter=context.environment.monitoring.enabled)
+    if present.gpu_operator == "present":
+        return Decided(_present(context, parts), part_decisions(parts))
+    if present.dcgm_exporter == "present":
+        metrics = None
+    decided = _plan(context, resolved_pools, pools, metrics)
+    value = decided.value
+    if present.node_feature_discovery == "present":
+        values = {key: value for key, value in value.helm_values.items() if key != _NFD_CHART}
+        value = replace(value, helm_values={**values, "nfd": {"enabled": False}})
+    return Decided(replace(value, parts=parts), (*decided.decisions, *part_decisions(parts)))
+
+
+def _present(context: CompleteContext, parts: tuple[PartPlan, ...]) -> OperatorPlan:
+    """Return the plan of an operator that the owner of the cluster has installed: the program creates nothing."""
+    return OperatorPlan(
+        release=context.catalog.operator_releases[context.environment.operator.release].version,
+        namespace=names.OPERATOR_NAMESPACE,
+        install="none",
+        cluster_policy={},
+        gpu_cluster={},
+        helm_values={},
+        device_plugin_config=None,
+        mig_config=None,
+        metrics_config=None,
+        quota=None,
+        parts=parts,
+    )
+
+
+def _plan(
+    context: CompleteContext,
+    resolved_pools: Sequence[ResolvedPool],
+    pools: Sequence[PoolPlan],
+    metrics: ConfigMapPlan | None,
+) -> Decided[OperatorPlan]:
     spec, catalog = context.environment, context.catalog
+    present = gpu_parts(context.cloud.cluster)
     release = catalog.operator_releases[spec.operator.release]
     settings = context.cloud.operator_settings(pools)
     owned = any(pool.software.driver == "operator" for pool in pools)
@@ -67,7 +110,7 @@ def plan(
     upgrades: Decided[UpgradePolicy | None] = plan_upgrade_policy(resolved_pools) if owned else Decided(None)
     decisions = (_driver_decision(context, pools, version), *upgrades.decisions, *settings.decisions)
     exporter = DcgmExporter(
-        enabled=spec.monitoring.enabled,
+        enabled=spec.monitoring.enabled and present.dcgm_exporter == "install",
         config=ConfigReference(name=metrics.name) if metrics is not None else None,
         service_monitor=Toggle(enabled=False),
     )
@@ -101,7 +144,8 @@ def plan(
         gdrcopy=Toggle(enabled=True) if gdrcopy else None,
         toolkit=_toolkit(settings, pools),
         device_plugin=ConfiguredComponent(
-            enabled=any(pool.software.device_plugin == "operator" for pool in pools),
+            enabled=present.device_plugin == "install"
+            and any(pool.software.device_plugin == "operator" for pool in pools),
             config=ConfigReference(name=device_plugin.name, default=DEFAULT_KEY),
         ),
         mig=MigValues(),
@@ -201,7 +245,7 @@ def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
     The subchart's worker has tolerations of its own, which this list replaces: keep the control plane's.
     """
     own = Toleration(key="node-role.kubernetes.io/control-plane", operator="Exists", effect="NoSchedule")
-    return {"node-feature-discovery": {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}
+    return {_NFD_CHART: {"worker": {"tolerations": camel_case((own, *_tolerations(pools)))}}}
 
 
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:

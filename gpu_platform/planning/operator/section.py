@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.config_maps import ConfigMapPlan
 
 HELM_SECONDS: Final = 900
@@ -39,8 +40,9 @@ class OperatorPlan:
 
     release: str
     namespace: str
-    install: Literal["helm", "cluster-policy", "gpu-cluster"]
-    """`helm`: the chart creates the operator's object; else the object itself, for the simulated operator."""
+    install: Literal["helm", "cluster-policy", "gpu-cluster", "none"]
+    """`helm`: the chart creates the operator's object; `none`: the owner of the cluster has installed it; else the
+    object itself, for the simulated operator."""
     cluster_policy: Mapping[str, Any]
     """Empty with DRA, where there is a GPUCluster instead."""
     gpu_cluster: Mapping[str, Any]
@@ -50,6 +52,8 @@ class OperatorPlan:
     device_plugin_config: ConfigMapPlan | None
     mig_config: ConfigMapPlan | None
     metrics_config: ConfigMapPlan | None
+    parts: tuple[PartPlan, ...] = ()
+    """Software for GPUs that the cluster may have already; looked for before anything is installed."""
     quota: PriorityQuotaPlan | None
     """For clusters that reserve system-critical priority classes for kube-system (GKE)."""
     dra_driver: DraDriverPlan | None = None

@@ -1,25 +1,44 @@
-"""Find pools whose capacity has ended: their nodes cannot start any more."""
+"""Find pools whose capacity has ended, or has not begun where nothing starts nodes at its start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.windows import CapacityWindow, closed_text, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
 
 def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, ...]:
-    """Return the pools that have nodes by the stack file, on capacity that has ended. `now`: with time zone."""
-    return tuple(
-        Problem(
-            f"{pool.path}.capacity.ends",
-            f"{ends}, which has passed, with {counted(pool.nodes.desired, 'desired node')}",
+    """Return the pools with desired nodes that cannot start, because their capacity has ended or not begun.
+
+    `now`: with time zone. The nodes of a capacity block of EC2 that has not begun are no problem: a schedule, or
+    Karpenter, starts them.
+    """
+    return tuple(problem for pool in pools for problem in _problems(pool, now))
+
+
+def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
+    windows: tuple[CapacityWindow, ...] = pool.cloud.windows if pool.cloud is not None else ()
+    if not pool.nodes.desired or not windows:
+        return
+    nodes = counted(pool.nodes.desired, "desired node")
+    last = windows[-1]
+    if last.ends is not None and last.ends <= now:
+        several = "blocks" in pool.capacity
+        yield Problem(
+            f"{pool.path}.capacity.{'blocks' if several else 'ends'}",
+            f"{utc_text(last.ends)}, which has passed, with {nodes}",
             "an end in the future: no node starts on capacity that has ended",
-            f"name the new capacity in reservation and ends, write {pool.path}.count.desired: 0 and min: 0, or "
-            "remove the pool",
+            f"{'add the next block' if several else 'name the new capacity in reservation and ends'}, write "
+            f"{pool.path}.count.desired: 0 and min: 0, or remove the pool",
         )
-        for pool in pools
-        if pool.nodes.desired and (ends := pool.capacity.get("ends")) and datetime.fromisoformat(ends) <= now
-    )
+    elif pool.capacity["type"] == "reservation" and not last.has_begun(now):
+        yield Problem(
+            f"{pool.path}.capacity.starts",
+            f"{closed_text(windows, now)}, with {nodes}",
+            "a start in the past, or no desired nodes: GKE creates no node in a reservation that has not begun",
+            f"write {pool.path}.count.desired: 0 and min: 0 until then",
+        )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
@@ -41,12 +42,15 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         machine=machine,
         gpu=gpu,
         software=software,
-        driver_version=driver_version(pool, software, operator, catalog.operator_releases.get(operator.release)),
+        driver_version=_driver_version(context, pool, software),
         sharing=sharing,
         resources=class_resources(devices) if by_dra else offered_resources(sharing, gpu, machine.gpu_count),
         devices=devices,
         kubelet=kubelet.value,
-        labels={**_labels(pool, sharing, software, kubelet.value), **class_labels},
+        labels={
+            **_labels(pool, sharing, software, kubelet.value, configures=_configures_plugin(context)),
+            **class_labels,
+        },
         taints=(GPU_TAINT, *_declared_taints(pool), *class_taints),
         compute_class=place,
     )
@@ -62,14 +66,30 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     )
 
 
-def _labels(pool: Pool, sharing: SharingPlan, software: NodeSoftware, kubelet: Kubelet | None) -> Labels:
+def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
+    """Return the exact driver version; of an operator that another installs only the declared one."""
+    if gpu_parts(context.cloud.cluster).gpu_operator == "present":
+        return context.operator.driver.version
+    releases = context.catalog.operator_releases
+    return driver_version(pool, software, context.operator, releases.get(context.operator.release))
+
+
+def _configures_plugin(context: CompleteContext) -> bool:
+    """Return whether the device plugin's config is the program's: another's has no key for the label."""
+    parts = gpu_parts(context.cloud.cluster)
+    return parts.gpu_operator == "install" and parts.device_plugin == "install"
+
+
+def _labels(
+    pool: Pool, sharing: SharingPlan, software: NodeSoftware, kubelet: Kubelet | None, *, configures: bool
+) -> Labels:
     labels = {
         names.POOL_LABEL: pool.name,
         names.MACHINE_TYPE_LABEL: pool.machine_type,
         names.WORKLOAD_LABEL: pool.workload,
         names.SHARING_LABEL: sharing.mode,
     }
-    if sharing.device_plugin_key is not None:
+    if sharing.device_plugin_key is not None and configures:
         labels[names.DEVICE_PLUGIN_CONFIG_LABEL] = sharing.device_plugin_key
     labels |= software.node_labels()
     if sharing.mig_config is not None:

@@ -63,6 +63,13 @@ def _node_group(name: str, inputs: Inputs) -> list[Call]:
     return [call("eks", "CreateNodegroup", {**own, **without(inputs, "nodeGroupName")}, _NODE_GROUP)]
 
 
+def _scheduled_action(_: str, inputs: Inputs) -> list[Call]:
+    # The provider sends no size of -1 (terraform-provider-aws, internal/service/autoscaling/schedule.go).
+    sizes = ("minSize", "maxSize", "desiredCapacity")
+    sent = {key: value for key, value in inputs.items() if key not in sizes or value != -1}
+    return [call("autoscaling", "PutScheduledUpdateGroupAction", sent)]
+
+
 def _security_group(name: str, inputs: Inputs) -> list[Call]:
     group = {"groupName": inputs.get("name", name + SUFFIX), **tags("security-group", inputs)}
     made = call("ec2", "CreateSecurityGroup", {**group, **without(inputs, "name", "tags")})
@@ -104,4 +111,5 @@ _MAKERS: Mapping[str, Callable[[str, Inputs], list[Call]]] = {
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _rule("AuthorizeSecurityGroupEgress"),
     "aws:eks/nodeGroup:NodeGroup": _node_group,
     "aws:autoscaling/tag:Tag": _group_tag,
+    "aws:autoscaling/schedule:Schedule": _scheduled_action,
 }

@@ -13,6 +13,7 @@ from tests.components.eks.aws_api import Call, NotInTheApi, call, service_model
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.components.eks.pool_forms import FORMS
+from tests.planning.clouds.eks.test_capacity_blocks import FIRST, SECOND, several
 from tests.support.eks_stacks import CREATED, EXISTING, record_eks
 from tests.support.recorded import Recorded
 
@@ -57,6 +58,16 @@ def test_the_requests_of_a_stack_with_karpenter_pass_it_too(cluster: str) -> Non
     for record in records:
         for request in requests_of(record):
             assert problems(request) == [], record.urn
+
+
+def test_the_requests_of_capacity_blocks_with_a_start_pass_it_too() -> None:
+    records = of_aws(record_eks({"count": {"desired": 2}, "capacity": several(FIRST, SECOND)}))
+    assert {"NodeGroup", "LaunchTemplate", "Schedule"} <= {r.type.rsplit(":", 1)[-1] for r in records}
+    requests = [request for record in records for request in requests_of(record)]
+    assert [found for request in requests for found in problems(request)] == []
+    actions = [one.parameters for one in requests if one.operation == "PutScheduledUpdateGroupAction"]
+    assert [action["Recurrence"] for action in actions] == ["32 11 1 12 *", "32 11 14 12 *"]
+    assert not any({"MinSize", "MaxSize", "StartTime"} & action.keys() for action in actions)
 
 
 def test_every_machine_type_of_the_catalogue_is_an_instance_type_of_ec2() -> None:

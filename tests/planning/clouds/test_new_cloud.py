@@ -53,7 +53,9 @@ class AzurePool:
     relabels_in_place: bool = True
     timeouts: Timeouts = _LIMITS
     roll_limits: RollLimits = _ROLL
-    node_class_reservation: str | None = None
+    sized_groups: tuple[()] = ()
+    windows: tuple[()] = ()
+    node_class_reservations: tuple[()] = ()
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()

@@ -7,40 +7,37 @@ and On-Demand Capacity Reservations; read 2026-11-21.
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import Literal, NamedTuple
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
+from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, check_blocks, windows_of
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
-
-DRAIN_BEFORE_END = timedelta(minutes=40)
-"""How long before the end of a capacity block EKS scales its nodes to zero."""
 
 _LOCAL_ZONE = re.compile(r"(?<=\d)-[a-z]{3}-\d[a-z]$")
 _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
 
 class Purchase(NamedTuple):
-    """`capacity_type` of the node group; market type and reservation of the launch template."""
+    """`capacity_type` of the node group; market type of the launch template; whether it is reserved."""
 
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
-    reservation: str | None
+    reserved: bool
 
 
 def purchase(capacity: Capacity) -> Purchase:
     """Return how a pool without problems buys its nodes."""
     match capacity:
         case CapacityBlock():
-            return Purchase("CAPACITY_BLOCK", "capacity-block", capacity.reservation)
+            return Purchase("CAPACITY_BLOCK", "capacity-block", reserved=True)
         case Reservation():
-            return Purchase("ON_DEMAND", None, capacity.reservation)
+            return Purchase("ON_DEMAND", None, reserved=True)
         case Spot():
-            return Purchase("SPOT", None, None)
+            return Purchase("SPOT", None, reserved=False)
         case _:
-            return Purchase("ON_DEMAND", None, None)
+            return Purchase("ON_DEMAND", None, reserved=False)
 
 
 def reserved(capacity: Capacity) -> bool:
@@ -53,16 +50,23 @@ def check_capacity(
 ) -> None:
     """Record capacity that does not fit the machine type, the region or `needed_until`."""
     here, capacity = problems.at("capacity"), pool.capacity
-    if isinstance(capacity, Reservation | CapacityBlock):
-        if not _RESERVATION.fullmatch(capacity.reservation):
-            here.at("reservation").add(
-                f"{capacity.reservation!r}",
-                "the id of an EC2 Capacity Reservation: cr- and 17 hexadecimal digits",
-                "see aws ec2 describe-capacity-reservations",
-            )
-        check_region(capacity.zone, cluster, here.at("zone"))
+    if isinstance(capacity, CapacityBlock) and capacity.blocks is not None:
+        for index, block in enumerate(capacity.blocks):
+            _check_reservation(block.reservation, block.zone, cluster, here.at("blocks").at(f"[{index}]"))
+    elif isinstance(capacity, Reservation | CapacityBlock):
+        _check_reservation(capacity.reservation or "", capacity.zone or "", cluster, here)
     if isinstance(capacity, CapacityBlock):
-        _check_block(capacity, machine, family, here)
+        _check_block(pool, capacity, machine, family, here)
+
+
+def _check_reservation(reservation: str, zone: str, cluster: EksCluster, here: Problems) -> None:
+    if not _RESERVATION.fullmatch(reservation):
+        here.at("reservation").add(
+            f"{reservation!r}",
+            "the id of an EC2 Capacity Reservation: cr- and 17 hexadecimal digits",
+            "see aws ec2 describe-capacity-reservations",
+        )
+    check_region(zone, cluster, here.at("zone"))
 
 
 def region_of_zone(zone: str) -> str:
@@ -85,7 +89,10 @@ def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
         )
 
 
-def _check_block(block: CapacityBlock, machine: MachineType, family: AwsFamily, here: Problems) -> None:
+def _check_block(
+    pool: Pool, block: CapacityBlock, machine: MachineType, family: AwsFamily, here: Problems
+) -> None:
+    check_blocks(pool, block, here)
     if not family.capacity_blocks:
         here.at("type").add(
             f"'capacity-block' for {machine.name}",
@@ -94,15 +101,16 @@ def _check_block(block: CapacityBlock, machine: MachineType, family: AwsFamily, 
         )
     if block.needed_until is None:
         return
-    if block.ends is None:
+    ends = windows_of(pool)[-1].ends
+    if ends is None:
         here.at("ends").add(
             f"nothing, with needed_until {block.needed_until.isoformat()}",
             "the end of the block, or no needed_until: the two are compared",
             "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
         )
-    elif block.ends - DRAIN_BEFORE_END < block.needed_until:
-        here.at("ends").add(
-            f"{block.ends.isoformat()}, so that nodes drain from {(block.ends - DRAIN_BEFORE_END).isoformat()}",
+    elif ends - DRAIN_BEFORE_END < block.needed_until:
+        here.at("ends" if block.blocks is None else "blocks").add(
+            f"{ends.isoformat()}, so that nodes drain from {(ends - DRAIN_BEFORE_END).isoformat()}",
             f"an end at least 40 minutes after needed_until ({block.needed_until.isoformat()}): "
             "EKS scales a block's nodes to zero that long before",
             "extend the block, or lower needed_until",

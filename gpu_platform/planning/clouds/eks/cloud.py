@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
+from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool

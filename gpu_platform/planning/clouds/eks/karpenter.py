@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import purchase
 from gpu_platform.planning.clouds.eks.compute_class import priority
 from gpu_platform.planning.clouds.eks.disks import block_devices
@@ -29,7 +30,7 @@ from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
-from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.pool import CapacityBlock, Pool
 from gpu_platform.spec.sharing import Mps, TimeSlicing
 
 _AMI_FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
@@ -55,6 +56,8 @@ def plan_karpenter_pool(
         efa=efa,
         placement_group=group,
         zones=zones_of(pool),
+        reservations=windows_of(pool),
+        several_blocks=isinstance(pool.capacity, CapacityBlock) and pool.capacity.blocks is not None,
         node_class=node_class,
         node_pool=_node_pool(
             pool,
@@ -100,9 +103,8 @@ def _node_class(
     if efa:
         layout = interfaces(machine, catalog.aws_family(machine), "ena-and-efa")
         spec["networkInterfaces"] = [_network_interface(one) for one in layout]
-    reservation = purchase(pool.capacity).reservation
-    if reservation is not None:
-        spec["capacityReservationSelectorTerms"] = [{"id": reservation}]
+    if windows := windows_of(pool):
+        spec["capacityReservationSelectorTerms"] = [{"id": window.reservation} for window in windows]
     return spec
 
 
@@ -161,7 +163,7 @@ def _node_pool(
     }
     if place is not None:
         spec["weight"] = priority(place)
-    elif purchase(pool.capacity).reservation is not None:
+    elif purchase(pool.capacity).reserved:
         # Pods that fit several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec
@@ -182,7 +184,7 @@ def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:
 def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
     """Return the capacity type; reserved alone, since Karpenter falls back to on-demand nodes silently."""
     bought = purchase(pool.capacity)
-    if bought.reservation is not None:
+    if bought.reserved:
         return "reserved"
     return "spot" if bought.capacity_type == "SPOT" else "on-demand"
 

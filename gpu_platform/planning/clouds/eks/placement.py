@@ -7,6 +7,7 @@ eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (an own group in front of a res
 from __future__ import annotations
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
+from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_region
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
@@ -17,9 +18,9 @@ from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:
-    """Return the zones of a pool; empty: all of the cluster's. Reserved capacity is in one zone."""
-    if isinstance(pool.capacity, Reservation | CapacityBlock):
-        return (pool.capacity.zone,)
+    """Return the zones of a pool; empty: all of the cluster's. Each reservation or block is in one zone."""
+    if windows := windows_of(pool):
+        return tuple(dict.fromkeys(window.zone for window in windows))
     return tuple(pool.zones or ())
 
 
@@ -124,10 +125,11 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
         if zone in (pool.zones or ())[:index]:
             here.at(f"[{index}]").add(f"{zone!r} again", "each zone once", "remove it")
     if isinstance(capacity, Reservation | CapacityBlock):
-        if pool.zones is not None and set(pool.zones) != {capacity.zone}:
+        own = zones_of(pool)
+        if pool.zones is not None and set(pool.zones) != set(own):
             here.add(
                 ", ".join(pool.zones),
-                f"{capacity.zone} alone: the zone of the {capacity.type} that the nodes come from",
+                f"{', '.join(own)} alone: the zone of the {capacity.type} that the nodes come from",
                 "remove zones: the capacity has one",
             )
         return

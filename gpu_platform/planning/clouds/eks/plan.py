@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.eks.blocks import BlockPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import efa_requests, efa_resources
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
@@ -21,6 +22,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
 
@@ -57,8 +59,31 @@ class EksTaint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupPlan:
+    """One managed node group of a pool.
+
+    `zones` empty: all of the cluster's; `block`: the capacity block of its nodes.
+    """
+
+    name: str
+    reservation: str | None
+    zones: tuple[str, ...]
+    block: BlockPlan | None = None
+
+    @property
+    def scheduled_window(self) -> CapacityWindow | None:
+        """The block at whose start a schedule gives it its nodes; None: it starts with them."""
+        return self.block.window if self.block is not None and self.block.start is not None else None
+
+    @property
+    def former_name(self) -> str | None:
+        """The name under which it may have been created, too."""
+        return self.block.former_name if self.block is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EksPoolPlan:
-    """A managed node group with its launch template."""
+    """A managed node group with its launch template; with several capacity blocks one of each for each block."""
 
     kind: Literal["eks"] = "eks"
     node_group: str
@@ -72,6 +97,11 @@ class EksPoolPlan:
     capacity_type: Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
+    """With several blocks: of the earliest."""
+    blocks: tuple[BlockPlan, ...]
+    """Capacity blocks, in the order of their times; each has a node group."""
+    several_blocks: bool
+    """Whether the stack file has a list of blocks, each of which gets a node group of its own name."""
     interfaces: tuple[NetworkInterface, ...]
     efa: bool
     placement_group: PlacementGroup | None
@@ -102,6 +132,31 @@ class EksPoolPlan:
     alternatives: tuple[str, ...] = ()
     """Instance types that nodes may have beside `instance_type`, in order of preference."""
     compute_class: ClassPlace | None = None
+
+    @property
+    def node_groups(self) -> tuple[NodeGroupPlan, ...]:
+        """The node groups of the pool: one, or one for each capacity block."""
+        if not self.blocks:
+            return (NodeGroupPlan(name=self.node_group, reservation=self.capacity_reservation, zones=self.zones),)
+        return tuple(
+            NodeGroupPlan(
+                name=block.node_group,
+                reservation=block.window.reservation,
+                zones=(block.window.zone,),
+                block=block,
+            )
+            for block in self.blocks
+        )
+
+    @property
+    def sized_groups(self) -> tuple[SizedGroup, ...]:
+        """Its node groups."""
+        return tuple(SizedGroup(name=group.name, scheduled=group.scheduled_window) for group in self.node_groups)
+
+    @property
+    def windows(self) -> tuple[CapacityWindow, ...]:
+        """When its capacity blocks exist."""
+        return tuple(block.window for block in self.blocks)
 
     @property
     def placement_type(self) -> str:
@@ -169,9 +224,9 @@ class EksPoolPlan:
         return efa_resources(self.efa_interfaces)
 
     @property
-    def node_class_reservation(self) -> None:
+    def node_class_reservations(self) -> tuple[()]:
         """None: EKS refuses a node group with a reservation that does not exist."""
-        return None
+        return ()
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
@@ -195,6 +250,10 @@ class KarpenterPoolPlan:
     efa: bool
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
+    reservations: tuple[CapacityWindow, ...]
+    """Reservation or capacity blocks, in the order of their times."""
+    several_blocks: bool
+    """Whether the stack file has a list of blocks."""
     node_class: Mapping[str, Any]
     node_pool: Mapping[str, Any]
     protect: bool
@@ -282,9 +341,19 @@ class KarpenterPoolPlan:
         return efa_resources(self.efa_interfaces)
 
     @property
-    def node_class_reservation(self) -> str | None:
-        """The capacity reservation that the EC2NodeClass selects."""
-        return next((term["id"] for term in self.node_class.get("capacityReservationSelectorTerms", ())), None)
+    def sized_groups(self) -> tuple[()]:
+        """None: Karpenter sets the number of nodes."""
+        return ()
+
+    @property
+    def windows(self) -> tuple[CapacityWindow, ...]:
+        """When its reserved capacity exists."""
+        return self.reservations
+
+    @property
+    def node_class_reservations(self) -> tuple[CapacityWindow, ...]:
+        """The capacity reservations that the EC2NodeClass selects."""
+        return self.reservations
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
+from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
@@ -130,7 +131,9 @@ def plan_eks_pool(
         release_version=pool.image.release,
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,
-        capacity_reservation=bought.reservation,
+        capacity_reservation=next((window.reservation for window in windows_of(pool)), None),
+        blocks=plan_blocks(pool),
+        several_blocks=isinstance(pool.capacity, CapacityBlock) and pool.capacity.blocks is not None,
         interfaces=nics,
         efa=efa,
         placement_group=placement_group(pool, machine, cluster),

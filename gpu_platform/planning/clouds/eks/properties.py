@@ -6,14 +6,17 @@ Their effects are in catalog/facts/pool_changes.yaml.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
 
+_ZONE = "topology.kubernetes.io/zone"
+
 if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.blocks import BlockPlan
     from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
     from gpu_platform.planning.clouds.eks.launch_plan import UserData
     from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -58,11 +61,13 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
         "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
-        "subnet_ids": listed(pool.zones) or ALL_ZONES,
+        # With several blocks each has a node group in its own zone.
+        "subnet_ids": listed(pool.zones[:1] if pool.several_blocks else pool.zones) or ALL_ZONES,
         "instance_type": pool.instance_type,
         "instance_types": listed(pool.instance_types),
         "image_id": pool.ami or NOT_SET,
         "capacity_reservation": pool.capacity_reservation or NOT_SET,
+        "capacity_blocks": _blocks(pool.blocks) if pool.several_blocks else NOT_SET,
         "placement_group": pool.placement_group.name if pool.placement_group is not None else NOT_SET,
         "network_interfaces": _interfaces(pool),
         "block_device_mappings": listed(
@@ -79,6 +84,10 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "desired_size": str(pool.desired_size),
         "user_data": _user_data_hash(pool.user_data) if pool.user_data is not None else NOT_SET,
     }
+
+
+def _blocks(blocks: Sequence[BlockPlan]) -> str:
+    return listed(f"{block.window.reservation} {block.window.shown}" for block in blocks)
 
 
 def _user_data_hash(user_data: UserData) -> str:
@@ -99,11 +108,20 @@ def _karpenter(pool: KarpenterPoolPlan, machine_type: str, capacity_type: str) -
         **template,
         "spec": {key: val for key, val in template.get("spec", {}).items() if key != "requirements"},
     }
-    readable = listed([machine_type, capacity_type, *pool.zones])
+    node_class, zones = _spec(pool.node_class), pool.zones
+    if pool.several_blocks:
+        # Another block, in another zone, changes no node of the others: Karpenter compares a node with what is
+        # selected now (docs, disruption, drift, read 2026-11-23).
+        requirements = [one for one in requirements if one["key"] != _ZONE]
+        node_class = {key: val for key, val in node_class.items() if key != "capacityReservationSelectorTerms"}
+        zones = ()
+    readable = listed([machine_type, capacity_type, *zones])
+    blocks = (f"{window.reservation} {window.shown}" for window in pool.reservations)
     return {
         "requirements": f"{readable} ({content_hash(plan_to_json(requirements))})",
         "template": content_hash(plan_to_json(rest)),
-        "node_class": content_hash(plan_to_json(_spec(pool.node_class))),
+        "node_class": content_hash(plan_to_json(node_class)),
+        "capacity_blocks": listed(blocks) if pool.several_blocks else NOT_SET,
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog.models import MachineType
+from gpu_platform.planning.clouds.eks.blocks import BlockPlan, gaps
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.decision import Decision
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
@@ -133,13 +135,7 @@ def _placement(pool: Pool, plan: EksPoolPlan) -> _Line:
 
 def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
     if isinstance(pool.capacity, CapacityBlock):
-        ends = pool.capacity.ends.isoformat() if pool.capacity.ends else "its end"
-        yield (
-            "capacity",
-            f"capacity block {plan.capacity_reservation}",
-            "it must have begun when the pool is created, else write desired: 0; EKS drains the nodes some 40 "
-            f"minutes before {ends}; a new launch template needs desired 0 first",
-        )
+        yield from _block_lines(pool, plan.blocks)
     elif isinstance(pool.capacity, Reservation):
         yield "capacity", f"reservation {plan.capacity_reservation}", "paid for even if not used"
     elif plan.alternatives:
@@ -149,6 +145,32 @@ def _capacity(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
             ", ".join(plan.instance_types),
             ("EC2 takes those least likely to be reclaimed" if spot else "EC2 takes the first that has capacity")
             + "; pods can request the CPU and memory of the smallest",
+        )
+
+
+def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
+    for block in blocks:
+        window, start = block.window, block.start
+        ends = utc_text(window.ends) or "its end"
+        if start is None:
+            begins = "it must have begun when the pool is created, else write starts, or desired: 0"
+        else:
+            begins = (
+                f"no nodes before it begins, then a scheduled action starts {start.nodes} at {start.recurrence} "
+                "(cron, UTC)"
+            )
+        yield (
+            "capacity",
+            f"capacity block {window.reservation} in {window.zone}",
+            f"{begins}; EKS drains the nodes 40 minutes before {ends}; a new launch template needs desired "
+            "0 first",
+        )
+    for one, next_, duration in gaps(pool):
+        yield (
+            "hand-over",
+            f"{one.reservation} to {next_.reservation}: no nodes for {duration}",
+            "EKS drains the nodes of a block 40 minutes before its end, and the next one begins at "
+            f"{utc_text(next_.starts)}",
         )
 
 

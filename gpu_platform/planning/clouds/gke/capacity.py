@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
+from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.cluster import GkeCluster
@@ -104,6 +105,17 @@ def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
         _check_count(pool, cluster, problems.at("count"))
 
 
+def windows(pool: Pool) -> tuple[CapacityWindow, ...]:
+    """Return when the reservation of a pool exists; none for other capacity. GKE drains no node before the end."""
+    capacity = pool.capacity
+    if not isinstance(capacity, Reservation):
+        return ()
+    window = CapacityWindow(
+        reservation=capacity.reservation, zone=capacity.zone, starts=capacity.starts, ends=capacity.ends
+    )
+    return (window,)
+
+
 def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, here: Problems) -> None:
     if not _NAME.fullmatch(capacity.reservation):
         here.at("reservation").add(
@@ -126,6 +138,12 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
             f"{capacity.sub_block!r}",
             "the bare name of a sub-block of the block: a-z, 0-9 and -",
             "see gcloud compute reservations sub-blocks list",
+        )
+    if capacity.starts is not None and capacity.ends is not None and capacity.ends <= capacity.starts:
+        here.at("ends").add(
+            f"{capacity.ends.isoformat()}, with a start at {capacity.starts.isoformat()}",
+            "an end after the start",
+            "write starts and ends as gcloud compute future-reservations describe shows timeWindow",
         )
     if capacity.needed_until is not None and capacity.ends is None:
         here.at("ends").add(

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
@@ -144,6 +145,8 @@ class GkePoolPlan:
     delete_before_replace: bool
     protect: bool
     compute_class: ClassPlace | None = None
+    windows: tuple[CapacityWindow, ...] = ()
+    """When its reservation exists."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -213,9 +216,14 @@ class GkePoolPlan:
         return {}
 
     @property
-    def node_class_reservation(self) -> None:
+    def sized_groups(self) -> tuple[()]:
+        """None: the size of a GKE node pool is what the stack file says, or its autoscaler's."""
+        return ()
+
+    @property
+    def node_class_reservations(self) -> tuple[()]:
         """None: only Karpenter has EC2NodeClasses."""
-        return None
+        return ()
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return nothing: pods join GPU networks by annotations of their own."""

@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.gke.capacity import (
     reservation_affinity,
     run_seconds,
     sizes,
+    windows,
 )
 from gpu_platform.planning.clouds.gke.gpu_networks import network_count, network_mode
 from gpu_platform.planning.clouds.gke.network import check_network
@@ -121,6 +122,7 @@ def plan_gke_pool(
         delete_before_replace=reserved or placement.compact is not None,
         protect=cluster.is_protected or pool.protect,
         compute_class=requirements.compute_class,
+        windows=windows(pool),
     )
     subject = f"pool {pool.name}"
     decisions = tuple(

@@ -1,0 +1,51 @@
+"""Refuse to install what a cluster has already, before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.objects import kubernetes_objects
+from gpu_platform.engine.parts import find_parts
+from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
+from gpu_platform.planning.queues import queue_parts
+from gpu_platform.stacks import LoadedStack
+
+
+def refuse_parts(
+    loaded: LoadedStack, recorded: RecordedProgram, client: KubernetesClient, own: Collection[HelmRelease]
+) -> None:
+    """Raise BadInput, with nothing changed, for what the stack would install a second time, or needs and lacks.
+
+    `own`: Helm releases of the stack. Raises Refused and UnknownOutcome where the cluster cannot be read.
+    """
+    plan = loaded.plan
+    if plan.kind == "team" or plan.cluster.access == "sandbox":
+        return
+    cloud = plan.cluster.cloud
+    parts = (*(cloud.parts if cloud is not None else ()), *plan.operator.parts, *queue_parts(plan.queues))
+    declared = {(one.key.kind, one.key.name) for one in kubernetes_objects(recorded.resources)}
+    found = [one for one in find_parts(client, parts) if (one.kind, one.name) not in declared]
+    problems = [*part_problems(parts, found, own), *_prometheus_problems(plan, client)]
+    if problems:
+        raise BadInput(str(loaded.path), problems)
+
+
+def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Iterator[Problem]:
+    if plan.monitoring is None or not plan.monitoring.service_monitor:
+        return
+    missing = [
+        kind
+        for kind in ("ServiceMonitor", "PrometheusRule")
+        if client.find_resource("monitoring.coreos.com/v1", kind) is None
+    ]
+    if missing:
+        yield Problem(
+            "monitoring.prometheus_operator",
+            f"metrics and alerts for the Prometheus operator, and the cluster has no kind {' and '.join(missing)}",
+            "the CRDs of the Prometheus operator (monitoring.coreos.com/v1), which its owner installs",
+            "install them, or write monitoring.prometheus_operator: false; nothing was changed",
+        )

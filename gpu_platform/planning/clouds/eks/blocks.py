@@ -1,0 +1,188 @@
+"""Check and plan EC2 Capacity Blocks: when their node groups get nodes, and the hand-over from one to the next.
+
+Sources, read 2026-11-23. EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups": a
+node group that is created before its block begins has desired size 0; a scheduled action at the start scales it
+up; EKS itself adds "Amazon EKS Node Group Capacity Scaledown Before Reservation End", which scales it to zero 40
+minutes before the end and must not be edited. EC2 user guide, Capacity Blocks: EC2 terminates instances from 30
+minutes before the end; with scheduled scaling AWS handles retries. Amazon EC2 Auto Scaling user guide, "Use
+Capacity Blocks for machine learning workloads": one block for each Auto Scaling group.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import duration_text
+from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
+
+DRAIN_BEFORE_END = timedelta(minutes=40)
+"""How long before the end of a capacity block EKS scales its nodes to zero."""
+_LONGEST = timedelta(days=364)
+
+_NOTICE_AT_START = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledStart:
+    """A scheduled action of the node group's Auto Scaling group that gives it its nodes when its block begins.
+
+    `recurrence`: cron, UTC: minute, hour, day and month of the start. Auto Scaling refuses a one-time action whose
+    time has passed, and deletes it once it has run: after a refresh of the state every later `up` would fail
+    (terraform-provider-aws#3033, read 2026-11-23). A recurring one can be created at any time, and stays; it runs
+    once a year, while a block is reserved at most eight weeks ahead.
+    `name`: has time and size, so that another one is another action: an update would repeat the time that AWS
+    computed for the action's last run (terraform-provider-aws#38983).
+    """
+
+    name: str
+    recurrence: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPlan:
+    """A capacity block and the node group that has its nodes.
+
+    `former_name`: what the node group was called while the stack file had the block in the other form; it keeps
+    that name. `start` None: the node group starts with its nodes.
+    """
+
+    node_group: str
+    window: CapacityWindow
+    start: ScheduledStart | None
+    former_name: str | None
+
+
+def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
+    """Return the reserved capacity of a pool in the order of its times; none where it is not reserved."""
+    match pool.capacity:
+        case Reservation(reservation=reservation, zone=zone):
+            return (CapacityWindow(reservation=reservation, zone=zone),)
+        case CapacityBlock() as capacity:
+            return _windows(capacity)
+        case _:
+            return ()
+
+
+def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
+    if capacity.blocks is None:
+        assert capacity.reservation is not None  # noqa: S101 - the model has one form or the other
+        assert capacity.zone is not None  # noqa: S101 - the same
+        single = CapacityWindow(
+            reservation=capacity.reservation,
+            zone=capacity.zone,
+            starts=capacity.starts,
+            ends=capacity.ends,
+            drain=DRAIN_BEFORE_END,
+        )
+        return (single,)
+    found = (
+        CapacityWindow(
+            reservation=one.reservation,
+            zone=one.zone,
+            starts=one.starts,
+            ends=one.ends,
+            drain=DRAIN_BEFORE_END,
+        )
+        for one in capacity.blocks
+    )
+    return tuple(sorted(found, key=lambda one: one.starts or datetime.min.replace(tzinfo=UTC)))
+
+
+def plan_blocks(pool: Pool) -> tuple[BlockPlan, ...]:
+    """Return the blocks of a pool in the order of their times; none for other capacity."""
+    if not isinstance(pool.capacity, CapacityBlock):
+        return ()
+    several = pool.capacity.blocks is not None
+    return tuple(
+        BlockPlan(
+            node_group=_own_name(pool, window) if several else pool.name,
+            window=window,
+            start=_start(pool, window),
+            # The pool's only block becomes the earliest of several, and the other way round.
+            former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
+        )
+        for index, window in enumerate(windows_of(pool))
+    )
+
+
+def _own_name(pool: Pool, window: CapacityWindow) -> str:
+    """Return the name of a block's own node group, of 63 characters at most: a pool's name has up to 40."""
+    return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
+
+
+def _start(pool: Pool, window: CapacityWindow) -> ScheduledStart | None:
+    if window.starts is None or pool.provisioner == "karpenter":
+        return None
+    # Launches before the block is active fail, and are only tried again later.
+    at = window.starts.astimezone(UTC) + _NOTICE_AT_START
+    return ScheduledStart(
+        name=f"gpu-platform-start-{at:%Y%m%dT%H%MZ}-{pool.count.desired}",
+        recurrence=f"{at.minute} {at.hour} {at.day} {at.month} *",
+        nodes=pool.count.desired,
+    )
+
+
+def check_blocks(pool: Pool, capacity: CapacityBlock, here: Problems) -> None:
+    """Record times that cannot be, blocks that overlap, and a `min` that a block without nodes cannot have."""
+    if capacity.blocks is None:
+        _check_times(capacity.starts, capacity.ends, here)
+    else:
+        for index, block in enumerate(capacity.blocks):
+            _check_times(block.starts, block.ends, here.at("blocks").at(f"[{index}]"))
+        _check_together(capacity, here.at("blocks"))
+    scheduled = any(window.starts is not None for window in _windows(capacity))
+    if scheduled and pool.count.min > 0 and pool.provisioner == "managed":
+        pool_problems = Problems(here.path.removesuffix(".capacity"), here.found)
+        pool_problems.at("count").at("min").add(
+            f"{pool.count.min} with a capacity block that has a start",
+            "0: the node group has no nodes before the block begins and after it ends",
+            "remove min",
+        )
+
+
+def _check_times(starts: datetime | None, ends: datetime | None, here: Problems) -> None:
+    if starts is None or ends is None:
+        return
+    if ends - DRAIN_BEFORE_END <= starts:
+        here.at("ends").add(
+            f"{utc_text(ends)}, with a start at {utc_text(starts)}",
+            "an end more than 40 minutes after the start: EKS scales a block's nodes to zero that long before",
+            "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
+        )
+    elif ends - starts > _LONGEST:
+        here.at("ends").add(
+            f"{utc_text(ends)}, {(ends - starts).days} days after the start",
+            f"at most {_LONGEST.days} days after the start: the action that starts the nodes runs once a year",
+            "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
+        )
+
+
+def _check_together(capacity: CapacityBlock, here: Problems) -> None:
+    seen: set[str] = set()
+    for index, block in enumerate(capacity.blocks or ()):
+        if block.reservation in seen:
+            here.at(f"[{index}]").at("reservation").add(
+                f"{block.reservation!r} again", "each block once", "remove it"
+            )
+        seen.add(block.reservation)
+    for one, next_ in itertools.pairwise(_windows(capacity)):
+        if one.ends is not None and next_.starts is not None and next_.starts < one.ends:
+            here.add(
+                f"{next_.reservation} begins at {utc_text(next_.starts)}, before {one.reservation} ends at "
+                f"{utc_text(one.ends)}",
+                "blocks one after the other: count is the number of nodes of each, and quotas count it once",
+                "use another pool for a block beside this one",
+            )
+
+
+def gaps(pool: Pool) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
+    """Yield the blocks between which a pool has no nodes, and for how long: at least 40 minutes."""
+    for one, next_ in itertools.pairwise(windows_of(pool)):
+        if one.drains is not None and next_.starts is not None:
+            yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

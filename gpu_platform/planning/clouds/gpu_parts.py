@@ -1,0 +1,73 @@
+"""Decide who installs the software for GPUs on a cluster: the program, or the owner of an existing cluster.
+
+The operator accepts GPU nodes that a Node Feature Discovery of others has labelled by PCI vendor 10de, with or
+without class 0300 or 0302, and the value `nfd.enabled: false` of its chart leaves its own out. Source: gpu-
+operator, controllers/state_manager.go and deployments/gpu-operator/values.yaml, read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.spec.cluster import Cluster, SandboxCluster
+from gpu_platform.spec.gpu_parts import GpuParts
+
+_OPERATOR: Final = PartPlan(
+    name="gpu_operator",
+    title="GPU Operator",
+    install=True,
+    kind="Deployment",
+    label="gpu-operator",
+    image="nvidia/gpu-operator",
+    objects=(("nvidia.com/v1", "ClusterPolicy"), ("nvidia.com/v1alpha1", "GPUCluster")),
+    alone="two would replace each other's drivers, labels and DaemonSets",
+)
+# Those of an operator have a controller, and the operator itself is found.
+_OPERANDS: Final = (
+    PartPlan(
+        name="device_plugin",
+        title="NVIDIA device plugin",
+        install=True,
+        kind="DaemonSet",
+        label="nvidia-device-plugin",
+        image="k8s-device-plugin",
+        alone="two register the same resource, and the kubelet keeps the last one",
+        may_keep_off=True,
+    ),
+    PartPlan(
+        name="node_feature_discovery",
+        title="Node Feature Discovery",
+        install=True,
+        kind="Deployment",
+        label="node-feature-discovery",
+        image="node-feature-discovery",
+        alone="two label the same nodes, and share the CRDs",
+    ),
+    PartPlan(
+        name="dcgm_exporter",
+        title="DCGM exporter",
+        install=True,
+        kind="DaemonSet",
+        label="dcgm-exporter",
+        image="dcgm-exporter",
+        alone="two count the same GPUs twice",
+        may_keep_off=True,
+    ),
+)
+
+
+def gpu_parts(cluster: Cluster) -> GpuParts:
+    """Return the `parts` of a cluster; the sandbox has nothing of others."""
+    return GpuParts() if isinstance(cluster, SandboxCluster) else cluster.parts
+
+
+def plan_gpu_parts(cluster: Cluster, *, exporter: bool) -> tuple[PartPlan, ...]:
+    """Return what is looked for on the cluster before anything is installed; `exporter`: metrics are wanted."""
+    if isinstance(cluster, SandboxCluster):
+        return ()
+    parts = cluster.parts
+    if parts.gpu_operator == "present":
+        return (_OPERATOR.declared(parts.gpu_operator),)
+    wanted = (part for part in _OPERANDS if exporter or part.name != "dcgm_exporter")
+    return (_OPERATOR, *(part.declared(getattr(parts, part.name)) for part in wanted))

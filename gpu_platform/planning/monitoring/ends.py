@@ -1,0 +1,45 @@
+"""Alerts before reserved capacity ends.
+
+They compare the time with that of the stack file, and need no metric. PromQL: `vector(time())` is the time of the
+evaluation in seconds since 1970, and a comparison without `bool` drops samples for which it is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
+from gpu_platform.planning.monitoring.section import PoolAlertRule
+from gpu_platform.planning.pools.section import PoolPlan
+
+_NOTICES: Final = (
+    ("GpuCapacityEndsInADay", "24 h", timedelta(hours=24), timedelta(hours=2), "warning"),
+    ("GpuCapacityEndsInTwoHours", "2 h", timedelta(hours=2), timedelta(), "critical"),
+)
+
+
+def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[PoolAlertRule, ...]:
+    """Return alerts for a day and two hours before the nodes of a reservation or capacity block are drained."""
+    return tuple(
+        alert
+        for pool in pools
+        for window in (pool.cloud.windows if pool.cloud is not None else ())
+        if window.drains is not None
+        for alert in _notices(pool, window, window.drains)
+    )
+
+
+def _notices(pool: PoolPlan, window: CapacityWindow, drains: datetime) -> Iterator[PoolAlertRule]:
+    for name, within, before, until, severity in _NOTICES:
+        begin, end = (int((drains - notice).timestamp()) for notice in (before, until))
+        yield PoolAlertRule(
+            alert=name,
+            expr=f"vector(time()) >= {begin} < {end}",
+            for_="0m",
+            severity=severity,
+            summary=f"nodes of pool {pool.name} in {window.reservation} are drained within {within}, at "
+            f"{utc_text(drains)}: save the work of its jobs, or extend the capacity",
+            pool=pool.name,
+        )

@@ -1,0 +1,63 @@
+"""Check and explain software for GPUs that the owner of an existing cluster has installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts
+from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.context import Context
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.sharing import ResolvedPool
+
+_NEEDS: Final[Mapping[str, str]] = {
+    "gpu_operator": "its DaemonSets must tolerate the taints of the pools, and its device plugin offer whole GPUs",
+    "device_plugin": "it must tolerate the taints of the pools, and offer whole GPUs",
+    "node_feature_discovery": "it must run on nodes with the taints of the pools, and label GPUs by PCI vendor",
+    "dcgm_exporter": "it must run on nodes with the taints of the pools",
+}
+
+
+def check_parts(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
+    """Record parts that a new cluster cannot have, and pools that need a part to be configured."""
+    if context.cloud is None:
+        return
+    parts = gpu_parts(context.cloud.cluster)
+    present = [name for name in _NEEDS if getattr(parts, name) == "present"]
+    for name in present if context.cloud.creates_cluster else ():
+        context.at(f"cluster.parts.{name}").add(
+            "present on a new cluster",
+            "present only on an existing cluster: a new one has nothing of an owner",
+            "write install, or remove create",
+        )
+    for name in present if parts.gpu_operator == "present" else ():
+        if name != "gpu_operator":
+            context.at(f"cluster.parts.{name}").add(
+                "present beside gpu_operator: present",
+                "install: the owner of the operator decides what it installs",
+                "remove it",
+            )
+    owner = next((name for name in ("gpu_operator", "device_plugin") if name in present), None)
+    for resolved in resolved_pools if owner is not None else ():
+        mode = resolved.pool.sharing.mode
+        if mode != "none":
+            context.at(f"{resolved.sharing_path}.mode").add(
+                f"{mode!r} with cluster.parts.{owner}: present",
+                "none: how GPUs are shared is in the configuration of the owner's device plugin",
+                f"write cluster.parts.{owner}: install, or mode: none",
+            )
+
+
+def part_decisions(parts: Sequence[PartPlan]) -> tuple[Decision, ...]:
+    """Return the decisions about parts that the owner of the cluster has installed."""
+    return tuple(
+        Decision(
+            subject="operator",
+            what=part.title,
+            chosen="present",
+            why=f"the owner of the cluster installs and upgrades it; {_NEEDS[part.name]}",
+        )
+        for part in parts
+        if not part.install
+    )

@@ -1,0 +1,119 @@
+"""Software for GPUs that an existing cluster has already: what the program leaves out, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.support.eks_stacks import CREATED
+
+POOL = {
+    "name": "train",
+    "machine_type": "dgx-h100",
+    "count": {"desired": 1},
+    "nodes": {"selector": {"gpu": "h100"}},
+    "workload": "training",
+}
+OWN = [("gpu-operator", "gpu-operator")]
+
+
+def planned(parts: dict[str, str], **pool: Any) -> EnvironmentPlan:
+    cluster = {"provider": "existing", "name": "dev", "parts": parts}
+    plan = plan_platform({"kind": "environment", "cluster": cluster, "pools": [{**POOL, **pool}]}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def problems(cluster: dict[str, Any], **pool: Any) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        plan_platform({"kind": "environment", "cluster": cluster, "pools": [pool]}, "test")
+    return [problem.path for problem in caught.value.problems]
+
+
+def test_everything_that_is_installed_is_looked_for() -> None:
+    found = {part.name for part in planned({}).operator.parts if part.install}
+    assert found == {"gpu_operator", "device_plugin", "node_feature_discovery", "dcgm_exporter"}
+
+
+def test_beside_an_operator_of_the_owner_the_program_installs_none_and_configures_no_node_for_one() -> None:
+    plan = planned({"gpu_operator": "present"})
+    assert (plan.operator.install, plan.operator.helm_values) == ("none", {})
+    assert plan.operator.device_plugin_config is None
+    assert plan.monitoring is None
+    (pool,) = plan.pools
+    assert "nvidia.com/device-plugin.config" not in pool.labels
+    assert pool.driver_version is None, "the owner chooses it"
+
+
+def test_the_driver_of_an_owners_operator_is_expected_where_it_is_declared() -> None:
+    cluster = {"provider": "existing", "parts": {"gpu_operator": "present"}}
+    operator = {"driver": {"version": "580.173.02"}}
+    plan = plan_platform(
+        {"kind": "environment", "cluster": cluster, "operator": operator, "pools": [POOL]}, "test"
+    )
+    assert plan.kind == "environment"
+    assert plan.pools[0].driver_version == "580.173.02"
+
+
+def test_the_operator_is_installed_without_what_is_present() -> None:
+    values = planned({"device_plugin": "present"}).operator.helm_values
+    assert values["devicePlugin"]["enabled"] is False
+    values = planned({"node_feature_discovery": "present"}).operator.helm_values
+    assert values["nfd"] == {"enabled": False}
+    assert "node-feature-discovery" not in values
+    plan = planned({"dcgm_exporter": "present"})
+    assert plan.operator.helm_values["dcgmExporter"]["enabled"] is False
+    assert plan.operator.metrics_config is None
+    assert plan.monitoring is not None
+    assert (plan.monitoring.exporter, bool(plan.monitoring.alerts)) == ("", True)
+
+
+@pytest.mark.parametrize("part", ["gpu_operator", "device_plugin"])
+def test_sharing_is_refused_where_another_configures_the_device_plugin(part: str) -> None:
+    cluster = {"provider": "existing", "parts": {part: "present"}}
+    shared = {"mode": "time-slicing", "replicas": 4}
+    assert problems(cluster, **{**POOL, "sharing": shared}) == ["pools[0].sharing.mode"]
+
+
+def test_a_new_cluster_has_nothing_of_an_owner() -> None:
+    cluster = {**CREATED, "parts": {"gpu_operator": "present"}}
+    pool = {"name": "train", "machine_type": "g6.12xlarge", "count": {"desired": 1}, "workload": "inference"}
+    assert problems(cluster, **pool) == ["cluster.parts.gpu_operator"]
+
+
+def test_a_part_beside_an_operator_of_the_owner_is_refused() -> None:
+    cluster = {"provider": "existing", "parts": {"gpu_operator": "present", "dcgm_exporter": "present"}}
+    assert problems(cluster, **POOL) == ["cluster.parts.dcgm_exporter"]
+
+
+def found(part: str, kind: str, namespace: str, release: tuple[str, str] | None = None) -> FoundPart:
+    return FoundPart(part=part, kind=kind, namespace=namespace, name="it", version="v25.10.0", release=release)
+
+
+def refused(parts: dict[str, str], *installed: FoundPart) -> list[str]:
+    return [str(problem) for problem in part_problems(planned(parts).operator.parts, installed, OWN)]
+
+
+def test_what_others_have_installed_is_refused_with_its_place_and_the_field_that_leaves_it_alone() -> None:
+    theirs = found("gpu_operator", "Deployment", "nvidia", ("nvidia", "gpu"))
+    (problem,) = refused({}, theirs, found("gpu_operator", "ClusterPolicy", ""))
+    assert problem.startswith(
+        "cluster.parts.gpu_operator: found install, and the cluster has Deployment it v25.10.0 in"
+    )
+    assert "namespace nvidia, ClusterPolicy it v25.10.0, which this stack did not install" in problem
+    assert "write cluster.parts.gpu_operator: present" in problem
+    assert refused({"gpu_operator": "present"}, theirs) == []
+
+
+def test_what_the_stack_has_installed_is_its_own() -> None:
+    assert refused({}, found("gpu_operator", "Deployment", "gpu-operator", OWN[0])) == []
+
+
+def test_what_is_said_to_be_present_must_be_there() -> None:
+    (problem,) = refused({"node_feature_discovery": "present"})
+    assert "cluster.parts.node_feature_discovery: found present, and the cluster has no Node Feature" in problem
