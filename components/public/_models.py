@@ -28,7 +28,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Maintenance: (cluster.Maintenance,),
     types.ExistingVpc: (cluster.ExistingVpc, eks_network.EksNetwork),
     types.Iam: (eks_network.Iam,),
-    types.StorageClass: (storage.DiskStorage, storage.NfsStorage, storage.LustreStorage),
+    types.StorageClass: (storage.DiskStorage, storage.NfsStorage, storage.LustreStorage, storage.BucketStorage),
     types.SystemNodes: (eks_system.SystemNodes,),
     types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
     types.EksParts: (parts.EksParts,),

@@ -441,7 +441,7 @@ class StorageClass(TypedDict, total=False):
     """A class for claims of volumes. The keys beside `type` and `retain` belong to some types alone."""
 
     type: Required[str]
-    """disk, nfs or lustre."""
+    """disk, nfs, lustre, or bucket: an existing one as a volume of teams."""
     disk: str
     """disk: gp3, io2, pd-balanced, pd-ssd or hyperdisk-balanced."""
     iops: float
@@ -460,6 +460,18 @@ class StorageClass(TypedDict, total=False):
     """Keep what was written when the claim is deleted."""
     kms_key: str
     """Customer-managed key."""
+    bucket: str
+    """bucket: its name."""
+    prefix: str
+    """bucket: directory of it that pods see."""
+    teams: Sequence[str]
+    """bucket: teams that get a claim; unset: all."""
+    purpose: str
+    """bucket: datasets or checkpoints."""
+    read_only: bool
+    """bucket: whether pods only read."""
+    cache_gb: float
+    """bucket: GiB of cache for files that were read."""
 
 
 class Workload(TypedDict, total=False):

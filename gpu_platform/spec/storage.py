@@ -1,4 +1,4 @@
-"""Stack file field `storage`: storage classes by name, from which members make claims for volumes."""
+"""Stack file field `storage`: by name, storage classes for claims of members, and volumes of teams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import SpecModel, Zone
+from gpu_platform.spec._types import DnsLabel, SpecModel, Zone
 from gpu_platform.spec.declared import On
 
 _KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
@@ -74,4 +74,57 @@ class LustreStorage(SpecModel):
     """EKS: customer-managed key; unset: the default key of FSx."""
 
 
-StorageClass = Annotated[DiskStorage | NfsStorage | LustreStorage, Field(discriminator="type")]
+# No characters that IAM policies or Mountpoint read as patterns, and no way up.
+_SEGMENT = r"[A-Za-z0-9_=+-][A-Za-z0-9_=+.-]*"
+_KMS_OF_BUCKET = On(
+    ("eks",), "Cloud Storage decrypts objects itself for whoever may read them", fix="remove kms_key"
+)
+
+
+class BucketStorage(SpecModel):
+    """An existing S3 or Cloud Storage bucket, which pods of teams see as a directory: each team gets a claim of
+    this name."""
+
+    type: Literal["bucket"]
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", examples=["acme-datasets"])
+    """Name of the bucket; the program neither creates nor deletes it."""
+    prefix: str | None = Field(
+        default=None, pattern=rf"^{_SEGMENT}(/{_SEGMENT})*/?$", max_length=512, examples=["imagenet/"]
+    )
+    """Directory of the bucket that pods see, and beyond which they can read nothing; unset: the whole bucket."""
+    teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
+    """Teams of the environment that get the claim; unset: all of them."""
+    purpose: Literal["datasets", "checkpoints"] = "datasets"
+    """What is in it, which sets how it is mounted. `datasets`: files that do not change, cached on the nodes;
+    `checkpoints`: files that jobs write, nothing cached."""
+    read_only: bool | None = None
+    """Unset: yes for datasets, no for checkpoints."""
+    cache_gb: int | None = Field(default=None, ge=0, le=16384)
+    """GiB of each node's disk (EKS) or each pod's ephemeral storage (GKE) for files that were read. Unset: 50 for
+    datasets, 0 for checkpoints."""
+    kms_key: Annotated[str | None, _KMS_OF_BUCKET] = Field(
+        default=None, pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+$"
+    )
+    """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether pods may write."""
+        return self.purpose == "checkpoints" if self.read_only is None else not self.read_only
+
+    @property
+    def cache_gib(self) -> int:
+        """Size of the cache in GiB."""
+        default = 50 if self.purpose == "datasets" else 0
+        return default if self.cache_gb is None else self.cache_gb
+
+    @property
+    def directory(self) -> str:
+        """`prefix` with one slash at its end; empty: the whole bucket."""
+        return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
+
+
+ClaimableStorage = DiskStorage | NfsStorage | LustreStorage
+"""What becomes a StorageClass."""
+
+StorageClass = Annotated[ClaimableStorage | BucketStorage, Field(discriminator="type")]

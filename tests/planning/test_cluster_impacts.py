@@ -18,7 +18,7 @@ from gpu_platform.planning.changes import (
     software_facts,
 )
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes.impact import Impact, ObjectChange
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
@@ -162,6 +162,35 @@ def test_a_class_of_shared_file_systems_that_goes_cuts_access_and_one_of_disks_d
     assert impacts(before, with_storage(home=home, fast=fast)) == []
     (gained,) = impacts(with_storage(home=home), with_storage(home=home, fast=fast))
     assert gained.effect is Effect.IN_PLACE
+
+
+def test_a_bucket_that_a_team_loses_cuts_access_and_deletes_nothing() -> None:
+    bucket = {"type": "bucket", "bucket": "acme-datasets"}
+    teams = [
+        {"name": name, "quota": {"gpus": 1}, "priority": "training", "members": [f"group:{name}"]}
+        for name in ("vision", "speech")
+    ]
+
+    def with_bucket(**storage: Any) -> EnvironmentPlan:
+        return plan_eks({"zones": ["us-east-2b"]}, cluster=CREATED, storage=storage, teams=teams)
+
+    before = with_bucket(datasets=bucket)
+    (found,) = impacts(before, with_bucket(datasets={**bucket, "teams": ["vision"]}))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because == (
+        "pods can no longer mount speech/datasets: s3://acme-datasets/, read-only; nothing in it is deleted"
+    )
+    (gone,) = impacts(before, with_bucket())
+    assert "vision/datasets" in gone.because
+    deleted = [
+        ObjectChange(action="delete", kind="PersistentVolume", namespace="", name="speech-datasets"),
+        ObjectChange(action="delete", kind="PersistentVolumeClaim", namespace="speech", name="datasets"),
+        ObjectChange(action="delete", kind="PersistentVolumeClaim", namespace="speech", name="theirs"),
+    ]
+    rows = classify(outputs_of(before), with_bucket(), load_catalog(), live=None, objects=deleted)
+    assert [one.subject for one in rows if one.effect is Effect.DELETES_DATA] == [
+        "PersistentVolumeClaim speech/theirs"
+    ]
 
 
 def test_another_company_tag_rolls_the_nodes_of_managed_and_karpenter_pools() -> None:

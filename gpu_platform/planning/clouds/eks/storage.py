@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks import buckets
 from gpu_platform.planning.clouds.eks.addons import key_statements, managed_policy
 from gpu_platform.planning.clouds.eks.cluster import partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
@@ -23,7 +24,14 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import (
+    BucketStorage,
+    ClaimableStorage,
+    DiskStorage,
+    LustreStorage,
+    NfsStorage,
+    StorageClass,
+)
 
 EBS_DRIVER = "ebs.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
@@ -70,6 +78,8 @@ def check_eks_storage(
             _check_disk(one, here)
         elif isinstance(one, NfsStorage):
             _check_nfs(one, cluster, here)
+        elif isinstance(one, BucketStorage):
+            buckets.check_bucket(one, cluster, here)
         else:
             _check_lustre(one, cluster, pools, here)
 
@@ -137,7 +147,12 @@ def plan_eks_storage(
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """
     partition = partition_of(cluster.region)
-    classes = [_class(name, one, stack, cluster.tags) for name, one in storage.items()]
+    of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
+    classes = [
+        _class(name, one, stack, cluster.tags)
+        for name, one in storage.items()
+        if not isinstance(one, BucketStorage)
+    ]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
     if cluster.create is not None and not any(one.default for one in classes):
         classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
@@ -155,7 +170,10 @@ def plan_eks_storage(
     cloud = EksStorage(
         drivers=()
         if cluster.create is None or kubernetes is None
-        else tuple(_drivers(storage, stack, kubernetes, partition, catalog)),
+        else (
+            *_drivers(storage, stack, kubernetes, partition, catalog),
+            *_bucket_driver(of_buckets, cluster, kubernetes, catalog),
+        ),
         file_systems=tuple(
             FileSystemPlan(storage_class=name, kms_key=one.kms_key)
             for name, one in storage.items()
@@ -165,12 +183,33 @@ def plan_eks_storage(
     )
     needed = bool(cloud.drivers or cloud.file_systems or cloud.lustre)
     plan = StoragePlan(
-        classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage, cloud))
+        classes=tuple(classes),
+        volumes=tuple(
+            volume for name, one in of_buckets.items() for volume in buckets.plan_bucket(name, one, cluster)
+        ),
+        cloud=cloud if needed else None,
+        retained=tuple(_retained(storage, cloud)),
     )
     return Decided(plan, tuple(decisions))
 
 
-def _class(name: str, one: StorageClass, stack: str, tags: Mapping[str, str]) -> StorageClassPlan:
+def _bucket_driver(
+    of_buckets: Mapping[str, BucketStorage], cluster: EksCluster, kubernetes: str, catalog: Catalog
+) -> Iterator[Addon]:
+    """Yield the add-on of buckets, if there is one to mount."""
+    if of_buckets:
+        yield Addon(
+            name=buckets.ADDON,
+            version=catalog.eks_addons[buckets.ADDON].versions[kubernetes],
+            configuration={},
+            before_nodes=False,
+            service_account=buckets.SERVICE_ACCOUNT,
+            statements=buckets.bucket_statements(of_buckets, partition_of(cluster.region), cluster.region),
+            own_association=True,
+        )
+
+
+def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]) -> StorageClassPlan:
     reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
     match one:
         case DiskStorage():
@@ -286,6 +325,8 @@ def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
 
 
 def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
+    if isinstance(one, BucketStorage):
+        return buckets.by_bucket(name, one, cluster)
     kept = "kept" if one.retain else "deleted"
     driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
     match one:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke import buckets
+from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
@@ -20,7 +22,14 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import (
+    BucketStorage,
+    ClaimableStorage,
+    DiskStorage,
+    LustreStorage,
+    NfsStorage,
+    StorageClass,
+)
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
@@ -43,12 +52,14 @@ class GkeStorage:
     """What stands behind the classes of a GKE cluster.
 
     `in_network`: classes whose parameter `network` is that of an existing cluster, which is looked up;
-    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached.
+    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached;
+    `grants`: roles of teams on buckets.
     """
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
     private_access: str | None
+    grants: tuple[BucketGrant, ...] = ()
 
 
 def check_gke_storage(
@@ -73,7 +84,7 @@ def check_gke_storage(
                 here.at("kms_key").add(
                     f"a key with tier {one.tier}", "a key only with zonal and enterprise", "write tier: zonal"
                 )
-        else:
+        elif isinstance(one, LustreStorage):
             _check_lustre(one, cluster, pools, machines, catalog, here)
 
 
@@ -144,7 +155,10 @@ def plan_gke_storage(
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
     only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
     all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
-    wanted = dict(storage)
+    of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
+    wanted: dict[str, ClaimableStorage] = {
+        name: one for name, one in storage.items() if not isinstance(one, BucketStorage)
+    }
     decisions: list[Decision] = []
     if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, all_hyperdisk):
         wanted[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
@@ -159,21 +173,31 @@ def plan_gke_storage(
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
     classes = [_class(name, one, cluster, network, zones, all_hyperdisk) for name, one in wanted.items()]
+    for name, one in of_buckets.items():
+        decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():
+        if isinstance(one, BucketStorage):
+            continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
         decisions.extend(
             _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, created=cluster.create is not None)
         )
-    in_network = [name for name, one in storage.items() if not isinstance(one, DiskStorage)]
+    in_network = [name for name, one in storage.items() if isinstance(one, NfsStorage | LustreStorage)]
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
         private_access=f"{network}-services"
         if lustre and network is not None and cluster.create is not None and cluster.create.network is None
         else None,
+        grants=buckets.bucket_grants(of_buckets),
     )
-    needed = bool(cloud.in_network or cloud.private_access)
-    plan = StoragePlan(classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage)))
+    needed = bool(cloud.in_network or cloud.private_access or cloud.grants)
+    plan = StoragePlan(
+        classes=tuple(classes),
+        volumes=tuple(volume for name, one in of_buckets.items() for volume in buckets.plan_bucket(name, one)),
+        cloud=cloud if needed else None,
+        retained=tuple(_retained(storage)),
+    )
     return Decided(plan, tuple(decisions))
 
 
@@ -202,7 +226,7 @@ def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
 
 def _class(
     name: str,
-    one: StorageClass,
+    one: ClaimableStorage,
     cluster: GkeCluster,
     network: str | None,
     zones: Sequence[str],
@@ -256,7 +280,7 @@ def _connection(cluster: GkeCluster) -> Mapping[str, str]:
     return {"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {}
 
 
-def _by_class(name: str, one: StorageClass, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
+def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
     kept = "kept" if one.retain else "deleted"
     driver = ""
     match one:
@@ -307,7 +331,7 @@ def _warning(
 
 def _retained(storage: Mapping[str, StorageClass]) -> Iterator[str]:
     for name, one in storage.items():
-        if not isinstance(one, DiskStorage):
+        if isinstance(one, NfsStorage | LustreStorage):
             what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
             yield (
                 f"{what} of storage class {name}, also those whose claim is deleted: delete them by hand before, "
