@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
-from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.clouds.storage import NFS, VolumePlan
 
 # What is mounted belongs to somebody else: it outlives claim and volume.
 _RECLAIM = "Retain"
@@ -64,12 +64,8 @@ class TeamVolumes(pulumi.ComponentResource):
                     api_version="v1", kind="PersistentVolumeClaim", namespace=plan.namespace, name=plan.name
                 ),
                 mount_options=list(plan.mount_options) or None,
-                csi=k8s.core.v1.CSIPersistentVolumeSourceArgs(
-                    driver=plan.driver,
-                    volume_handle=plan.handle,
-                    volume_attributes=dict(plan.attributes) or None,
-                    read_only=plan.read_only,
-                ),
+                nfs=_nfs(plan) if plan.driver == NFS else None,
+                csi=_csi(plan) if plan.driver != NFS else None,
             ),
             opts=pulumi.ResourceOptions.merge(self._child, _IMMUTABLE),
         )
@@ -101,6 +97,20 @@ class TeamVolumes(pulumi.ComponentResource):
             ),
             opts=self._child,
         )
+
+
+def _nfs(plan: VolumePlan) -> k8s.core.v1.NFSVolumeSourceArgs:
+    server, _, path = plan.handle.partition(":")
+    return k8s.core.v1.NFSVolumeSourceArgs(server=server, path=path, read_only=plan.read_only)
+
+
+def _csi(plan: VolumePlan) -> k8s.core.v1.CSIPersistentVolumeSourceArgs:
+    return k8s.core.v1.CSIPersistentVolumeSourceArgs(
+        driver=plan.driver,
+        volume_handle=plan.handle,
+        volume_attributes=dict(plan.attributes) or None,
+        read_only=plan.read_only,
+    )
 
 
 def _access_modes(plan: VolumePlan) -> list[str]:

@@ -124,7 +124,54 @@ class BucketStorage(SpecModel):
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
+_ON_EKS = On(("eks",), "Google Cloud's instances are mounted by their address", fix="write address and share")
+_ON_GKE = On(("gke",), "file systems of AWS are mounted by their id")
+
+
+class ExistingStorage(SpecModel):
+    """An existing file system: each team gets a claim of this name, for the whole or for a directory of it."""
+
+    type: Literal["existing"]
+    system: Annotated[
+        Literal["efs", "fsx-lustre", "filestore", "managed-lustre"],
+        On(("eks",), "it is a file system of AWS", values=("efs", "fsx-lustre")),
+        On(("gke",), "it is a file system of Google Cloud", values=("filestore", "managed-lustre")),
+    ]
+    file_system: str = Field(
+        pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$",
+        examples=["fs-0a1b2c3d4e5f60718", "us-central1-a/scratch"],
+    )
+    """EKS: its id; GKE: location and name of the instance, with the project before them if it is another than the
+    cluster's. The program neither creates nor deletes it."""
+    mount_name: Annotated[str | None, _ON_EKS] = Field(
+        default=None, pattern=r"^[a-z0-9]{3,10}$", examples=["fsx", "abcdefgh"]
+    )
+    """fsx-lustre: its mount name, which `aws fsx describe-file-systems` prints."""
+    address: Annotated[str | None, _ON_GKE] = Field(
+        default=None, pattern=r"^\d{1,3}(\.\d{1,3}){3}$", examples=["10.0.0.2"]
+    )
+    """GKE: IP address of the instance."""
+    share: Annotated[str | None, _ON_GKE] = Field(
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$", examples=["vol1"]
+    )
+    """GKE: name of the file share (Filestore) or of the file system (Managed Lustre)."""
+    directory: str | None = Field(
+        default=None, pattern=rf"^({_SEGMENT}|\{{team\}})(/({_SEGMENT}|\{{team\}}))*$", examples=["teams/{team}"]
+    )
+    """Directory that pods see; `{team}` is the name of each team. It must exist. Unset: the whole file system."""
+    teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
+    """Teams of the environment that get the claim; unset: all of them."""
+    read_only: bool = False
+
+    def path(self, team: str) -> str:
+        """Return the directory of a team, without slashes around it; empty: the whole file system."""
+        return (self.directory or "").replace("{team}", team)
+
+
 ClaimableStorage = DiskStorage | NfsStorage | LustreStorage
 """What becomes a StorageClass."""
 
-StorageClass = Annotated[ClaimableStorage | BucketStorage, Field(discriminator="type")]
+TeamStorage = BucketStorage | ExistingStorage
+"""What becomes a volume of each team."""
+
+StorageClass = Annotated[ClaimableStorage | TeamStorage, Field(discriminator="type")]

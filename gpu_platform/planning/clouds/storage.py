@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,9 @@ class StorageClassPlan:
     """Label of nodes that names the zone, by the driver; empty without zones."""
 
 
+NFS: Final = "nfs"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
     """A PersistentVolume of what exists already, for the claim of one team: nobody else's claim can take it.
@@ -43,8 +46,9 @@ class VolumePlan:
     source: str
     """What is mounted, for people: s3://acme-datasets/imagenet/."""
     driver: str
+    """Of CSI; `NFS`: the kubelet mounts it."""
     handle: str
-    """Unique in the cluster: the kubelet mounts a handle once."""
+    """Of the CSI volume, or address and path of an export of NFS."""
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     mount_options: tuple[str, ...] = ()
     read_only: bool

@@ -18,7 +18,7 @@ from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import BucketStorage, DiskStorage, StorageClass
+from gpu_platform.spec.storage import DiskStorage, StorageClass, TeamStorage
 
 
 def check(
@@ -64,7 +64,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
 
 def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
     """Record names of teams that the environment lacks."""
-    if not isinstance(one, BucketStorage):
+    if not isinstance(one, TeamStorage):
         return
     for index, name in enumerate(one.teams or ()):
         if name not in teams:
@@ -80,7 +80,7 @@ def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Map
     """Return the entries with the names of their teams, which are all of the environment where none are named."""
     return {
         name: one.model_copy(update={"teams": tuple(teams)})
-        if isinstance(one, BucketStorage) and one.teams is None
+        if isinstance(one, TeamStorage) and one.teams is None
         else one
         for name, one in storage.items()
     }

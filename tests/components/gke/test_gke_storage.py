@@ -97,3 +97,17 @@ def test_the_volume_of_a_bucket_names_it_before_what_makes_the_handle_unique() -
     csi = recorded.one("PersistentVolume", "vision-datasets").inputs["spec"]["csi"]
     assert csi["volumeHandle"] == "acme-datasets:vision-datasets"
     assert recorded.has("BucketIAMMember")
+
+
+def test_a_directory_of_a_filestore_share_is_an_nfs_volume_without_a_driver() -> None:
+    home = {
+        "type": "existing",
+        "system": "filestore",
+        "file_system": "us-central1-a/home",
+        "address": "10.0.0.2",
+        "share": "vol1",
+        "directory": "{team}",
+    }
+    spec = made(home=home).one("PersistentVolume", "vision-home").inputs["spec"]
+    assert spec["nfs"] == {"server": "10.0.0.2", "path": "/vol1/vision", "readOnly": False}
+    assert "csi" not in spec

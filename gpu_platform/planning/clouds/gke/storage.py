@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.clouds.gke import buckets
+from gpu_platform.planning.clouds.gke import buckets, existing_file_systems
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -26,9 +26,11 @@ from gpu_platform.spec.storage import (
     BucketStorage,
     ClaimableStorage,
     DiskStorage,
+    ExistingStorage,
     LustreStorage,
     NfsStorage,
     StorageClass,
+    TeamStorage,
 )
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
@@ -86,6 +88,10 @@ def check_gke_storage(
                 )
         elif isinstance(one, LustreStorage):
             _check_lustre(one, cluster, pools, machines, catalog, here)
+        elif isinstance(one, ExistingStorage):
+            existing_file_systems.check_existing(one, here)
+            if one.system == "managed-lustre":
+                _check_lustre_nodes(cluster, pools, machines, catalog, here.at("system"), "take system: filestore")
 
 
 def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems) -> None:
@@ -113,25 +119,37 @@ def _check_lustre(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    feature = catalog.gke_features[LUSTRE_FEATURE]
-    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
-        here.at("type").add(
-            f"'lustre' on Kubernetes {cluster.kubernetes}",
-            f"GKE {feature.minimum} or newer ({feature.source})",
-            "upgrade the cluster, or take type: nfs",
-        )
     if one.zone is not None and not one.zone.startswith(f"{_region(cluster)}-"):
         here.at("zone").add(f"{one.zone!r}", f"a zone of {_region(cluster)}", "change the zone")
+    _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
+
+
+def _check_lustre_nodes(
+    cluster: GkeCluster,
+    pools: Sequence[Pool],
+    machines: Mapping[str, MachineType],
+    catalog: Catalog,
+    here: Problems,
+    otherwise: str,
+) -> None:
+    """Record clusters and nodes that the driver of Managed Lustre does not run on; `otherwise`: another choice."""
+    feature = catalog.gke_features[LUSTRE_FEATURE]
+    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+        here.add(
+            f"'lustre' on Kubernetes {cluster.kubernetes}",
+            f"GKE {feature.minimum} or newer ({feature.source})",
+            f"upgrade the cluster, or {otherwise}",
+        )
     unable = [
         pool.name
         for pool in pools
         if pool.image.family == "ubuntu" or (pool.name in machines and machines[pool.name].arch == "arm64")
     ]
     if len(unable) == len(pools):
-        here.at("type").add(
+        here.add(
             f"'lustre' with {', '.join(unable)}",
             "a pool with Container-Optimized OS on x86: the driver runs on no other nodes",
-            "take type: nfs",
+            otherwise,
         )
 
 
@@ -157,7 +175,7 @@ def plan_gke_storage(
     all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     wanted: dict[str, ClaimableStorage] = {
-        name: one for name, one in storage.items() if not isinstance(one, BucketStorage)
+        name: one for name, one in storage.items() if not isinstance(one, TeamStorage)
     }
     decisions: list[Decision] = []
     if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, all_hyperdisk):
@@ -176,7 +194,9 @@ def plan_gke_storage(
     for name, one in of_buckets.items():
         decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():
-        if isinstance(one, BucketStorage):
+        if isinstance(one, ExistingStorage):
+            decisions.append(existing_file_systems.by_existing(name, one, cluster))
+        if isinstance(one, TeamStorage):
             continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
         decisions.extend(
@@ -194,11 +214,19 @@ def plan_gke_storage(
     needed = bool(cloud.in_network or cloud.private_access or cloud.grants)
     plan = StoragePlan(
         classes=tuple(classes),
-        volumes=tuple(volume for name, one in of_buckets.items() for volume in buckets.plan_bucket(name, one)),
+        volumes=tuple(volume for name, one in storage.items() for volume in _volumes(name, one, cluster)),
         cloud=cloud if needed else None,
         retained=tuple(_retained(storage)),
     )
     return Decided(plan, tuple(decisions))
+
+
+def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[VolumePlan]:
+    """Yield the volumes of teams that an entry declares."""
+    if isinstance(one, BucketStorage):
+        yield from buckets.plan_bucket(name, one)
+    elif isinstance(one, ExistingStorage):
+        yield from existing_file_systems.plan_existing(name, one, cluster)
 
 
 def _created_network(cluster: GkeCluster) -> str | None:
