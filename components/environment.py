@@ -19,6 +19,7 @@ from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.queues import Queues
 from components.storage import StorageClasses, StorageClassesArgs
+from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.operator import allocation
@@ -75,6 +76,10 @@ class Environment(pulumi.ComponentResource):
         tenants = [
             Tenant(tenant.namespace, tenant, proven, queue_of(tenant.namespace, queues)) for tenant in args.tenants
         ]
+        if args.storage.volumes:
+            TeamVolumes(
+                "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *tenants)
+            )
         self.exports = {
             "kubeconfig": cluster.kubeconfig,
             "context": cluster.context,
@@ -102,17 +107,16 @@ class Environment(pulumi.ComponentResource):
     def _create_storage(
         self, args: EnvironmentPlan, cluster: ReachedCluster, on_cluster: pulumi.ResourceOptions
     ) -> None:
-        """Create the storage classes, after what the cloud puts behind them."""
+        """Create the storage classes, after what the cloud puts behind them, and the drivers of volumes."""
         storage, cloud = args.storage, args.cluster.cloud
-        if not storage.classes:
-            return
         parameters: dict[str, Mapping[str, pulumi.Input[str]]] = {}
         if storage.cloud is not None:
             module = importlib.import_module(f"components.{storage.cloud.kind}")
             parameters = module.create_storage(cluster, cloud, storage.cloud, pulumi.ResourceOptions(parent=self))
-        StorageClasses(
-            "storage-classes", StorageClassesArgs(classes=storage.classes, parameters=parameters), on_cluster
-        )
+        if storage.classes:
+            StorageClasses(
+                "storage-classes", StorageClassesArgs(classes=storage.classes, parameters=parameters), on_cluster
+            )
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""

@@ -7,7 +7,7 @@ import json
 import pulumi
 import pulumi_aws as aws
 
-from components.eks.iam import pod_role
+from components.eks.iam import ADDON_NAMESPACE, pod_role
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 
 # The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
@@ -32,9 +32,21 @@ def create_addon(
         if addon.statements:
             document = json.dumps({"Version": "2012-10-17", "Statement": list(addon.statements)}, sort_keys=True)
             attached.append(aws.iam.RolePolicy(role_name, role=role.name, policy=document, opts=child))
-        identities = [
-            aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
-        ]
+        if addon.own_association:
+            attached.append(
+                aws.eks.PodIdentityAssociation(
+                    f"{name}-{addon.name}",
+                    cluster_name=cluster_name,
+                    namespace=ADDON_NAMESPACE,
+                    service_account=addon.service_account,
+                    role_arn=role.arn,
+                    opts=child,
+                )
+            )
+        else:
+            identities = [
+                aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=addon.service_account)
+            ]
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=attached))
     return aws.eks.Addon(
         f"{name}-{addon.name}",

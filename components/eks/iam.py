@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from gpu_platform.planning.clouds.eks.cluster_plan import IamPlan
 
+ADDON_NAMESPACE = "kube-system"
 _ASSUME = "sts:AssumeRole"
 # EKS Pod Identity puts tags of the pod on its session, by which a role admits one service account alone.
 _ASSUME_WITH_TAGS = [_ASSUME, "sts:TagSession"]
@@ -74,7 +75,7 @@ def pod_role(
         opts,
         conditions={
             "eks-cluster-name": cluster,
-            "kubernetes-namespace": "kube-system",
+            "kubernetes-namespace": ADDON_NAMESPACE,
             "kubernetes-service-account": service_account,
         },
     )

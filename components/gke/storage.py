@@ -1,4 +1,4 @@
-"""`GkeFileSystems`: the network access of file systems behind the storage classes of a GKE cluster."""
+"""`GkeFileSystems`: what a GKE cluster needs for file systems and buckets: network access, and roles of teams."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _SERVICE = "servicenetworking.googleapis.com"
 _RANGE_PREFIX = 20
 # 988 is Lustre's own; GKE's driver uses 6988 beside GKE's metadata server, which has 988.
 _LUSTRE_PORTS = ["988", "6988"]
+_BELOW = "below the prefix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class GkeFileSystemsArgs:
 
 
 class GkeFileSystems(pulumi.ComponentResource):
-    """Private services access of a created network, by which nodes reach Managed Lustre.
+    """Private services access of a created network, by which nodes reach Managed Lustre; roles on buckets.
 
     Outputs: `parameters`, by storage class: the parameters that are known only after the deploy.
     """
@@ -40,10 +41,35 @@ class GkeFileSystems(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeFileSystemsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeFileSystems", name, None, opts)
         storage, cluster = args.storage, args.cluster
+        child = child_options(self, opts)
         if storage.private_access is not None:
-            self._connect(storage.private_access, args, child_options(self, opts))
+            self._connect(storage.private_access, args, child)
+        if storage.grants:
+            self._grant(args, child)
         self.parameters = {one: {"network": cluster.network} for one in storage.in_network}
         self.register_outputs({"parameters": self.parameters})
+
+    def _grant(self, args: GkeFileSystemsArgs, child: pulumi.ResourceOptions) -> None:
+        """Admit all service accounts of the teams' namespaces, and of none else, to buckets."""
+        project = gcp.organizations.get_project_output(
+            project_id=args.plan.project, opts=pulumi.InvokeOutputOptions(parent=self)
+        )
+        pool = f"locations/global/workloadIdentityPools/{args.plan.project}.svc.id.goog"
+        for grant in args.storage.grants:
+            gcp.storage.BucketIAMMember(
+                grant.name,
+                bucket=grant.bucket,
+                role=grant.role,
+                member=pulumi.Output.concat(
+                    "principalSet://iam.googleapis.com/projects/",
+                    project.number,
+                    f"/{pool}/namespace/{grant.namespace}",
+                ),
+                condition=gcp.storage.BucketIAMMemberConditionArgs(title=_BELOW, expression=grant.condition)
+                if grant.condition is not None
+                else None,
+                opts=child,
+            )
 
     def _connect(self, name: str, args: GkeFileSystemsArgs, child: pulumi.ResourceOptions) -> None:
         addresses = gcp.compute.GlobalAddress(

@@ -469,7 +469,7 @@ class StorageClass(TypedDict, total=False):
     """A class for claims of volumes. The keys beside `type` and `retain` belong to some types alone."""
 
     type: Required[str]
-    """disk, nfs or lustre."""
+    """disk, nfs, lustre; bucket and existing (a file system): volumes of teams."""
     disk: str
     """disk: gp3, io2, pd-balanced, pd-ssd or hyperdisk-balanced."""
     iops: float
@@ -477,7 +477,17 @@ class StorageClass(TypedDict, total=False):
     default: bool
     """disk: the class of claims that name none."""
     file_system: str
-    """nfs on EKS: id of an existing EFS file system."""
+    """nfs on EKS: id of an existing EFS file system. existing: id, or location and name, of the file system."""
+    system: str
+    """existing: efs, fsx-lustre, filestore or managed-lustre."""
+    mount_name: str
+    """existing, fsx-lustre: its mount name."""
+    address: str
+    """existing on GKE: IP address of the instance."""
+    share: str
+    """existing on GKE: name of the file share or file system."""
+    directory: str
+    """existing: directory that pods see; {team} is the name of each team."""
     tier: str
     """nfs on GKE: basic-hdd, basic-ssd, zonal or enterprise."""
     throughput: float
@@ -488,6 +498,18 @@ class StorageClass(TypedDict, total=False):
     """Keep what was written when the claim is deleted."""
     kms_key: str
     """Customer-managed key."""
+    bucket: str
+    """bucket: its name."""
+    prefix: str
+    """bucket: directory of it that pods see."""
+    teams: Sequence[str]
+    """bucket, existing: teams that get a claim; unset: all."""
+    purpose: str
+    """bucket: datasets or checkpoints."""
+    read_only: bool
+    """bucket, existing: whether pods only read."""
+    cache_gb: float
+    """bucket: GiB of cache for files that were read."""
 
 
 class Workload(TypedDict, total=False):

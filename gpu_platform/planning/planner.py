@@ -87,7 +87,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
     found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
     found += _check_changes(spec)
-    found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog).found
+    names = [team.name for team in spec.teams]
+    found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog, names).found
     found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
     if found:
         # Quotas cannot be checked with invalid pools; names, priorities and members can.

@@ -1,4 +1,4 @@
-"""Stack file field `storage`: storage classes by name, from which members make claims for volumes."""
+"""Stack file field `storage`: by name, storage classes for claims of members, and volumes of teams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import SpecModel, Zone
+from gpu_platform.spec._types import DnsLabel, SpecModel, Zone
 from gpu_platform.spec.declared import On
 
 _KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
@@ -74,4 +74,104 @@ class LustreStorage(SpecModel):
     """EKS: customer-managed key; unset: the default key of FSx."""
 
 
-StorageClass = Annotated[DiskStorage | NfsStorage | LustreStorage, Field(discriminator="type")]
+# No characters that IAM policies or Mountpoint read as patterns, and no way up.
+_SEGMENT = r"[A-Za-z0-9_=+-][A-Za-z0-9_=+.-]*"
+_KMS_OF_BUCKET = On(
+    ("eks",), "Cloud Storage decrypts objects itself for whoever may read them", fix="remove kms_key"
+)
+
+
+class BucketStorage(SpecModel):
+    """An existing S3 or Cloud Storage bucket, which pods of teams see as a directory: each team gets a claim of
+    this name."""
+
+    type: Literal["bucket"]
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", examples=["acme-datasets"])
+    """Name of the bucket; the program neither creates nor deletes it."""
+    prefix: str | None = Field(
+        default=None, pattern=rf"^{_SEGMENT}(/{_SEGMENT})*/?$", max_length=512, examples=["imagenet/"]
+    )
+    """Directory of the bucket that pods see, and beyond which they can read nothing; unset: the whole bucket."""
+    teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
+    """Teams of the environment that get the claim; unset: all of them."""
+    purpose: Literal["datasets", "checkpoints"] = "datasets"
+    """What is in it, which sets how it is mounted. `datasets`: files that do not change, cached on the nodes;
+    `checkpoints`: files that jobs write, nothing cached."""
+    read_only: bool | None = None
+    """Unset: yes for datasets, no for checkpoints."""
+    cache_gb: int | None = Field(default=None, ge=0, le=16384)
+    """GiB of each node's disk (EKS) or each pod's ephemeral storage (GKE) for files that were read. Unset: 50 for
+    datasets, 0 for checkpoints."""
+    kms_key: Annotated[str | None, _KMS_OF_BUCKET] = Field(
+        default=None, pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+$"
+    )
+    """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether pods may write."""
+        return self.purpose == "checkpoints" if self.read_only is None else not self.read_only
+
+    @property
+    def cache_gib(self) -> int:
+        """Size of the cache in GiB."""
+        default = 50 if self.purpose == "datasets" else 0
+        return default if self.cache_gb is None else self.cache_gb
+
+    @property
+    def directory(self) -> str:
+        """`prefix` with one slash at its end; empty: the whole bucket."""
+        return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
+
+
+_ON_EKS = On(("eks",), "Google Cloud's instances are mounted by their address", fix="write address and share")
+_ON_GKE = On(("gke",), "file systems of AWS are mounted by their id")
+
+
+class ExistingStorage(SpecModel):
+    """An existing file system: each team gets a claim of this name, for the whole or for a directory of it."""
+
+    type: Literal["existing"]
+    system: Annotated[
+        Literal["efs", "fsx-lustre", "filestore", "managed-lustre"],
+        On(("eks",), "it is a file system of AWS", values=("efs", "fsx-lustre")),
+        On(("gke",), "it is a file system of Google Cloud", values=("filestore", "managed-lustre")),
+    ]
+    file_system: str = Field(
+        pattern=r"^(fs-[0-9a-f]{8,40}|([a-z0-9-]+/)?[a-z]+-[a-z0-9-]+/[a-z][a-z0-9-]*)$",
+        examples=["fs-0a1b2c3d4e5f60718", "us-central1-a/scratch"],
+    )
+    """EKS: its id; GKE: location and name of the instance, with the project before them if it is another than the
+    cluster's. The program neither creates nor deletes it."""
+    mount_name: Annotated[str | None, _ON_EKS] = Field(
+        default=None, pattern=r"^[a-z0-9]{3,10}$", examples=["fsx", "abcdefgh"]
+    )
+    """fsx-lustre: its mount name, which `aws fsx describe-file-systems` prints."""
+    address: Annotated[str | None, _ON_GKE] = Field(
+        default=None, pattern=r"^\d{1,3}(\.\d{1,3}){3}$", examples=["10.0.0.2"]
+    )
+    """GKE: IP address of the instance."""
+    share: Annotated[str | None, _ON_GKE] = Field(
+        default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$", examples=["vol1"]
+    )
+    """GKE: name of the file share (Filestore) or of the file system (Managed Lustre)."""
+    directory: str | None = Field(
+        default=None, pattern=rf"^({_SEGMENT}|\{{team\}})(/({_SEGMENT}|\{{team\}}))*$", examples=["teams/{team}"]
+    )
+    """Directory that pods see; `{team}` is the name of each team. It must exist. Unset: the whole file system."""
+    teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
+    """Teams of the environment that get the claim; unset: all of them."""
+    read_only: bool = False
+
+    def path(self, team: str) -> str:
+        """Return the directory of a team, without slashes around it; empty: the whole file system."""
+        return (self.directory or "").replace("{team}", team)
+
+
+ClaimableStorage = DiskStorage | NfsStorage | LustreStorage
+"""What becomes a StorageClass."""
+
+TeamStorage = BucketStorage | ExistingStorage
+"""What becomes a volume of each team."""
+
+StorageClass = Annotated[ClaimableStorage | TeamStorage, Field(discriminator="type")]

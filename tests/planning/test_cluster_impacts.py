@@ -11,12 +11,14 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import (
     classify,
     cluster_facts,
+    pool_changes,
+    pool_facts,
     resizes_system_nodes,
     retained_resources,
     software_facts,
 )
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.impact import Impact
+from gpu_platform.planning.changes.impact import Impact, ObjectChange
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
@@ -145,6 +147,62 @@ def test_a_login_that_goes_is_announced_with_its_groups() -> None:
     (found,) = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "groups": ["vision"]}]))
     assert found.effect is Effect.CUTS_ACCESS
     assert found.because == f"{OTHER} as vision, speech can no longer log in with these groups"
+
+
+def with_storage(**storage: Any) -> EnvironmentPlan:
+    return plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=CREATED, storage=storage)
+
+
+def test_a_class_of_shared_file_systems_that_goes_cuts_access_and_one_of_disks_does_not() -> None:
+    work, home, fast = {"type": "disk"}, {"type": "nfs"}, {"type": "lustre"}
+    before = with_storage(work=work, home=home, fast=fast)
+    (found,) = impacts(before, with_storage(work=work, fast=fast))
+    assert (found.effect, found.field) == (Effect.CUTS_ACCESS, "storage")
+    assert found.because.startswith("files in volumes of home can no longer be reached")
+    assert impacts(before, with_storage(home=home, fast=fast)) == []
+    (gained,) = impacts(with_storage(home=home), with_storage(home=home, fast=fast))
+    assert gained.effect is Effect.IN_PLACE
+
+
+def test_a_bucket_that_a_team_loses_cuts_access_and_deletes_nothing() -> None:
+    bucket = {"type": "bucket", "bucket": "acme-datasets"}
+    teams = [
+        {"name": name, "quota": {"gpus": 1}, "priority": "training", "members": [f"group:{name}"]}
+        for name in ("vision", "speech")
+    ]
+
+    def with_bucket(**storage: Any) -> EnvironmentPlan:
+        return plan_eks({"zones": ["us-east-2b"]}, cluster=CREATED, storage=storage, teams=teams)
+
+    before = with_bucket(datasets=bucket)
+    (found,) = impacts(before, with_bucket(datasets={**bucket, "teams": ["vision"]}))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because == (
+        "pods can no longer mount speech/datasets: s3://acme-datasets/, read-only; nothing in it is deleted"
+    )
+    (gone,) = impacts(before, with_bucket())
+    assert "vision/datasets" in gone.because
+    deleted = [
+        ObjectChange(action="delete", kind="PersistentVolume", namespace="", name="speech-datasets"),
+        ObjectChange(action="delete", kind="PersistentVolumeClaim", namespace="speech", name="datasets"),
+        ObjectChange(action="delete", kind="PersistentVolumeClaim", namespace="speech", name="theirs"),
+    ]
+    rows = classify(outputs_of(before), with_bucket(), load_catalog(), live=None, objects=deleted)
+    assert [one.subject for one in rows if one.effect is Effect.DELETES_DATA] == [
+        "PersistentVolumeClaim speech/theirs"
+    ]
+
+
+def test_another_company_tag_rolls_the_nodes_of_managed_and_karpenter_pools() -> None:
+    before, after = plan_of(tags={"cost-center": "ml"}), plan_of(tags={"cost-center": "ml-2"})
+    outputs = json.loads(json.dumps({**outputs_of(before), "pools": pool_facts(before)}))
+    rolled = pool_changes(outputs["pools"], after, load_catalog())
+    found = {one.subject: one for one in classify(outputs, after, load_catalog(), live=None, pools=rolled)}
+    assert {"pool train", "pool develop"} <= set(found)
+    for subject in ("pool train", "pool develop"):
+        assert found[subject].effect is Effect.ROLLS_NODES, subject
+        assert found[subject].changes_nodes
+        assert "cost-center=ml-2" in found[subject].new
 
 
 def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_compared() -> None:

@@ -40,6 +40,16 @@ _TEAM = {
     "members": ["group:vision"],
 }
 
+_SPEECH = {"name": "speech", "quota": {"gpus": 0}, "priority": "training", "members": ["user:b@c.de"]}
+_FSX = {"type": "existing", "system": "fsx-lustre", "file_system": "fs-0a1b2c3d", "mount_name": "abcdefgh"}
+_FILESTORE = {
+    "type": "existing",
+    "system": "filestore",
+    "file_system": "us-central1-a/home",
+    "address": "10.0.0.2",
+    "share": "vol1",
+}
+
 # Each stack has one pool of GPUs with NVLink, MIG and RDMA, and one team.
 STACKS: Mapping[str, Mapping[str, Any]] = {
     "sandbox": {
@@ -396,6 +406,17 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         eks={"cluster.create": _EKS_CREATE, "storage.work": {"type": "nfs"}},
     ),
     "storage{}(lustre)": {"storage.work": {"type": "lustre"}},
+    "storage{}(bucket)": {"storage.work": {"type": "bucket", "bucket": "acme-datasets"}},
+    "storage{}(existing)": {"storage.work": by(_FILESTORE, eks=_FSX)},
+    "storage{}(existing).teams": {"storage.work": by(_FILESTORE, eks=_FSX), "teams[1]": _SPEECH},
+    "storage{}(bucket).teams": {
+        "storage.work": {"type": "bucket", "bucket": "acme-datasets"},
+        "teams[1]": _SPEECH,
+    },
+    "storage{}(bucket).kms_key": {
+        "cluster.create": by(None, eks=_EKS_CREATE),
+        "storage.work": {"type": "bucket", "bucket": "acme-datasets"},
+    },
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
     "overcommit": {"teams[0].quota.gpus": by(20, eks=40)},
     "teams[].workloads[].claim": {
@@ -586,6 +607,22 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(disk).disk": by(["hyperdisk-balanced"], eks=["gp3"]),
     "storage{}(nfs)": [{"type": "disk"}],
     "storage{}(lustre)": [{"type": "disk"}],
+    "storage{}(bucket)": [{"type": "disk"}],
+    "storage{}(existing)": [{"type": "disk"}],
+    "storage{}(existing).system": by(["managed-lustre"], eks=["filestore"]),
+    "storage{}(existing).file_system": by(["us-central1-b/other"], eks=["fs-0a1b2c3e"]),
+    "storage{}(existing).mount_name": ["fsx"],
+    "storage{}(existing).address": ["10.0.0.9"],
+    "storage{}(existing).share": ["vol2"],
+    "storage{}(existing).directory": ["teams/{team}"],
+    "storage{}(existing).teams": [["vision"]],
+    "storage{}(bucket).bucket": ["acme-others"],
+    "storage{}(bucket).prefix": ["imagenet"],
+    "storage{}(bucket).teams": [["vision"]],
+    "storage{}(bucket).purpose": ["checkpoints"],
+    "storage{}(bucket).read_only": [False],
+    "storage{}(bucket).cache_gb": [10],
+    "storage{}(bucket).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     "storage{}(disk).iops": [5000],
     "storage{}(disk).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
     "storage{}(nfs).file_system": ["fs-0a1b2c3e"],

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.changes.cluster_impacts import impacts_of_cluster
+from gpu_platform.planning.changes.cluster_impacts import impacts_of_cluster, objects_of_volumes
 from gpu_platform.planning.changes.deployed import mapping_of, teams_of
 from gpu_platform.planning.changes.durations import of_object
 from gpu_platform.planning.changes.effects import Effect
@@ -55,7 +55,9 @@ def classify(
         found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))
     found += impacts_of_teams(teams_of(outputs), plan, live)
-    found += _of_objects(objects, plan, live, leaving=leaving_teams(outputs, plan))
+    volumes = objects_of_volumes(outputs)  # impacts_of_cluster has their row
+    others = [one for one in objects if (one.kind, one.namespace, one.name) not in volumes]
+    found += _of_objects(others, plan, live, leaving=leaving_teams(outputs, plan))
     return tuple(sorted(found, key=lambda impact: (-impact.effect.rank, impact.subject)))
 
 

@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.section import ClusterSetting
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 
 _RETAINED = "retained"
+_TEAM_VOLUMES = "team_volumes"
 
 
 def cluster_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
@@ -36,8 +37,22 @@ def retained_resources(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
     return tuple(texts_of(before[_RETAINED])) if _RETAINED in before else _retained(plan)
 
 
+def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
+    """Return kind, namespace and name of the objects of deployed volumes of teams.
+
+    Their deletion deletes no data: what they mount is somebody else's, and is retained.
+    """
+    volumes = texts_of(mapping_of(outputs.get("cluster")).get(_TEAM_VOLUMES))
+    found: set[tuple[str, str, str]] = set()
+    for volume in volumes:
+        namespace, _, name = volume.partition(":")[0].partition("/")
+        found.add(("PersistentVolumeClaim", namespace, name))
+        found.add(("PersistentVolume", "", f"{namespace}-{name}"))
+    return frozenset(found)
+
+
 def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
-    """Return what a preview compares: settings of the cloud, and the classes of file systems that pods share."""
+    """Return what a preview compares: settings of the cloud, classes of shared file systems, volumes of teams."""
     if plan.cluster.cloud is None:
         return ()
     classes = ClusterSetting(
@@ -49,7 +64,18 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         on_loss="files in volumes of {lost} can no longer be reached: network access to them goes, and with the "
         "last class of a type its driver; move the data and delete the claims first",
     )
-    return (*plan.cluster.cloud.settings, classes)
+    volumes = ClusterSetting(
+        name=_TEAM_VOLUMES,
+        what="volumes of teams",
+        field="storage",
+        values=tuple(
+            f"{one.namespace}/{one.name}: {one.source}{', read-only' if one.read_only else ''}"
+            for one in plan.storage.volumes
+        ),
+        loss="cuts-access",
+        on_loss="pods can no longer mount {lost}; nothing in it is deleted",
+    )
+    return (*plan.cluster.cloud.settings, classes, volumes)
 
 
 def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:

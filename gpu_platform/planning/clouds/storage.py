@@ -1,10 +1,10 @@
-"""Types of the plan of storage classes, and of what a cloud puts behind them."""
+"""Types of the plan of storage classes and of volumes of teams, and of what a cloud puts behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,37 @@ class StorageClassPlan:
     """Label of nodes that names the zone, by the driver; empty without zones."""
 
 
+NFS: Final = "nfs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumePlan:
+    """A PersistentVolume of what exists already, for the claim of one team: nobody else's claim can take it.
+
+    `name`: of the claim, and in `storage` of the stack file; `namespace`: of the team; `attributes`: of the CSI
+    volume.
+    """
+
+    name: str
+    namespace: str
+    source: str
+    """What is mounted, for people: s3://acme-datasets/imagenet/."""
+    driver: str
+    """Of CSI; `NFS`: the kubelet mounts it."""
+    handle: str
+    """Of the CSI volume, or address and path of an export of NFS."""
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    mount_options: tuple[str, ...] = ()
+    read_only: bool
+    in_pod: bool = False
+    """Whether a sidecar of the pod reads and writes it, so that its requests leave by the pod's network."""
+
+    @property
+    def volume(self) -> str:
+        """Name of the PersistentVolume."""
+        return f"{self.namespace}-{self.name}"
+
+
 class CloudStorage(Protocol):
     """What of a cloud stands behind the classes: drivers, file systems, access to them."""
 
@@ -41,8 +72,12 @@ class CloudStorage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePlan:
-    """The storage classes of an environment. `retained`: what `destroy` does not delete, as text."""
+    """The storage classes of an environment, and the volumes of its teams.
+
+    `retained`: what `destroy` does not delete, as text.
+    """
 
     classes: tuple[StorageClassPlan, ...] = ()
+    volumes: tuple[VolumePlan, ...] = ()
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Check declared storage classes, and plan them with what the cloud adds.
+"""Check declared storage classes and volumes of teams, and plan them with what the cloud adds.
 
 Source: Kubernetes docs, Storage Classes: claims without a class get the newest of the classes that are marked as
 default; read 2026-11-23.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.context import CompleteContext
@@ -17,18 +18,24 @@ from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, StorageClass
+from gpu_platform.spec.storage import DiskStorage, StorageClass, TeamStorage
 
 
-def check(storage: Mapping[str, StorageClass], cloud: Cloud, pools: Sequence[Pool], catalog: Catalog) -> Problems:
-    """Return what is wrong with the declared classes on their cloud; all at `storage`."""
+def check(
+    storage: Mapping[str, StorageClass],
+    cloud: Cloud,
+    pools: Sequence[Pool],
+    catalog: Catalog,
+    teams: Sequence[str] = (),
+) -> Problems:
+    """Return what is wrong with the declared storage on its cloud, all at `storage`; `teams`: names of all."""
     problems = Problems("storage")
     if not storage:
         return problems
     if not cloud.creates_nodes:
         for name in storage:
             problems.at(name).add(
-                f"a class on provider {cloud.cluster.provider}",
+                f"storage on provider {cloud.cluster.provider}",
                 "storage only on EKS and GKE: elsewhere the cluster's owner installs drivers and classes",
                 "remove it",
             )
@@ -40,6 +47,7 @@ def check(storage: Mapping[str, StorageClass], cloud: Cloud, pools: Sequence[Poo
         )
     for name, one in storage.items():
         check_declared_fields(one, cloud.cluster.provider, problems.at(name))
+        _check_teams(one, teams, problems.at(name))
     cloud.check_storage(storage, pools, catalog, problems)
     return problems
 
@@ -49,6 +57,30 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
 
     `kubernetes`: minor version of the planned cluster, where known.
     """
-    return context.cloud.plan_storage(
-        context.environment.storage, context.stack, pools, kubernetes, context.catalog
-    )
+    environment = context.environment
+    storage = _for_teams(environment.storage, [team.name for team in environment.teams])
+    return context.cloud.plan_storage(storage, context.stack, pools, kubernetes, context.catalog)
+
+
+def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
+    """Record names of teams that the environment lacks."""
+    if not isinstance(one, TeamStorage):
+        return
+    for index, name in enumerate(one.teams or ()):
+        if name not in teams:
+            here.at("teams").at(f"[{index}]").add(
+                f"{name!r}",
+                f"teams of this environment: {', '.join(teams) or 'it has none'}; a team with a stack of its own "
+                "has no namespace yet when the environment is deployed",
+                did_you_mean(name, teams) or "remove it, or declare the team in teams",
+            )
+
+
+def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:
+    """Return the entries with the names of their teams, which are all of the environment where none are named."""
+    return {
+        name: one.model_copy(update={"teams": tuple(teams)})
+        if isinstance(one, TeamStorage) and one.teams is None
+        else one
+        for name, one in storage.items()
+    }

@@ -107,6 +107,61 @@ def recorded_class(recorded: Recorded, name: str) -> dict[str, Any]:
     return dict(recorded.one("StorageClass", name).inputs)
 
 
+TEAM = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+BUCKET = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet", "kms_key": KEY}
+
+
+def with_bucket(cluster: dict[str, Any] = CREATED) -> Recorded:
+    return record_eks(IN_A, cluster=cluster, storage={"datasets": BUCKET}, teams=[TEAM])
+
+
+def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained() -> None:
+    recorded = with_bucket()
+    volume = recorded.one("PersistentVolume", "vision-datasets")
+    spec = volume.inputs["spec"]
+    assert (spec["claimRef"]["namespace"], spec["claimRef"]["name"]) == ("vision", "datasets")
+    assert (spec["storageClassName"], spec["persistentVolumeReclaimPolicy"]) == ("", "Retain")
+    assert (spec["accessModes"], spec["csi"]["readOnly"]) == (["ReadOnlyMany"], True)
+    assert spec["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
+    claim = recorded.one("PersistentVolumeClaim", "vision/datasets").inputs
+    assert (claim["metadata"]["name"], claim["metadata"]["namespace"]) == ("datasets", "vision")
+    assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == ("vision-datasets", "")
+    assert claim["spec"]["accessModes"] == spec["accessModes"]
+    assert not [one for one in recorded.of("NetworkPolicy") if one.name == "vision/buckets"]
+
+
+def test_the_driver_of_buckets_gets_its_role_before_its_pods_start_and_no_other_account_can_assume_it() -> None:
+    recorded = with_bucket()
+    association = recorded.one("PodIdentityAssociation", "ml-storage-aws-mountpoint-s3-csi-driver")
+    assert association.inputs["serviceAccount"] == "s3-csi-driver-sa"
+    assert association.inputs["namespace"] == "kube-system"
+    addon = recorded.one("Addon", "ml-storage-aws-mountpoint-s3-csi-driver")
+    assert association.urn in addon.dependencies
+    assert "podIdentityAssociations" not in addon.inputs
+    role = recorded.one("Role", "ml-aws-mountpoint-s3-csi-driver")
+    assert role.urn in association.property_dependencies["roleArn"]
+    [statement] = json.loads(role.inputs["assumeRolePolicy"])["Statement"]
+    account = statement["Condition"]["StringEquals"]["aws:RequestTag/kubernetes-service-account"]
+    assert account == "s3-csi-driver-sa"
+
+
+def test_every_request_for_a_bucket_passes_the_models_of_the_aws_api() -> None:
+    records = [r for r in with_bucket().resources if "EksFileSystems" in r.parent and r.type.startswith("aws:")]
+    assert {"Addon", "PodIdentityAssociation", "Role", "RolePolicy"} <= {
+        r.type.rsplit(":", 1)[-1] for r in records
+    }
+    for record in records:
+        for request in requests_of(record):
+            found = [one for one in problems(request) if "'unknown' does not match" not in one]
+            assert found == [], record.urn
+
+
+def test_an_existing_cluster_gets_the_volume_of_a_bucket_and_no_driver() -> None:
+    recorded = with_bucket(EXISTING)
+    assert recorded.has("PersistentVolume")
+    assert not recorded.has("Addon")
+
+
 def test_an_existing_cluster_gets_classes_and_no_drivers() -> None:
     recorded = made(EXISTING, home={"type": "nfs", "file_system": "fs-0a1b2c3d"}, work={"type": "disk"})
     assert {one.name for one in recorded.of("StorageClass")} == {"home", "work"}

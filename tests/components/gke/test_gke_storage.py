@@ -16,8 +16,12 @@ from tests.support.recorded import Recorded
 SHARED = {"home": {"type": "nfs"}, "checkpoints": {"type": "lustre"}}
 
 
+TEAM = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision@example.com"]}
+DATASETS = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet"}
+
+
 def made(cluster: dict[str, Any] = CREATED, **storage: Any) -> Recorded:
-    platform = json.loads(json.dumps({**platform_of({}, cluster=cluster), "storage": storage}))
+    platform = json.loads(json.dumps({**platform_of({}, cluster=cluster), "storage": storage, "teams": [TEAM]}))
     return Recorded(
         record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
     )
@@ -61,3 +65,49 @@ def test_a_lustre_class_makes_its_volumes_in_the_zone_of_the_pools() -> None:
     found = made(**SHARED).one("StorageClass", "checkpoints").inputs
     [term] = found["allowedTopologies"]
     assert term == {"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": ["us-central1-a"]}]}
+
+
+def test_all_service_accounts_of_a_team_and_no_others_read_its_bucket_below_the_prefix() -> None:
+    recorded = made(datasets=DATASETS)
+    members = {one.inputs["role"]: one.inputs for one in recorded.of("BucketIAMMember")}
+    assert set(members) == {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"}
+    reads = members["roles/storage.objectViewer"]
+    assert (reads["bucket"], reads["member"]) == ("acme-datasets", UNKNOWN)
+    assert "objects/imagenet/" in reads["condition"]["expression"]
+    assert "condition" not in members["roles/storage.legacyBucketReader"]
+
+
+def test_pods_with_a_bucket_reach_the_metadata_server_and_https_outside_private_networks() -> None:
+    [policy] = [one for one in made(datasets=DATASETS).of("NetworkPolicy") if one.name == "vision/buckets"]
+    spec = policy.inputs["spec"]
+    assert spec["policyTypes"] == ["Egress"]
+    opened = {
+        (peer["ipBlock"]["cidr"], port["port"])
+        for rule in spec["egress"]
+        for peer in rule["to"]
+        for port in rule["ports"]
+    }
+    assert opened == {("169.254.169.252/32", 988), ("169.254.169.254/32", 80), ("0.0.0.0/0", 443)}
+    assert "10.0.0.0/8" in spec["egress"][-1]["to"][0]["ipBlock"]["except"]
+    assert not [one for one in made(home={"type": "nfs"}).of("NetworkPolicy") if one.name == "vision/buckets"]
+
+
+def test_the_volume_of_a_bucket_names_it_before_what_makes_the_handle_unique() -> None:
+    recorded = made(EXISTING, datasets=DATASETS)
+    csi = recorded.one("PersistentVolume", "vision-datasets").inputs["spec"]["csi"]
+    assert csi["volumeHandle"] == "acme-datasets:vision-datasets"
+    assert recorded.has("BucketIAMMember")
+
+
+def test_a_directory_of_a_filestore_share_is_an_nfs_volume_without_a_driver() -> None:
+    home = {
+        "type": "existing",
+        "system": "filestore",
+        "file_system": "us-central1-a/home",
+        "address": "10.0.0.2",
+        "share": "vol1",
+        "directory": "{team}",
+    }
+    spec = made(home=home).one("PersistentVolume", "vision-home").inputs["spec"]
+    assert spec["nfs"] == {"server": "10.0.0.2", "path": "/vol1/vision", "readOnly": False}
+    assert "csi" not in spec

@@ -109,6 +109,9 @@ class Addon:
     """ARNs."""
     statements: tuple[Mapping[str, Any], ...] = ()
     """IAM statements of its role beside these policies."""
+    own_association: bool = False
+    """Whether the role is associated before the add-on exists: its pods read their credentials as they start, and
+    no description of the add-on says that it takes a role by EKS Pod Identity itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

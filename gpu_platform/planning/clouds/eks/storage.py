@@ -13,17 +13,27 @@ from typing import Any, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
 from gpu_platform.planning.clouds.eks.addons import key_statements, managed_policy
 from gpu_platform.planning.clouds.eks.cluster import partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import (
+    BucketStorage,
+    ClaimableStorage,
+    DiskStorage,
+    ExistingStorage,
+    LustreStorage,
+    NfsStorage,
+    StorageClass,
+    TeamStorage,
+)
 
 EBS_DRIVER = "ebs.csi.aws.com"
 EFS_DRIVER = "efs.csi.aws.com"
@@ -70,6 +80,10 @@ def check_eks_storage(
             _check_disk(one, here)
         elif isinstance(one, NfsStorage):
             _check_nfs(one, cluster, here)
+        elif isinstance(one, BucketStorage):
+            buckets.check_bucket(one, cluster, here)
+        elif isinstance(one, ExistingStorage):
+            existing_file_systems.check_existing(one, here)
         else:
             _check_lustre(one, cluster, pools, here)
 
@@ -137,7 +151,10 @@ def plan_eks_storage(
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """
     partition = partition_of(cluster.region)
-    classes = [_class(name, one, stack, cluster.tags) for name, one in storage.items()]
+    of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
+    classes = [
+        _class(name, one, stack, cluster.tags) for name, one in storage.items() if not isinstance(one, TeamStorage)
+    ]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
     if cluster.create is not None and not any(one.default for one in classes):
         classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
@@ -155,7 +172,10 @@ def plan_eks_storage(
     cloud = EksStorage(
         drivers=()
         if cluster.create is None or kubernetes is None
-        else tuple(_drivers(storage, stack, kubernetes, partition, catalog)),
+        else (
+            *_drivers(storage, stack, kubernetes, partition, catalog),
+            *_bucket_driver(of_buckets, cluster, kubernetes, catalog),
+        ),
         file_systems=tuple(
             FileSystemPlan(storage_class=name, kms_key=one.kms_key)
             for name, one in storage.items()
@@ -165,12 +185,39 @@ def plan_eks_storage(
     )
     needed = bool(cloud.drivers or cloud.file_systems or cloud.lustre)
     plan = StoragePlan(
-        classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage, cloud))
+        classes=tuple(classes),
+        volumes=tuple(volume for name, one in storage.items() for volume in _volumes(name, one, cluster)),
+        cloud=cloud if needed else None,
+        retained=tuple(_retained(storage, cloud)),
     )
     return Decided(plan, tuple(decisions))
 
 
-def _class(name: str, one: StorageClass, stack: str, tags: Mapping[str, str]) -> StorageClassPlan:
+def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[VolumePlan]:
+    """Yield the volumes of teams that an entry declares."""
+    if isinstance(one, BucketStorage):
+        yield from buckets.plan_bucket(name, one, cluster)
+    elif isinstance(one, ExistingStorage):
+        yield from existing_file_systems.plan_existing(name, one, cluster)
+
+
+def _bucket_driver(
+    of_buckets: Mapping[str, BucketStorage], cluster: EksCluster, kubernetes: str, catalog: Catalog
+) -> Iterator[Addon]:
+    """Yield the add-on of buckets, if there is one to mount."""
+    if of_buckets:
+        yield Addon(
+            name=buckets.ADDON,
+            version=catalog.eks_addons[buckets.ADDON].versions[kubernetes],
+            configuration={},
+            before_nodes=False,
+            service_account=buckets.SERVICE_ACCOUNT,
+            statements=buckets.bucket_statements(of_buckets, partition_of(cluster.region), cluster.region),
+            own_association=True,
+        )
+
+
+def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]) -> StorageClassPlan:
     reclaim: Literal["Delete", "Retain"] = "Retain" if one.retain else "Delete"
     match one:
         case DiskStorage():
@@ -227,6 +274,7 @@ def _drivers(
     """Yield the add-ons of file systems; that of EBS every created cluster has."""
 
     types = {one.type for one in storage.values()}
+    existing = {one.system for one in storage.values() if isinstance(one, ExistingStorage)}
 
     def addon(
         name: str,
@@ -247,10 +295,16 @@ def _drivers(
     if "nfs" in types:
         policy = managed_policy(partition, "service-role/AmazonEFSCSIDriverPolicy")
         yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", (policy,))
+    elif "efs" in existing:
+        statements = (existing_file_systems.READ_EFS,)
+        yield addon("aws-efs-csi-driver", "efs-csi-controller-sa", statements=statements)
     if "lustre" in types:
         # Not AmazonFSxFullAccess: it may delete every file system of the account.
         keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
         statements = (*_lustre_statements(partition, stack), *key_statements(keys))
+        yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
+    elif "fsx-lustre" in existing:
+        statements = (existing_file_systems.READ_FSX,)
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
 
 
@@ -286,6 +340,10 @@ def volume_keys(storage: Mapping[str, StorageClass]) -> tuple[str, ...]:
 
 
 def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
+    if isinstance(one, BucketStorage):
+        return buckets.by_bucket(name, one, cluster)
+    if isinstance(one, ExistingStorage):
+        return existing_file_systems.by_existing(name, one, cluster)
     kept = "kept" if one.retain else "deleted"
     driver = "" if cluster.create is not None else "; the cluster's owner installs the driver"
     match one:

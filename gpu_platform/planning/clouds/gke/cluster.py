@@ -39,7 +39,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.storage import ExistingStorage, StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -112,7 +112,7 @@ def plan_gke_cluster(
             mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
             window=recurring_window(window) if window is not None else None,
-            storage={one.type for one in (storage or {}).values()},
+            storage={_kind(one) for one in (storage or {}).values()},
         )
         create, decisions = created.value, created.decisions
     logins = iam_members(members) if manages_iam(cluster) else ()
@@ -218,3 +218,8 @@ def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     if cluster.create is None:
         return (f"the existing cluster {cluster.name}", *kept)
     return tuple(kept)
+
+
+def _kind(one: StorageClass) -> str:
+    """Return which driver an entry of `storage` needs, as a type; the kubelet mounts Filestore shares itself."""
+    return "lustre" if isinstance(one, ExistingStorage) and one.system == "managed-lustre" else one.type

@@ -11,16 +11,27 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.gke import buckets, existing_file_systems
+from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import (
+    BucketStorage,
+    ClaimableStorage,
+    DiskStorage,
+    ExistingStorage,
+    LustreStorage,
+    NfsStorage,
+    StorageClass,
+    TeamStorage,
+)
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
@@ -43,12 +54,14 @@ class GkeStorage:
     """What stands behind the classes of a GKE cluster.
 
     `in_network`: classes whose parameter `network` is that of an existing cluster, which is looked up;
-    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached.
+    `private_access`: name of the peering range of a created network, by which Managed Lustre is reached;
+    `grants`: roles of teams on buckets.
     """
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
     private_access: str | None
+    grants: tuple[BucketGrant, ...] = ()
 
 
 def check_gke_storage(
@@ -73,8 +86,12 @@ def check_gke_storage(
                 here.at("kms_key").add(
                     f"a key with tier {one.tier}", "a key only with zonal and enterprise", "write tier: zonal"
                 )
-        else:
+        elif isinstance(one, LustreStorage):
             _check_lustre(one, cluster, pools, machines, catalog, here)
+        elif isinstance(one, ExistingStorage):
+            existing_file_systems.check_existing(one, here)
+            if one.system == "managed-lustre":
+                _check_lustre_nodes(cluster, pools, machines, catalog, here.at("system"), "take system: filestore")
 
 
 def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems) -> None:
@@ -102,25 +119,37 @@ def _check_lustre(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    feature = catalog.gke_features[LUSTRE_FEATURE]
-    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
-        here.at("type").add(
-            f"'lustre' on Kubernetes {cluster.kubernetes}",
-            f"GKE {feature.minimum} or newer ({feature.source})",
-            "upgrade the cluster, or take type: nfs",
-        )
     if one.zone is not None and not one.zone.startswith(f"{_region(cluster)}-"):
         here.at("zone").add(f"{one.zone!r}", f"a zone of {_region(cluster)}", "change the zone")
+    _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
+
+
+def _check_lustre_nodes(
+    cluster: GkeCluster,
+    pools: Sequence[Pool],
+    machines: Mapping[str, MachineType],
+    catalog: Catalog,
+    here: Problems,
+    otherwise: str,
+) -> None:
+    """Record clusters and nodes that the driver of Managed Lustre does not run on; `otherwise`: another choice."""
+    feature = catalog.gke_features[LUSTRE_FEATURE]
+    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+        here.add(
+            f"'lustre' on Kubernetes {cluster.kubernetes}",
+            f"GKE {feature.minimum} or newer ({feature.source})",
+            f"upgrade the cluster, or {otherwise}",
+        )
     unable = [
         pool.name
         for pool in pools
         if pool.image.family == "ubuntu" or (pool.name in machines and machines[pool.name].arch == "arm64")
     ]
     if len(unable) == len(pools):
-        here.at("type").add(
+        here.add(
             f"'lustre' with {', '.join(unable)}",
             "a pool with Container-Optimized OS on x86: the driver runs on no other nodes",
-            "take type: nfs",
+            otherwise,
         )
 
 
@@ -144,7 +173,10 @@ def plan_gke_storage(
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
     only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
     all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
-    wanted = dict(storage)
+    of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
+    wanted: dict[str, ClaimableStorage] = {
+        name: one for name, one in storage.items() if not isinstance(one, TeamStorage)
+    }
     decisions: list[Decision] = []
     if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, all_hyperdisk):
         wanted[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
@@ -159,22 +191,42 @@ def plan_gke_storage(
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
     classes = [_class(name, one, cluster, network, zones, all_hyperdisk) for name, one in wanted.items()]
+    for name, one in of_buckets.items():
+        decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():
+        if isinstance(one, ExistingStorage):
+            decisions.append(existing_file_systems.by_existing(name, one, cluster))
+        if isinstance(one, TeamStorage):
+            continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
         decisions.extend(
             _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, created=cluster.create is not None)
         )
-    in_network = [name for name, one in storage.items() if not isinstance(one, DiskStorage)]
+    in_network = [name for name, one in storage.items() if isinstance(one, NfsStorage | LustreStorage)]
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
         private_access=f"{network}-services"
         if lustre and network is not None and cluster.create is not None and cluster.create.network is None
         else None,
+        grants=buckets.bucket_grants(of_buckets),
     )
-    needed = bool(cloud.in_network or cloud.private_access)
-    plan = StoragePlan(classes=tuple(classes), cloud=cloud if needed else None, retained=tuple(_retained(storage)))
+    needed = bool(cloud.in_network or cloud.private_access or cloud.grants)
+    plan = StoragePlan(
+        classes=tuple(classes),
+        volumes=tuple(volume for name, one in storage.items() for volume in _volumes(name, one, cluster)),
+        cloud=cloud if needed else None,
+        retained=tuple(_retained(storage)),
+    )
     return Decided(plan, tuple(decisions))
+
+
+def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[VolumePlan]:
+    """Yield the volumes of teams that an entry declares."""
+    if isinstance(one, BucketStorage):
+        yield from buckets.plan_bucket(name, one)
+    elif isinstance(one, ExistingStorage):
+        yield from existing_file_systems.plan_existing(name, one, cluster)
 
 
 def _created_network(cluster: GkeCluster) -> str | None:
@@ -202,7 +254,7 @@ def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
 
 def _class(
     name: str,
-    one: StorageClass,
+    one: ClaimableStorage,
     cluster: GkeCluster,
     network: str | None,
     zones: Sequence[str],
@@ -256,7 +308,7 @@ def _connection(cluster: GkeCluster) -> Mapping[str, str]:
     return {"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {}
 
 
-def _by_class(name: str, one: StorageClass, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
+def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
     kept = "kept" if one.retain else "deleted"
     driver = ""
     match one:
@@ -307,7 +359,7 @@ def _warning(
 
 def _retained(storage: Mapping[str, StorageClass]) -> Iterator[str]:
     for name, one in storage.items():
-        if not isinstance(one, DiskStorage):
+        if isinstance(one, NfsStorage | LustreStorage):
             what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
             yield (
                 f"{what} of storage class {name}, also those whose claim is deleted: delete them by hand before, "

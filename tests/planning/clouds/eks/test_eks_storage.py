@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan
 from tests.support.eks_stacks import CREATED, EXISTING, plan_eks
@@ -140,3 +141,22 @@ def test_the_driver_of_fsx_may_use_the_declared_key_and_no_other() -> None:
 def test_only_classes_of_file_systems_are_shared() -> None:
     plan = planned(work={"type": "disk"}, home={"type": "nfs"}, fast={"type": "lustre"})
     assert {one.name for one in plan.classes if one.shared} == {"home", "fast"}
+
+
+def test_the_driver_of_ebs_may_use_the_keys_of_classes_and_grant_them_to_aws_alone() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
+    use, grant = (one for one in reversed(ebs_driver(work={"type": "disk", "kms_key": key}).statements))
+    assert grant["Action"] == ["kms:CreateGrant"]
+    assert grant["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    assert {"kms:GenerateDataKey*", "kms:Decrypt"} <= set(use["Action"])
+    assert grant["Resource"] == use["Resource"] == [key]
+    assert ebs_driver(work={"type": "disk"}, fast={"type": "lustre", "kms_key": key}).statements == ()
+
+
+def ebs_driver(**storage: Any) -> Addon:
+    """Return the add-on of the driver of disks on a created cluster."""
+    cluster = plan_eks(IN_A, cluster=CREATED, storage=storage).cluster.cloud
+    assert isinstance(cluster, EksClusterPlan)
+    assert cluster.create is not None
+    [found] = [one for one in cluster.create.addons if one.name == "aws-ebs-csi-driver"]
+    return found

@@ -1,0 +1,125 @@
+"""`TeamVolumes`: volumes of what exists already, such as buckets, each with the claim of one team."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform.planning.clouds.storage import NFS, VolumePlan
+
+# What is mounted belongs to somebody else: it outlives claim and volume.
+_RECLAIM = "Retain"
+# No class: neither the default class nor another claim takes the volume.
+_NO_CLASS = ""
+# Buckets and shared file systems have no size of their own, and Kubernetes needs one.
+_SIZE = "1Gi"
+# Neither volumes nor claims can be changed, and pods name the claim: the old ones have to go first.
+_IMMUTABLE = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+# GKE's metadata server, where a pod gets the credentials of its service account.
+_METADATA = (("169.254.169.252/32", 988), ("169.254.169.254/32", 80))
+_PRIVATE_RANGES = ["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"]
+_EVERYWHERE = "0.0.0.0/0"
+_HTTPS = 443
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamVolumesArgs:
+    """The planned volumes of all teams."""
+
+    volumes: tuple[VolumePlan, ...]
+
+
+class TeamVolumes(pulumi.ComponentResource):
+    """PersistentVolumes and their claims, and the egress of pods that read and write them by a sidecar.
+
+    Outputs: `names`, of the PersistentVolumes.
+    """
+
+    names: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: TeamVolumesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:TeamVolumes", name, None, opts)
+        self._child = child_options(self, opts)
+        for plan in args.volumes:
+            self._create_claim(plan, self._create_volume(plan))
+        for namespace in sorted({plan.namespace for plan in args.volumes if plan.in_pod}):
+            self._open_egress(namespace)
+        self.names = pulumi.Output.from_input([plan.volume for plan in args.volumes])
+        self.register_outputs({"names": self.names})
+
+    def _create_volume(self, plan: VolumePlan) -> k8s.core.v1.PersistentVolume:
+        return k8s.core.v1.PersistentVolume(
+            plan.volume,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.volume),
+            spec=k8s.core.v1.PersistentVolumeSpecArgs(
+                capacity={"storage": _SIZE},
+                access_modes=_access_modes(plan),
+                persistent_volume_reclaim_policy=_RECLAIM,
+                storage_class_name=_NO_CLASS,
+                # The claim of this team alone, whoever else makes one.
+                claim_ref=k8s.core.v1.ObjectReferenceArgs(
+                    api_version="v1", kind="PersistentVolumeClaim", namespace=plan.namespace, name=plan.name
+                ),
+                mount_options=list(plan.mount_options) or None,
+                nfs=_nfs(plan) if plan.driver == NFS else None,
+                csi=_csi(plan) if plan.driver != NFS else None,
+            ),
+            opts=pulumi.ResourceOptions.merge(self._child, _IMMUTABLE),
+        )
+
+    def _create_claim(self, plan: VolumePlan, volume: k8s.core.v1.PersistentVolume) -> None:
+        after = pulumi.ResourceOptions(parent=self, depends_on=[volume])
+        k8s.core.v1.PersistentVolumeClaim(
+            f"{plan.namespace}/{plan.name}",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace),
+            spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
+                access_modes=_access_modes(plan),
+                storage_class_name=_NO_CLASS,
+                volume_name=plan.volume,
+                resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": _SIZE}),
+            ),
+            opts=pulumi.ResourceOptions.merge(after, _IMMUTABLE),
+        )
+
+    def _open_egress(self, namespace: str) -> None:
+        """Let pods reach the metadata server and HTTPS servers outside private networks."""
+        rules = [_rule(cidr, port) for cidr, port in _METADATA]
+        k8s.networking.v1.NetworkPolicy(
+            f"{namespace}/buckets",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name="buckets", namespace=namespace),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
+                policy_types=["Egress"],
+                egress=[*rules, _rule(_EVERYWHERE, _HTTPS, _PRIVATE_RANGES)],
+            ),
+            opts=self._child,
+        )
+
+
+def _nfs(plan: VolumePlan) -> k8s.core.v1.NFSVolumeSourceArgs:
+    server, _, path = plan.handle.partition(":")
+    return k8s.core.v1.NFSVolumeSourceArgs(server=server, path=path, read_only=plan.read_only)
+
+
+def _csi(plan: VolumePlan) -> k8s.core.v1.CSIPersistentVolumeSourceArgs:
+    return k8s.core.v1.CSIPersistentVolumeSourceArgs(
+        driver=plan.driver,
+        volume_handle=plan.handle,
+        volume_attributes=dict(plan.attributes) or None,
+        read_only=plan.read_only,
+    )
+
+
+def _access_modes(plan: VolumePlan) -> list[str]:
+    return ["ReadOnlyMany" if plan.read_only else "ReadWriteMany"]
+
+
+def _rule(cidr: str, port: int, without: list[str] | None = None) -> k8s.networking.v1.NetworkPolicyEgressRuleArgs:
+    block = k8s.networking.v1.IPBlockArgs(cidr=cidr, except_=without)
+    return k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+        to=[k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=block)],
+        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP")],
+    )

@@ -1,0 +1,140 @@
+"""Check and plan S3 buckets as volumes of teams: Mountpoint for Amazon S3 CSI driver, version 2.
+
+The driver's own identity reads and writes: a team reaches a bucket only by a PersistentVolume that is bound to its
+claim, which no team can create, and no pod of a team ever has credentials of S3. The driver's processes run in a
+namespace of their own, so the network policies of teams stay closed.
+
+Sources: awslabs/mountpoint-s3-csi-driver v2.7, docs/CONFIGURATION.md and docs/CACHING.md; awslabs/mountpoint-s3,
+doc/CONFIGURATION.md, IAM permissions; EKS user guide, Mountpoint for Amazon S3 add-on; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.storage import BucketStorage
+
+DRIVER: Final = "s3.csi.aws.com"
+ADDON: Final = "aws-mountpoint-s3-csi-driver"
+SERVICE_ACCOUNT: Final = "s3-csi-driver-sa"
+_DIRECTORY_BUCKET: Final = "--x-s3"
+_LONGEST_NAME: Final = 63
+# The listing of what datasets have, in seconds: a new file is seen after five minutes.
+_DATASETS_TTL: Final = 300
+
+
+def check_bucket(one: BucketStorage, cluster: EksCluster, here: Problems) -> None:
+    """Record a name that S3 cannot have, and a key of another region; `here`: at the entry of `storage`."""
+    if one.bucket.endswith(_DIRECTORY_BUCKET):
+        here.at("bucket").add(
+            f"{one.bucket!r}, a directory bucket",
+            "a general purpose bucket: a directory bucket is in one zone and has permissions of its own",
+            "take another bucket, or type: lustre",
+        )
+    elif "_" in one.bucket or len(one.bucket) > _LONGEST_NAME:
+        here.at("bucket").add(
+            f"{one.bucket!r}",
+            f"the name of an S3 bucket: {_LONGEST_NAME} characters at most, without underscores",
+            "correct the name",
+        )
+    if one.kms_key is not None and one.kms_key.split(":")[3] != cluster.region:
+        here.at("kms_key").add(
+            f"a key of {one.kms_key.split(':')[3]}",
+            f"a key in {cluster.region}, as the bucket is",
+            "take the key that encrypts the bucket",
+        )
+
+
+def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
+    """Yield the volume of each team; `one.teams`: resolved."""
+    for team in one.teams or ():
+        yield VolumePlan(
+            name=name,
+            namespace=team,
+            source=_source(one),
+            driver=DRIVER,
+            handle=f"{team}-{name}",
+            attributes={
+                "bucketName": one.bucket,
+                "authenticationSource": "driver",
+                **({"cache": "emptyDir", "cacheEmptyDirSizeLimit": f"{one.cache_gib}Gi"} if one.cache_gib else {}),
+            },
+            mount_options=tuple(_mount_options(one, cluster)),
+            read_only=not one.writable,
+        )
+
+
+def _source(one: BucketStorage) -> str:
+    return f"s3://{one.bucket}/{one.directory}"
+
+
+def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
+    # Pods cannot ask the node for its region: its metadata is one hop away.
+    yield f"region {cluster.region}"
+    if one.directory:
+        yield f"prefix {one.directory}"
+    if one.purpose == "datasets":
+        yield f"metadata-ttl {_DATASETS_TTL}"
+    # Members' pods run as any user; the claim is their team's alone.
+    yield "allow-other"
+    if one.writable:
+        yield from ("dir-mode 0777", "file-mode 0666", "allow-delete", "allow-overwrite")
+    else:
+        yield from ("dir-mode 0555", "file-mode 0444", "read-only")
+
+
+def bucket_statements(
+    buckets: Mapping[str, BucketStorage], partition: str, region: str
+) -> tuple[Mapping[str, Any], ...]:
+    """Return what the driver may do: list and read what is below the prefixes, and write where pods may."""
+    return tuple(_statements(list(buckets.values()), partition, region))
+
+
+def _statements(buckets: list[BucketStorage], partition: str, region: str) -> Iterator[Mapping[str, Any]]:
+    for bucket, directory in dict.fromkeys((one.bucket, one.directory) for one in buckets):
+        below = {"Condition": {"StringLike": {"s3:prefix": [f"{directory}*"]}}} if directory else {}
+        yield {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": f"arn:{partition}:s3:::{bucket}",
+        } | below
+    yield {"Effect": "Allow", "Action": ["s3:GetObject"], "Resource": _objects(buckets, partition)}
+    writable = [one for one in buckets if one.writable]
+    if writable:
+        yield {
+            "Effect": "Allow",
+            "Action": ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:PutObject"],
+            "Resource": _objects(writable, partition),
+        }
+    by_s3 = {"Condition": {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}}
+    keys = sorted({one.kms_key for one in buckets if one.kms_key is not None})
+    if keys:
+        yield {"Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": keys} | by_s3
+    encrypts = sorted({one.kms_key for one in writable if one.kms_key is not None})
+    if encrypts:
+        yield {"Effect": "Allow", "Action": ["kms:GenerateDataKey"], "Resource": encrypts} | by_s3
+
+
+def _objects(buckets: list[BucketStorage], partition: str) -> list[str]:
+    return list(dict.fromkeys(f"arn:{partition}:s3:::{one.bucket}/{one.directory}*" for one in buckets))
+
+
+def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
+    """Return what a bucket becomes."""
+    driver = (
+        "the identity of the driver reads it, and pods have no credentials"
+        if cluster.create is not None
+        else f"the cluster's owner installs {ADDON}, version 2, with an identity that reaches the bucket"
+    )
+    access = "read and written" if one.writable else "read"
+    return Decision(
+        subject="storage",
+        what=name,
+        chosen=f"{_source(one)}, {access} by {', '.join(one.teams or ()) or 'no team'}",
+        why=f"a claim of this name in the namespace of each; {driver}",
+    )

@@ -1,0 +1,97 @@
+"""Check and plan existing file systems of AWS as volumes of teams: EFS, and FSx for Lustre.
+
+Sources: aws-efs-csi-driver v3, static provisioning and volume path; aws-fsx-csi-driver v1.9, static provisioning
+and pkg/driver/node.go (mounts DNS name and mount name, with a directory after it); FSx for Lustre guide, DNS
+names; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.storage import ExistingStorage
+
+EFS_DRIVER: Final = "efs.csi.aws.com"
+FSX_DRIVER: Final = "fsx.csi.aws.com"
+_NAMES: Final = {"efs": "EFS", "fsx-lustre": "FSx for Lustre"}
+# Nodes mount by these alone: their drivers create nothing for a file system that exists.
+READ_EFS: Final[Mapping[str, Any]] = {
+    "Effect": "Allow",
+    "Action": [
+        "ec2:DescribeAvailabilityZones",
+        "elasticfilesystem:DescribeAccessPoints",
+        "elasticfilesystem:DescribeFileSystems",
+        "elasticfilesystem:DescribeMountTargets",
+    ],
+    "Resource": "*",
+}
+READ_FSX: Final[Mapping[str, Any]] = {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"}
+
+
+def check_existing(one: ExistingStorage, here: Problems) -> None:
+    """Record an id that AWS cannot have, and a mount name that is missing or too much."""
+    if not one.file_system.startswith("fs-"):
+        here.at("file_system").add(
+            f"{one.file_system!r}", "the id of a file system", "write file_system: fs-..., as AWS prints it"
+        )
+    if one.system == "fsx-lustre" and one.mount_name is None:
+        here.at("mount_name").add(
+            "nothing with system fsx-lustre",
+            "the mount name: FSx gives each file system one",
+            f"see aws fsx describe-file-systems --file-system-ids {one.file_system}",
+        )
+    if one.system == "efs" and one.mount_name is not None:
+        here.at("mount_name").add(
+            f"{one.mount_name!r} with system efs", "mount_name only with fsx-lustre", "remove it"
+        )
+
+
+def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Iterator[VolumePlan]:
+    """Yield the volume of each team; `one.teams`: resolved."""
+    for team in one.teams or ():
+        path = one.path(team)
+        source = f"{_NAMES[one.system]} {one.file_system}/{path}"
+        if one.system == "efs":
+            yield VolumePlan(
+                name=name,
+                namespace=team,
+                source=source,
+                driver=EFS_DRIVER,
+                handle=f"{one.file_system}:/{path}" if path else one.file_system,
+                mount_options=("tls",),
+                read_only=one.read_only,
+            )
+        else:
+            domain = "amazonaws.com.cn" if cluster.region.startswith("cn-") else "amazonaws.com"
+            yield VolumePlan(
+                name=name,
+                namespace=team,
+                source=source,
+                driver=FSX_DRIVER,
+                handle=one.file_system,
+                attributes={
+                    "dnsname": f"{one.file_system}.fsx.{cluster.region}.{domain}",
+                    "mountname": "/".join(part for part in (one.mount_name, path) if part),
+                },
+                mount_options=("flock",),
+                read_only=one.read_only,
+            )
+
+
+def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decision:
+    """Return what an existing file system becomes, and what its owner must allow."""
+    ports = "TCP 2049" if one.system == "efs" else "TCP 988 and 1018-1023, in both directions"
+    driver = "" if cluster.create is not None else ", and installs the driver"
+    return Decision(
+        subject="storage",
+        what=name,
+        chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
+        f"{', '.join(one.teams or ()) or 'no team'}",
+        why=f"a claim of this name in the namespace of each; its owner admits {ports} from the nodes' security "
+        f"group{driver}",
+    )

@@ -1,0 +1,94 @@
+"""Check and plan existing file systems of Google Cloud as volumes of teams: Filestore, and Managed Lustre.
+
+A Filestore share is mounted by the kubelet's own NFS client: the handle of its CSI driver has no place for a
+directory, and one share could not be the volume of two teams.
+
+Sources: GKE docs, access Filestore instances, and existing Managed Lustre instances; GoogleCloudPlatform/
+lustre-csi-driver, docs/preprov-guide.md and examples/pre-prov/preprov-subpath-pvc-pv.yaml; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform.planning.clouds.storage import NFS, VolumePlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.storage import ExistingStorage
+
+LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
+_NAMES: Final = {"filestore": "Filestore", "managed-lustre": "Managed Lustre"}
+
+
+def check_existing(one: ExistingStorage, here: Problems) -> None:
+    """Record an instance that is not named as Google Cloud names it, and what is needed to mount it."""
+    if one.file_system.startswith("fs-") and "/" not in one.file_system:
+        here.at("file_system").add(
+            f"{one.file_system!r}",
+            "location and name of an instance",
+            "write file_system: us-central1-a/scratch, for example",
+        )
+    for field, what in (("address", "the IP address"), ("share", "the name of the file share or file system")):
+        if getattr(one, field) is None:
+            here.at(field).add(
+                f"nothing with system {one.system}",
+                f"{what} of the instance: nodes mount by it",
+                "see gcloud filestore instances describe"
+                if one.system == "filestore"
+                else "see gcloud lustre instances describe",
+            )
+
+
+def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Iterator[VolumePlan]:
+    """Yield the volume of each team; `one.teams`: resolved."""
+    project, location, instance = _parts(one, cluster)
+    for team in one.teams or ():
+        path = one.path(team)
+        source = f"{_NAMES[one.system]} {location}/{instance}/{path}"
+        if one.system == "filestore":
+            export = "/".join(part for part in (one.share, path) if part)
+            yield VolumePlan(
+                name=name,
+                namespace=team,
+                source=source,
+                driver=NFS,
+                handle=f"{one.address}:/{export}",
+                read_only=one.read_only,
+            )
+        else:
+            handle = f"{project}/{location}/{instance}"
+            yield VolumePlan(
+                name=name,
+                namespace=team,
+                source=source,
+                driver=LUSTRE_DRIVER,
+                handle=f"{handle}:{path}" if path else handle,
+                attributes={
+                    "ip": one.address or "",
+                    "filesystem": one.share or "",
+                    **({"subPath": path} if path else {}),
+                },
+                read_only=one.read_only,
+            )
+
+
+def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
+    """Return project, location and name of the instance."""
+    before, _, instance = one.file_system.rpartition("/")
+    project, _, location = before.rpartition("/")
+    return project or cluster.project, location, instance
+
+
+def by_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Decision:
+    """Return what an existing file system becomes, and what its owner must allow."""
+    driver = "; the cluster's owner enables the driver of Managed Lustre"
+    return Decision(
+        subject="storage",
+        what=name,
+        chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
+        f"{', '.join(one.teams or ()) or 'no team'}",
+        why="a claim of this name in the namespace of each; the instance is reached from the cluster's network"
+        + (driver if one.system == "managed-lustre" and cluster.create is None else ""),
+    )

@@ -1,0 +1,174 @@
+"""Buckets as volumes of teams: what is planned on either cloud, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.eks.storage import EksStorage
+from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
+from tests.components.gke.gke_recorded import platform_of
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
+DATASETS = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet"}
+CHECKPOINTS = {"type": "bucket", "bucket": "acme-checkpoints", "purpose": "checkpoints"}
+
+
+def team(name: str) -> dict[str, Any]:
+    return {"name": name, "quota": {"gpus": 1}, "priority": "training", "members": [f"group:{name}@example.com"]}
+
+
+TEAMS = [team("vision"), team("speech")]
+
+
+def eks(cluster: dict[str, Any] = CREATED, **storage: Any) -> EnvironmentPlan:
+    return plan_eks({"zones": ["us-east-2a"]}, cluster=cluster, storage=storage, teams=TEAMS)
+
+
+def gke(**storage: Any) -> EnvironmentPlan:
+    platform = {**platform_of({}, cluster=GKE_CREATED), "storage": storage, "teams": TEAMS}
+    plan = plan_platform(platform, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def the(plan: StoragePlan, name: str, namespace: str = "vision") -> VolumePlan:
+    [found] = [one for one in plan.volumes if (one.name, one.namespace) == (name, namespace)]
+    return found
+
+
+def refused(**storage: Any) -> dict[str, str]:
+    with pytest.raises(BadInput) as caught:
+        eks(**storage)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def statements(**storage: Any) -> list[dict[str, Any]]:
+    cloud = eks(**storage).storage.cloud
+    assert isinstance(cloud, EksStorage)
+    [driver] = [one for one in cloud.drivers if one.name == "aws-mountpoint-s3-csi-driver"]
+    return [dict(one) for one in driver.statements]
+
+
+@pytest.mark.parametrize("cloud", [eks, gke])
+def test_every_team_gets_a_claim_unless_the_bucket_names_its_teams(cloud: Any) -> None:
+    plan = cloud(datasets=DATASETS, checkpoints={**CHECKPOINTS, "teams": ["speech"]}).storage
+    assert {(one.name, one.namespace) for one in plan.volumes} == {
+        ("datasets", "vision"),
+        ("datasets", "speech"),
+        ("checkpoints", "speech"),
+    }
+    assert len({one.handle for one in plan.volumes}) == len({one.volume for one in plan.volumes}) == 3
+    assert [one.name for one in plan.classes if one.name in ("datasets", "checkpoints")] == []
+
+
+@pytest.mark.parametrize("cloud", [eks, gke])
+def test_datasets_are_read_and_checkpoints_are_written_unless_read_only_says_otherwise(cloud: Any) -> None:
+    plan = cloud(datasets=DATASETS, checkpoints=CHECKPOINTS).storage
+    assert the(plan, "datasets").read_only
+    assert not the(plan, "checkpoints").read_only
+    turned = cloud(
+        datasets={**DATASETS, "read_only": False}, checkpoints={**CHECKPOINTS, "read_only": True}
+    ).storage
+    assert not the(turned, "datasets").read_only
+    assert the(turned, "checkpoints").read_only
+
+
+def test_mountpoint_sees_the_prefix_alone_caches_datasets_and_asks_no_node_for_the_region() -> None:
+    plan = eks(datasets=DATASETS, checkpoints=CHECKPOINTS).storage
+    datasets, checkpoints = the(plan, "datasets"), the(plan, "checkpoints")
+    assert {"prefix imagenet/", "read-only", "region us-east-2", "metadata-ttl 300"} <= set(datasets.mount_options)
+    assert datasets.attributes["cacheEmptyDirSizeLimit"] == "50Gi"
+    assert {"allow-delete", "allow-overwrite"} <= set(checkpoints.mount_options)
+    assert not any(one.startswith(("prefix", "read-only", "metadata-ttl")) for one in checkpoints.mount_options)
+    assert "cache" not in checkpoints.attributes
+    assert datasets.attributes["authenticationSource"] == "driver"
+    assert not datasets.in_pod
+
+
+def test_cloud_storage_fuse_sees_the_prefix_alone_and_caches_datasets() -> None:
+    plan = gke(datasets=DATASETS, checkpoints={**CHECKPOINTS, "cache_gb": 10}).storage
+    datasets, checkpoints = the(plan, "datasets"), the(plan, "checkpoints")
+    assert {"implicit-dirs", "only-dir=imagenet", "file-cache:max-size-mb:51200"} <= set(datasets.mount_options)
+    assert "metadata-cache:ttl-secs:600" in datasets.mount_options
+    assert {"rename-dir-limit=200000", "file-cache:max-size-mb:10240"} <= set(checkpoints.mount_options)
+    assert datasets.in_pod
+
+
+def test_the_driver_of_buckets_may_read_below_the_prefix_and_write_only_where_pods_may() -> None:
+    found = statements(datasets=DATASETS, checkpoints=CHECKPOINTS)
+    by_action = {action: one for one in found for action in one["Action"] if action != "s3:ListBucket"}
+    datasets, checkpoints = "arn:aws:s3:::acme-datasets/imagenet/*", "arn:aws:s3:::acme-checkpoints/*"
+    assert by_action["s3:GetObject"]["Resource"] == [datasets, checkpoints]
+    assert by_action["s3:PutObject"]["Resource"] == by_action["s3:DeleteObject"]["Resource"] == [checkpoints]
+    lists = {one["Resource"]: one.get("Condition") for one in found if one["Action"] == ["s3:ListBucket"]}
+    assert lists == {
+        "arn:aws:s3:::acme-datasets": {"StringLike": {"s3:prefix": ["imagenet/*"]}},
+        "arn:aws:s3:::acme-checkpoints": None,
+    }
+    assert not any(action.startswith("kms:") for action in by_action)
+    assert "s3:PutObject" not in {action for one in statements(datasets=DATASETS) for action in one["Action"]}
+
+
+def test_keys_of_buckets_are_used_through_s3_alone_and_encrypt_only_what_pods_write() -> None:
+    read = statements(datasets={**DATASETS, "kms_key": KEY})
+    by_action = {action: one for one in read for action in one["Action"]}
+    assert by_action["kms:Decrypt"]["Resource"] == [KEY]
+    assert by_action["kms:Decrypt"]["Condition"] == {
+        "StringEquals": {"kms:ViaService": "s3.us-east-2.amazonaws.com"}
+    }
+    assert "kms:GenerateDataKey" not in by_action
+    written = statements(checkpoints={**CHECKPOINTS, "kms_key": KEY})
+    assert "kms:GenerateDataKey" in {action for one in written for action in one["Action"]}
+
+
+def test_on_gke_a_prefix_limits_the_role_on_objects_and_leaves_only_their_names_readable() -> None:
+    cloud = gke(datasets={**DATASETS, "teams": ["vision"]}, checkpoints=CHECKPOINTS).storage.cloud
+    assert isinstance(cloud, GkeStorage)
+    found = {(one.bucket, one.namespace, one.role): one.condition for one in cloud.grants}
+    assert set(found) == {
+        ("acme-datasets", "vision", "roles/storage.objectViewer"),
+        ("acme-datasets", "vision", "roles/storage.legacyBucketReader"),
+        ("acme-checkpoints", "vision", "roles/storage.objectUser"),
+        ("acme-checkpoints", "speech", "roles/storage.objectUser"),
+    }
+    condition = found["acme-datasets", "vision", "roles/storage.objectViewer"]
+    assert condition is not None
+    assert condition.startswith('resource.name.startsWith("projects/_/buckets/acme-datasets/objects/imagenet/")')
+    assert found["acme-datasets", "vision", "roles/storage.legacyBucketReader"] is None
+    assert len({one.name for one in cloud.grants}) == len(cloud.grants)
+
+
+def test_an_existing_cluster_gets_claims_and_its_owner_the_driver() -> None:
+    plan = eks(EXISTING, datasets=DATASETS)
+    assert {one.namespace for one in plan.storage.volumes} == {"vision", "speech"}
+    assert plan.storage.cloud is None
+    [decision] = [one for one in plan.decisions if one.what == "datasets"]
+    assert "the cluster's owner installs aws-mountpoint-s3-csi-driver" in decision.why
+
+
+def test_a_team_that_the_environment_lacks_is_refused_with_the_nearest_name() -> None:
+    found = refused(datasets={**DATASETS, "teams": ["vision", "speach"]})
+    assert list(found) == ["storage.datasets.teams[1]"]
+    assert "speech" in found["storage.datasets.teams[1]"].partition("Fix:")[2]
+
+
+def test_names_and_keys_that_s3_cannot_have_are_refused_in_one_run() -> None:
+    found = refused(
+        a={"type": "bucket", "bucket": "acme--use2-az1--x-s3"},
+        b={"type": "bucket", "bucket": "acme_datasets"},
+        c={**DATASETS, "kms_key": KEY.replace("us-east-2", "eu-west-1")},
+    )
+    assert set(found) == {"storage.a.bucket", "storage.b.bucket", "storage.c.kms_key"}
+
+
+@pytest.mark.parametrize("prefix", ["/imagenet", "a//b", "a b", "", "a/../b", "image*"])
+def test_a_prefix_is_a_path_below_the_bucket(prefix: str) -> None:
+    assert list(refused(datasets={**DATASETS, "prefix": prefix})) == ["storage.datasets.prefix"]

@@ -1,0 +1,121 @@
+"""Existing file systems as volumes of teams: what is planned on either cloud, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.eks.storage import EksStorage
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from tests.planning.clouds.test_buckets import eks, gke, refused, the
+from tests.support.eks_stacks import EXISTING
+
+FSX = {
+    "type": "existing",
+    "system": "fsx-lustre",
+    "file_system": "fs-0a1b2c3d4e5f60718",
+    "mount_name": "abcdefgh",
+    "directory": "teams/{team}",
+}
+EFS = {"type": "existing", "system": "efs", "file_system": "fs-0a1b2c3d"}
+FILESTORE = {
+    "type": "existing",
+    "system": "filestore",
+    "file_system": "us-central1-a/home",
+    "address": "10.0.0.2",
+    "share": "vol1",
+}
+LUSTRE = {
+    "type": "existing",
+    "system": "managed-lustre",
+    "file_system": "other-project/us-central1-a/scratch",
+    "address": "10.0.0.3",
+    "share": "lfs",
+    "directory": "teams/{team}",
+}
+
+
+def refused_on_gke(**storage: Any) -> dict[str, str]:
+    with pytest.raises(BadInput) as caught:
+        gke(**storage)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def test_each_team_mounts_its_own_directory_of_a_lustre_file_system_by_dns_name_and_mount_name() -> None:
+    plan = eks(scratch=FSX).storage
+    volume = the(plan, "scratch", "speech")
+    assert (volume.driver, volume.handle) == ("fsx.csi.aws.com", "fs-0a1b2c3d4e5f60718")
+    assert volume.attributes == {
+        "dnsname": "fs-0a1b2c3d4e5f60718.fsx.us-east-2.amazonaws.com",
+        "mountname": "abcdefgh/teams/speech",
+    }
+    assert the(plan, "scratch").attributes["mountname"] == "abcdefgh/teams/vision"
+
+
+def test_an_efs_file_system_is_mounted_encrypted_whole_or_by_a_directory() -> None:
+    whole, part = eks(data=EFS).storage, eks(data={**EFS, "directory": "shared", "read_only": True}).storage
+    assert (the(whole, "data").handle, the(whole, "data").mount_options) == ("fs-0a1b2c3d", ("tls",))
+    assert (the(part, "data").handle, the(part, "data").read_only) == ("fs-0a1b2c3d:/shared", True)
+
+
+def test_drivers_for_existing_file_systems_alone_may_only_describe() -> None:
+    cloud = eks(scratch=FSX, data=EFS).storage.cloud
+    assert isinstance(cloud, EksStorage)
+    assert [one.name for one in cloud.drivers] == ["aws-efs-csi-driver", "aws-fsx-csi-driver"]
+    for driver in cloud.drivers:
+        assert driver.managed_policies == ()
+        actions = [action for statement in driver.statements for action in statement["Action"]]
+        assert actions
+        assert all(action.partition(":")[2].startswith("Describe") for action in actions)
+    assert eks(EXISTING, scratch=FSX).storage.cloud is None
+
+
+def test_a_filestore_share_is_mounted_by_the_kubelet_and_managed_lustre_by_its_driver() -> None:
+    plan = gke(home={**FILESTORE, "directory": "{team}"}, scratch=LUSTRE)
+    home, scratch = the(plan.storage, "home"), the(plan.storage, "scratch")
+    assert (home.driver, home.handle) == ("nfs", "10.0.0.2:/vol1/vision")
+    assert scratch.handle == "other-project/us-central1-a/scratch:teams/vision"
+    assert scratch.attributes == {"ip": "10.0.0.3", "filesystem": "lfs", "subPath": "teams/vision"}
+    assert not scratch.in_pod
+    cloud = plan.cluster.cloud
+    assert isinstance(cloud, GkeClusterPlan)
+    assert cloud.create is not None
+    assert (cloud.create.lustre_driver, cloud.create.nfs_driver) == (True, False)
+
+
+def test_without_a_directory_teams_share_the_file_system_of_the_clusters_project() -> None:
+    volume = the(
+        gke(scratch={**LUSTRE, "file_system": "us-central1-a/scratch", "directory": None}).storage, "scratch"
+    )
+    assert volume.handle.endswith("/us-central1-a/scratch")
+    assert "subPath" not in volume.attributes
+
+
+def test_what_a_file_system_is_mounted_by_must_be_declared() -> None:
+    found = refused(
+        a={**FSX, "mount_name": None},
+        b={**EFS, "mount_name": "abcdefgh"},
+        c={**EFS, "file_system": "us-central1-a/home"},
+        d={**EFS, "address": "10.0.0.2"},
+        e={**EFS, "system": "filestore"},
+    )
+    assert set(found) == {
+        "storage.a.mount_name",
+        "storage.b.mount_name",
+        "storage.c.file_system",
+        "storage.d.address",
+        "storage.e.system",
+    }
+    on_gke = refused_on_gke(
+        a={**FILESTORE, "address": None},
+        b={**LUSTRE, "share": None},
+        c={**FILESTORE, "file_system": "fs-0a1b2c3d"},
+    )
+    assert set(on_gke) == {"storage.a.address", "storage.b.share", "storage.c.file_system"}
+
+
+@pytest.mark.parametrize("directory", ["/teams", "teams/", "{user}", "teams/../x", "a b"])
+def test_a_directory_is_a_path_below_the_file_system(directory: str) -> None:
+    assert list(refused(scratch={**FSX, "directory": directory})) == ["storage.scratch.directory"]
