@@ -41,7 +41,7 @@ _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 # pytest-xdist gives a worker whose group has one test, such as the long story, a second group at once: with the
 # four workers of `make suite` the fifth one, which is therefore short.
 _LONG_GROUPS = (
-    *(() if MISSING else ("e2e-pulumi-story", "e2e-pulumi")),
+    *(() if MISSING else ("e2e-played-cloud", "e2e-pulumi-story", "e2e-pulumi")),
     "e2e-story",
     "e2e-retention",
     "e2e-mig",

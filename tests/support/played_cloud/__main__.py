@@ -1,0 +1,17 @@
+"""The provider as the Pulumi engine starts it: `pulumi-resource-aws`, with the account's folder as a variable."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import tests.support.protobuf  # noqa: F401 - before the SDK
+
+from tests.support.played_cloud.provider import serve  # isort: skip
+
+FOLDER = "PLAYED_CLOUD"
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine tells it to stop
+    serve(Path(os.environ[FOLDER])).wait_for_termination()

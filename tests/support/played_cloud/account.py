@@ -1,0 +1,116 @@
+"""What exists in the played account and what happened in it: one JSON file, locked while it is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.played_cloud.kinds import kinds
+
+ACCOUNT: Final = "123456789012"
+REGION: Final = "us-east-2"
+_THREADS: Final = threading.Lock()
+
+
+class Refused(Exception):
+    """The cloud refuses a request; the message begins with the code of the API's error."""
+
+
+class Account:
+    """Resources by type and id, and a list of events.
+
+    A resource has `inputs` and `outputs`; an event has `what` and the fields that belong to it.
+    """
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.resources: dict[str, dict[str, Any]] = content.get("resources", {})
+        self.events: list[dict[str, Any]] = content.get("events", [])
+
+    def of(self, type_: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield id and resource of each resource of a type."""
+        for key, resource in self.resources.items():
+            kind, _, own_id = key.partition(" ")
+            if kind == type_:
+                yield own_id, resource
+
+    def get(self, type_: str, own_id: str) -> dict[str, Any] | None:
+        """Return a resource, or None."""
+        return self.resources.get(f"{type_} {own_id}")
+
+    def put(self, type_: str, own_id: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Create or replace a resource."""
+        self.resources[f"{type_} {own_id}"] = {"inputs": dict(inputs), "outputs": dict(outputs)}
+
+    def remove(self, type_: str, own_id: str) -> None:
+        """Remove a resource."""
+        del self.resources[f"{type_} {own_id}"]
+
+    def record(self, what: str, **fields: Any) -> None:
+        """Add an event."""
+        self.events.append({"what": what, **fields})
+
+    def new_id(self, type_: str, inputs: Mapping[str, Any]) -> str:
+        """Return the id of a new resource."""
+        return str(_filled(kinds()[type_].id, inputs))
+
+    def computed(self, type_: str, own_id: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the cloud computes for a new resource."""
+        known = {"path": "/", **inputs, "id": own_id, "account": ACCOUNT, "region": REGION}
+        return {name: _filled(value, known) for name, value in kinds()[type_].outputs.items()}
+
+    def refuse_deletion_in_use(self, type_: str, own_id: str) -> None:
+        """Raise Refused while another resource needs this one."""
+        for other, path in kinds()[type_].blocked_by.items():
+            for other_id, resource in self.of(other):
+                value = own_id if path == "*" else at(resource["inputs"], path)
+                if own_id == value or (isinstance(value, list) and own_id in value):
+                    raise Refused(f"DependencyViolation: {type_} {own_id} has {other} {other_id}")
+
+
+class Store:
+    """The file of an account."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "account.json"
+        self._lock = folder / "account.lock"
+
+    def read(self) -> Account:
+        """Return the account as it is now."""
+        return Account(json.loads(self._file.read_text("utf-8")) if self._file.exists() else {})
+
+    @contextmanager
+    def changing(self) -> Generator[Account]:
+        """Give the account while nobody else changes it, and write what became of it, also after a refusal."""
+        with _THREADS, self._lock.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            account = self.read()
+            try:
+                yield account
+            finally:
+                written = self._file.with_suffix(".new")
+                content = {"resources": account.resources, "events": account.events}
+                written.write_text(json.dumps(content, indent=1), "utf-8")
+                written.replace(self._file)
+
+
+def at(value: Any, path: str) -> Any:
+    """Return what is at a dotted path, or None."""
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _filled(value: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_filled(one, known) for one in value]
+    if isinstance(value, dict):
+        return {name: _filled(one, known) for name, one in value.items()}
+    if isinstance(value, str):
+        return value.format(**known, uid=secrets.token_hex(9)[:17], hex=secrets.token_hex(4)[:7])
+    return value

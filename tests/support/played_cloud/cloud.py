@@ -1,0 +1,98 @@
+"""A played cloud as a test has it: an empty account in a folder, the environment of the CLI, and what happened."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_platform.paths import PROJECT_ROOT
+from tests.support.played_cloud.account import Account, Store
+from tests.support.played_cloud.network import played_network
+
+FOLDER: Final = "PLAYED_CLOUD"
+_PROVIDER: Final = f"""#!/bin/sh
+PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
+"""
+# `aws --region R eks get-token --cluster-name NAME ...`: the token that EKS's API server takes.
+_AWS: Final = """#!/bin/sh
+while [ $# -gt 0 ] && [ "$1" != --cluster-name ]; do shift; done
+exec cat "$PLAYED_CLOUD/token-$2.json"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What a step did to the nodes of pools (None: system nodes): nodes and GPUs by pool."""
+
+    created: Mapping[str | None, tuple[int, int]]
+    removed: Mapping[str | None, tuple[int, int]]
+    rolled: frozenset[str | None]
+    """Pools whose nodes were replaced within their node group."""
+    most_missing: Mapping[str | None, int]
+    """Nodes that a pool had less than before or after the step, at the worst moment."""
+    events: tuple[Mapping[str, Any], ...]
+
+
+class PlayedCloud:
+    """The account in a folder; `env`: of programs that use it."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.env = dict(env)
+        self._store = Store(folder)
+
+    @property
+    def account(self) -> Account:
+        """The account as it is now."""
+        return self._store.read()
+
+    def since(self, mark: int) -> Happened:
+        """Return what happened after the first `mark` events."""
+        events = self.account.events[mark:]
+        return Happened(
+            created=_by_pool(event for event in events if event["what"] == "node created"),
+            removed=_by_pool(event for event in events if event["what"] == "node removed"),
+            rolled=frozenset(event["pool"] for event in events if event.get("why") == "rolled"),
+            most_missing=_most_missing(events),
+            events=tuple(events),
+        )
+
+    def changing(self) -> Any:
+        """Give the account to be changed by hand, as somebody does in the console."""
+        return self._store.changing()
+
+
+def _by_pool(events: Iterable[Mapping[str, Any]]) -> dict[str | None, tuple[int, int]]:
+    found: dict[str | None, tuple[int, int]] = {}
+    for event in events:
+        nodes, gpus = found.get(event["pool"], (0, 0))
+        found[event["pool"]] = (nodes + 1, gpus + event["gpus"])
+    return found
+
+
+def _most_missing(events: Iterable[Mapping[str, Any]]) -> dict[str | None, int]:
+    change: Counter[str | None] = Counter()
+    least: Counter[str | None] = Counter()
+    for event in events:
+        change[event.get("pool")] += {"node created": 1, "node removed": -1}.get(str(event["what"]), 0)
+        least[event.get("pool")] = min(least[event.get("pool")], change[event.get("pool")])
+    return {pool: min(0, change[pool]) - number for pool, number in least.items() if number < min(0, change[pool])}
+
+
+@contextmanager
+def played_cloud(folder: Path) -> Iterator[PlayedCloud]:
+    """Give an empty account, while its network is served."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, text in {"pulumi-resource-aws": _PROVIDER, "aws": _AWS}.items():
+        (programs / name).write_text(text, "utf-8")
+        (programs / name).chmod(0o755)
+    with played_network(folder) as network:
+        yield PlayedCloud(
+            folder, {**network, FOLDER: str(folder), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        )

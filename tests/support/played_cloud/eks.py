@@ -1,0 +1,225 @@
+"""EKS of the played account: clusters are sandboxes, and the instances of node groups their simulated nodes.
+
+Rules and order of steps: EKS user guide, "Update a managed node group", "Understand each phase of node updates",
+"Customize managed nodes with launch templates"; EKS API reference; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from sandbox._layout import ADMIN, Layout
+from tests.support.played_cloud import nodes
+from tests.support.played_cloud.account import Account, Refused
+from tests.support.played_cloud.ec2 import template_data
+from tests.support.played_cloud.values import UNKNOWN
+
+Properties = Mapping[str, Any]
+CLUSTER: Final = "aws:eks/cluster:Cluster"
+NODE_GROUP: Final = "aws:eks/nodeGroup:NodeGroup"
+_GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
+_SUBNET: Final = "aws:ec2/subnet:Subnet"
+_ROLE: Final = "aws:iam/role:Role"
+_MAX_SKEW: Final = 3  # Kubernetes version skew policy: kubelet and API server
+
+
+class Clusters:
+    """Clusters; each is a sandbox of the same name."""
+
+    def unknown(self, inputs: Properties) -> dict[str, Any]:
+        computed = {"clusterSecurityGroupId": UNKNOWN, "vpcId": UNKNOWN}
+        return {
+            "endpoint": UNKNOWN,
+            "certificateAuthority": UNKNOWN,
+            "kubernetesNetworkConfig": UNKNOWN,
+            "vpcConfig": {**inputs["vpcConfig"], **computed},
+        }
+
+    def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None:
+        _refuse_missing_role(account, inputs["roleArn"])
+        subnets = [account.get(_SUBNET, one) or {} for one in inputs["vpcConfig"]["subnetIds"]]
+        if len({one["inputs"]["availabilityZone"] for one in subnets}) < 2:
+            raise Refused("InvalidParameterException: Subnets specified must be in at least two different AZs")
+        vpc = subnets[0]["inputs"]["vpcId"]
+        group = f"sg-{secrets.token_hex(9)[:17]}"
+        account.put(_GROUP, group, {"name": f"eks-cluster-sg-{own_id}", "vpcId": "created by EKS"}, {})
+        status = control_plane.up(own_id, kubernetes=inputs["version"], progress=Progress(quiet=True))
+        layout = Layout(status.data_dir)
+        _write_token(own_id, layout.token(ADMIN))
+        outputs["endpoint"] = status.server
+        outputs["certificateAuthority"] = {"data": base64.b64encode(layout.authority.read_bytes()).decode()}
+        outputs["kubernetesNetworkConfig"] = {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16"}
+        outputs["vpcConfig"] = {**inputs["vpcConfig"], "clusterSecurityGroupId": group, "vpcId": vpc}
+        account.record("control plane", cluster=own_id, version=inputs["version"])
+
+    def update(
+        self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
+    ) -> None:
+        known = account.get(CLUSTER, own_id) or {}
+        for name in ("endpoint", "certificateAuthority", "kubernetesNetworkConfig"):
+            outputs[name] = known["outputs"][name]
+        outputs["vpcConfig"] = {**known["outputs"]["vpcConfig"], **new["vpcConfig"]}
+        if old["version"] == new["version"]:
+            return
+        if _minor(new["version"]) != _minor(old["version"]) + 1:
+            raise Refused(
+                f"InvalidParameterException: Unsupported Kubernetes minor version update from {old['version']} to "
+                f"{new['version']}"
+            )
+        for _, group in account.of(NODE_GROUP):
+            version = group["outputs"]["version"]
+            if group["inputs"]["clusterName"] == own_id and _minor(new["version"]) - _minor(version) > _MAX_SKEW:
+                raise Refused(f"InvalidRequestException: nodes of version {version} are too old")
+        control_plane.up(own_id, kubernetes=new["version"], progress=Progress(quiet=True))
+        account.record("control plane", cluster=own_id, version=new["version"])
+
+    def delete(self, account: Account, own_id: str, resource: Properties) -> None:
+        if resource["inputs"].get("deletionProtection"):
+            raise Refused(
+                f"InvalidRequestException: Cannot delete cluster {own_id} because deletion protection is enabled"
+            )
+        control_plane.down(own_id)
+        account.remove(_GROUP, resource["outputs"]["vpcConfig"]["clusterSecurityGroupId"])
+        account.record("control plane deleted", cluster=own_id)
+
+
+class NodeGroups:
+    """Managed node groups: create, scale, roll and delete nodes."""
+
+    def unknown(self, inputs: Properties) -> dict[str, Any]:
+        # Optional and computed in node_group.go: unknown where the program leaves them out.
+        computed = ("amiType", "capacityType", "diskSize", "instanceTypes", "releaseVersion", "version")
+        return {name: UNKNOWN for name in computed if name not in inputs}
+
+    def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None:
+        cluster = account.get(CLUSTER, inputs["clusterName"])
+        if cluster is None:
+            raise Refused(f"ResourceNotFoundException: No cluster found for name: {inputs['clusterName']}")
+        _refuse_missing_role(account, inputs["nodeRoleArn"])
+        _refuse_wrong_scaling(inputs["scalingConfig"])
+        template = _template(account, inputs)
+        outputs["version"] = inputs.get("version", cluster["inputs"]["version"])
+        _refuse_newer(outputs["version"], cluster["inputs"]["version"])
+        outputs["releaseVersion"] = inputs.get("releaseVersion", f"{outputs['version']}.0-played")
+        outputs["instanceTypes"] = inputs.get("instanceTypes", [])
+        group = nodes.NodeGroup(own_id, inputs, outputs, template)
+        for _ in range(inputs["scalingConfig"]["desiredSize"]):
+            nodes.add(account, group)
+
+    def update(
+        self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
+    ) -> None:
+        cluster = account.get(CLUSTER, new["clusterName"]) or {}
+        _refuse_wrong_scaling(new["scalingConfig"])
+        template = _template(account, new)
+        for name in ("version", "releaseVersion"):
+            outputs[name] = new.get(name, (account.get(NODE_GROUP, own_id) or {})["outputs"][name])
+        _refuse_newer(outputs["version"], cluster["inputs"]["version"])
+        # resourceNodeGroupUpdate of terraform-provider-aws: the version first, then the configuration.
+        if any(old.get(name) != new.get(name) for name in ("version", "releaseVersion", "launchTemplate")):
+            if old.get("version") != new.get("version") and "releaseVersion" not in new:
+                outputs["releaseVersion"] = f"{outputs['version']}.0-played"
+            before = {**new, **{name: old[name] for name in ("labels", "taints") if name in old}}
+            nodes.roll(account, nodes.NodeGroup(own_id, before, outputs, template))
+        group = nodes.NodeGroup(own_id, new, outputs, template)
+        if any(old.get(name) != new.get(name) for name in ("labels", "taints")):
+            nodes.relabel(account, group, old)
+        nodes.scale(account, group)
+
+    def delete(self, account: Account, own_id: str, resource: Properties) -> None:
+        nodes.remove_all(account, own_id, resource["inputs"]["clusterName"])
+
+
+class Addons:
+    """Add-ons: objects of the cloud alone."""
+
+    def unknown(self, inputs: Properties) -> dict[str, Any]:
+        return {}
+
+    def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None:
+        if account.get(CLUSTER, inputs["clusterName"]) is None:
+            raise Refused(f"ResourceNotFoundException: No cluster found for name: {inputs['clusterName']}")
+        # EKS waits for pods of these: without nodes they become DEGRADED, and the provider's creation fails.
+        if inputs["addonName"] in {"coredns", "aws-ebs-csi-driver"} and not nodes.schedulable(
+            account, inputs["clusterName"]
+        ):
+            raise Refused(f"InsufficientNumberOfReplicas: {own_id}: no nodes for its pods")
+
+    def update(
+        self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
+    ) -> None:
+        return
+
+    def delete(self, account: Account, own_id: str, resource: Properties) -> None:
+        return
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
+
+
+def _refuse_newer(version: str, cluster: str) -> None:
+    if _minor(version) > _minor(cluster):
+        raise Refused(
+            f"InvalidParameterException: Nodegroup version {version} is newer than the cluster's {cluster}"
+        )
+    if _minor(cluster) - _minor(version) > _MAX_SKEW:
+        raise Refused(f"InvalidParameterException: Nodegroup version {version} is too old for {cluster}")
+
+
+def _refuse_wrong_scaling(scaling: Properties) -> None:
+    smallest, desired, largest = (scaling[name] for name in ("minSize", "desiredSize", "maxSize"))
+    if not smallest <= desired <= largest or largest < 1:
+        raise Refused(
+            f"InvalidParameterException: desired size {desired} must be between minimum {smallest} and maximum "
+            f"{largest}, and the maximum at least 1"
+        )
+
+
+def _refuse_missing_role(account: Account, arn: str) -> None:
+    if arn not in {role["outputs"]["arn"] for _, role in account.of(_ROLE)}:
+        raise Refused(f"InvalidParameterException: roleArn, {arn}, does not exist")
+
+
+def _template(account: Account, inputs: Properties) -> dict[str, Any]:
+    """Return the data of a node group's launch template; raises Refused for what EKS does not take in one."""
+    template = template_data(account, inputs["launchTemplate"])
+    if bool(template.get("instanceType")) == bool(inputs.get("instanceTypes")):
+        raise Refused("InvalidParameterException: instance types in exactly one of launch template and request")
+    if "diskSize" in inputs:
+        raise Refused("InvalidParameterException: Disk size must be specified within the launch template")
+    if template.get("imageId") and (inputs.get("version") or inputs.get("releaseVersion")):
+        raise Refused("InvalidParameterException: version and release version cannot be given with an own image")
+    if template.get("iamInstanceProfile"):
+        raise Refused("InvalidParameterException: Launch template must not have an instance profile")
+    if any("subnetId" in one for one in template.get("networkInterfaces", ())):
+        raise Refused("InvalidParameterException: Launch template must not have a subnet")
+    if at_market(template) == "spot":
+        raise Refused("InvalidParameterException: spot is requested by the capacity type")
+    return template
+
+
+def at_market(template: Properties) -> str | None:
+    """Return the market type of a launch template."""
+    return (template.get("instanceMarketOptions") or {}).get("marketType")
+
+
+def _write_token(cluster: str, token: str) -> None:
+    """Write what `aws eks get-token` prints for this cluster."""
+    credential = {
+        "kind": "ExecCredential",
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "spec": {},
+        "status": {"token": token},
+    }
+    file = Path(os.environ["PLAYED_CLOUD"]) / f"token-{cluster}.json"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(credential), "utf-8")

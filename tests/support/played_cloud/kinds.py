@@ -1,0 +1,33 @@
+"""The kinds of resources of the played account, read from `kinds.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of resource: its fields are described in `kinds.yaml`."""
+
+    id: str
+    name: str | None = None
+    replaces: tuple[str, ...] = ()
+    outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    blocked_by: Mapping[str, str] = field(default_factory=dict[str, str])
+    recomputed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Return the kinds by their Pulumi type."""
+    text = (Path(__file__).parent / "kinds.yaml").read_text("utf-8")
+    return {
+        name: Kind(**{**fields, "replaces": tuple(fields.get("replaces", ()))})
+        for name, fields in yaml.safe_load(text).items()
+    }

@@ -1,0 +1,118 @@
+"""What the account does for a request: common rules for all kinds, and the services with effects of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from tests.support.played_cloud.account import Account, Refused, Store
+from tests.support.played_cloud.ec2 import LaunchTemplates
+from tests.support.played_cloud.eks import Addons, Clusters, NodeGroups
+from tests.support.played_cloud.lookups import look_up
+
+_ID: Final = re.compile(r"(?:vpc|subnet|igw|eipalloc|nat|rtb|sg|lt)-[0-9a-f]{17}")
+
+Properties = Mapping[str, Any]
+
+
+class Service(Protocol):
+    """Effects of one kind of resource; `outputs` may be changed in place."""
+
+    def unknown(self, inputs: Properties) -> dict[str, Any]:
+        """Return the outputs that are unknown before the creation, beside those of `kinds.yaml`."""
+        ...
+
+    def create(self, account: Account, own_id: str, inputs: Properties, outputs: dict[str, Any]) -> None: ...
+
+    def update(
+        self, account: Account, own_id: str, old: Properties, new: Properties, outputs: dict[str, Any]
+    ) -> None: ...
+
+    def delete(self, account: Account, own_id: str, resource: Properties) -> None: ...
+
+
+_SERVICES: Final[Mapping[str, Service]] = {
+    "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
+    "aws:eks/addon:Addon": Addons(),
+    "aws:eks/cluster:Cluster": Clusters(),
+    "aws:eks/nodeGroup:NodeGroup": NodeGroups(),
+}
+
+
+class Services:
+    """Creates, updates, deletes and reads resources of an account; raises Refused as the cloud does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def unknown(self, type_: str, inputs: Properties) -> dict[str, Any]:
+        """Return the outputs of a kind that are unknown before its creation, beside those of `kinds.yaml`."""
+        service = _SERVICES.get(type_)
+        return service.unknown(inputs) if service is not None else {}
+
+    def create(self, type_: str, inputs: Properties) -> tuple[str, dict[str, Any]]:
+        """Create a resource; return its id and outputs."""
+        with self._store.changing() as account:
+            _refuse_missing(account, inputs)
+            own_id = account.new_id(type_, inputs)
+            if account.get(type_, own_id) is not None:
+                raise Refused(f"ResourceInUseException: {type_} already exists with the name {own_id}")
+            outputs = {**account.computed(type_, own_id, inputs), **inputs}
+            if (service := _SERVICES.get(type_)) is not None:
+                service.create(account, own_id, inputs, outputs)
+            account.put(type_, own_id, inputs, outputs)
+            account.record("created", type=type_, id=own_id)
+            return own_id, outputs
+
+    def update(self, type_: str, own_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        """Update a resource; return its outputs."""
+        with self._store.changing() as account:
+            resource = account.get(type_, own_id)
+            if resource is None:
+                raise Refused(f"ResourceNotFoundException: no {type_} {own_id}")
+            _refuse_missing(account, new)
+            outputs = {name: value for name, value in resource["outputs"].items() if name not in old} | dict(new)
+            if (service := _SERVICES.get(type_)) is not None:
+                outputs = {**resource["outputs"], **outputs}
+                service.update(account, own_id, resource["inputs"], new, outputs)
+            account.put(type_, own_id, new, outputs)
+            account.record("updated", type=type_, id=own_id)
+            return outputs
+
+    def delete(self, type_: str, own_id: str) -> None:
+        """Delete a resource; one that is gone is deleted."""
+        with self._store.changing() as account:
+            resource = account.get(type_, own_id)
+            if resource is None:
+                return
+            account.refuse_deletion_in_use(type_, own_id)
+            if (service := _SERVICES.get(type_)) is not None:
+                service.delete(account, own_id, resource)
+            account.remove(type_, own_id)
+            account.record("deleted", type=type_, id=own_id)
+
+    def read(self, type_: str, own_id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Return inputs and outputs of a resource, or None."""
+        resource = self._store.read().get(type_, own_id)
+        return None if resource is None else (resource["inputs"], resource["outputs"])
+
+    def look_up(self, token: str, arguments: Properties) -> dict[str, Any]:
+        """Return the result of a function of the provider."""
+        return look_up(self._store.read(), token, arguments)
+
+
+def _refuse_missing(account: Account, inputs: Properties) -> None:
+    """Raise Refused for an id that no resource of the account has."""
+    existing = {key.partition(" ")[2] for key in account.resources}
+    for own_id in _ids(inputs):
+        if own_id not in existing:
+            raise Refused(f"InvalidID.NotFound: The ID '{own_id}' does not exist")
+
+
+def _ids(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [own_id for one in value.values() for own_id in _ids(one)]
+    if isinstance(value, list):
+        return [own_id for one in value for own_id in _ids(one)]
+    return [value] if isinstance(value, str) and _ID.fullmatch(value) else []
