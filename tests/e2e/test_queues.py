@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.team_stacks import deployed_quotas
 from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
@@ -338,6 +339,14 @@ def test_jobs_outside_the_namespaces_of_teams_do_not_wait(queues: Platform) -> N
     assert live["spec"].get("suspend") is False
     assert QUEUE not in live["metadata"].get("labels", {})
     queues.client.delete(live)
+
+
+def test_a_resource_quota_allows_what_is_borrowed_and_stacks_add_up_what_is_granted(queues: Platform) -> None:
+    resource = "requests.nvidia.com/gpu"
+    quota = queues.client.get("v1", "ResourceQuota", "gpu-quota", "vision")
+    assert quota is not None
+    assert quota["spec"]["hard"][resource] == "16"
+    assert deployed_quotas(queues.client)["vision"].hard[resource] == "8"
 
 
 def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
