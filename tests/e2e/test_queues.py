@@ -11,6 +11,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.team_stacks import deployed_quotas
+from gpu_platform.errors import Finding
 from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
@@ -310,6 +311,57 @@ def test_a_job_that_a_member_starts_by_hand_is_stopped_again(vision: Team, searc
     eventually(lambda: vision.pods("hasty") == [])
 
 
+@pytest.fixture
+def job_sets(queues: Platform) -> Iterator[None]:
+    """The kind JobSet, with any content; nobody but Kueue reads it here."""
+    version = {
+        "name": "v1alpha2",
+        "served": True,
+        "storage": True,
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+        "subresources": {"status": {}},
+    }
+    names = {"kind": "JobSet", "plural": "jobsets", "singular": "jobset", "listKind": "JobSetList"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "jobsets.jobset.x-k8s.io"},
+        "spec": {"group": "jobset.x-k8s.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    live = queues.client.create(definition)
+    yield
+    queues.client.delete(live)
+
+
+def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_sets: None) -> None:
+    def refusal(*priorities: str) -> str:
+        parts = [
+            {
+                "name": f"part-{number}",
+                "template": {"spec": job("vision", "part", 1, priorityClassName=priority)["spec"]},
+            }
+            for number, priority in enumerate(priorities)
+        ]
+        metadata = {"name": "whole", "namespace": "vision"}
+        wanted = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": metadata,
+            "spec": {"replicatedJobs": parts},
+        }
+        try:
+            KubernetesClient(queues.kubeconfig).create(wanted, dry_run=True)
+        except (Refused, Finding) as refused:  # Finding: the kind is not served yet
+            return str(refused)
+        return ""
+
+    # The kind is served, and Kueue and the policy know it, a moment after it is created.
+    eventually(lambda: "no class above" in refusal("training", "inference"))
+    eventually(lambda: refusal("training", "training"), expected="")
+
+
 def test_members_see_their_queue_and_change_nothing_of_it(vision: Team) -> None:
     queue = vision.client.get(KUEUE, "LocalQueue", "default", "vision")
     assert queue is not None
@@ -347,6 +399,25 @@ def test_a_resource_quota_allows_what_is_borrowed_and_stacks_add_up_what_is_gran
     assert quota is not None
     assert quota["spec"]["hard"][resource] == "16"
     assert deployed_quotas(queues.client)["vision"].hard[resource] == "8"
+
+
+def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
+    environment = stack(kueue_sandbox)
+    environment["teams"] = environment["teams"][:1]
+    bring(platform, environment)
+    platform.write(environment)
+    own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
+    ran = platform.up({"kind": "team", "environment": {"stack": "shop"}, "team": own}, "speech")
+    assert ran.code == 0, ran.err
+    speech = Team(platform.kubeconfig, "speech")
+    speech.job("own", gpus=4)
+    eventually(lambda: speech.running("own") == 1)
+    speech.remove()
+    file = platform.folder / "Pulumi.speech.yaml"
+    assert platform.run("destroy", str(file), "--engine", platform.engine, "--yes").code == 0
+    platform.state.clear()
+    assert platform.client.get(KUEUE, "ClusterQueue", "speech") is None
+    assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
 
 
 def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
