@@ -420,6 +420,27 @@ def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platfor
     assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
 
 
+def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_last_workload(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, stack(kueue_sandbox))
+    search = Team(platform.kubeconfig, "search")
+    search.job("last", gpus=1)
+    eventually(lambda: search.running("last") == 1)
+    without = stack(kueue_sandbox)
+    without["teams"] = without["teams"][:1]
+    bring(platform, without)
+    queue = platform.client.get(KUEUE, "ClusterQueue", "search")
+    assert queue is not None
+    assert queue["metadata"]["deletionTimestamp"]
+    pods = list(platform.client.objects("v1", "Pod", namespace="search"))
+    assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+    live = platform.client.get("batch/v1", "Job", "last", "search")
+    assert live is not None
+    platform.client.delete(live)
+    eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
+
+
 def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
