@@ -144,6 +144,15 @@ def simulator(layout: Layout) -> Component:
     )
 
 
+def kueue(binaries: Binaries, layout: Layout, port: int) -> Component:
+    """Return what runs Kueue's controller, restarted if its code changes."""
+    kubeconfig = layout.component_kubeconfig("kueue")
+    command = [sys.executable, "-m", "sandbox.kueue", "--kubeconfig", str(kubeconfig)]
+    command += ["--binary", str(binaries.path("kueue")), "--manifests", str(binaries.manifests)]
+    command += ["--folder", str(layout.kueue), "--port", str(port)]
+    return Component("kueue", command, reads=[kubeconfig, *(_HERE / "kueue").glob("*.py")])
+
+
 def environment(layout: Layout) -> Mapping[str, str]:
     """Return the environment of all components, without the user's settings of the same programs."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}

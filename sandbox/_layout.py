@@ -29,6 +29,7 @@ IDENTITIES: Final = {
     "system:kube-scheduler": "",
     "kwok": "system:masters",
     "sandbox-simulator": "system:masters",
+    "kueue": "system:masters",
 }
 
 
@@ -40,6 +41,8 @@ class Settings:
     api_port: int
     kubernetes: str = DEFAULT.kubernetes  # of a sandbox that was made before it could be chosen
     """Minor version of the control plane."""
+    kueue_port: int | None = None
+    """Port of Kueue's webhooks; None: the sandbox has had no stack with queues."""
 
     @property
     def server(self) -> str:
@@ -72,6 +75,11 @@ class Layout:
     def tokens(self) -> Path:
         """Static token file of the API server."""
         return self.folder / "tokens.csv"
+
+    @property
+    def kueue(self) -> Path:
+        """Folder of Kueue's configuration and certificate."""
+        return self.folder / "kueue"
 
     @property
     def certificates(self) -> Path:

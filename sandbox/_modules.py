@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+KUEUE_MODULE: Final = "sigs.k8s.io/kueue"
 KUBERNETES: Final = "k8s.io/kubernetes"
 _HERE: Final = Path(__file__).resolve().parent
 # Program by name, and the Go package that it is built from.
@@ -30,6 +31,9 @@ class GoModule:
 
     folder: Path
     packages: dict[str, str]
+    title: str = "control plane"
+    copied: tuple[str, ...] = ()
+    """Files and folders of the first package's module that are kept beside the programs, in `manifests`."""
 
     @property
     def go_mod(self) -> str:
@@ -87,11 +91,20 @@ class GoModule:
         The Go release is left out, so that programs that are built start on a machine whose Go is gone or newer.
         """
         sums = (self.folder / "go.sum").read_text()
-        parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine()]
+        parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine(), *self.copied]
         return hashlib.sha256("\0".join([*parts, *self.packages.values()]).encode()).hexdigest()[:16]
 
 
 DEFAULT: Final = GoModule(_HERE, {**_OF_KUBERNETES, **_OF_ALL_VERSIONS})
+
+
+# Built for stacks with queues alone. Kueue's manifests are those of its Go module, outside this repository.
+KUEUE: Final = GoModule(
+    _HERE / "kueue",
+    {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    title="Kueue",
+    copied=("config/components/crd/bases", "config/components/webhook/manifests.yaml"),
+)
 
 
 def module_of(kubernetes: str) -> GoModule:

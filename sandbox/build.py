@@ -24,7 +24,7 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KUBERNETES, GoModule, kubernetes_versions, module_of
+from sandbox._modules import DEFAULT, KUBERNETES, KUEUE, KUEUE_MODULE, GoModule, kubernetes_versions, module_of
 
 GO_MODULE: Final = DEFAULT.folder
 
@@ -43,14 +43,21 @@ class Binaries:
         found = (folder / program for folder in self.folders if (folder / program).exists())
         return next(found, self.folders[0] / program)
 
+    @property
+    def manifests(self) -> Path:
+        """Folder of the manifests that are kept beside Kueue's program."""
+        return self.path("kueue").parent / "manifests"
+
 
 def pinned_version(module: str, kubernetes: str | None = None) -> str:
     """Return the version that is pinned for a Go module, such as `v1.36.3`; `kubernetes`: default the newest."""
     return (module_of(kubernetes) if kubernetes is not None else DEFAULT).pinned(module)
 
 
-def binaries(progress: Progress, kubernetes: str | None = None) -> Binaries:
+def binaries(progress: Progress, kubernetes: str | None = None, *, kueue: bool = False) -> Binaries:
     """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
+
+    `kueue`: with Kueue.
 
     Raises:
         LookupError: a sandbox cannot have that version.
@@ -58,7 +65,7 @@ def binaries(progress: Progress, kubernetes: str | None = None) -> Binaries:
     """
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    return Binaries(tuple(_built(each, progress) for each in modules))
+    return Binaries(tuple(_built(each, progress) for each in (*modules, *((KUEUE,) if kueue else ()))))
 
 
 def _built(module: GoModule, progress: Progress) -> Path:
@@ -92,8 +99,8 @@ def _build(module: GoModule, folder: Path, progress: Progress) -> None:
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    version = "" if module == DEFAULT else f" of Kubernetes {module.kubernetes}"
-    progress.line(f"Building the sandbox's control plane{version} into {folder}, once; it takes some minutes")
+    version = "" if module in (DEFAULT, KUEUE) else f" of Kubernetes {module.kubernetes}"
+    progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
         work, programs = Path(building) / "work", Path(building) / "bin"
         work.mkdir()
@@ -103,6 +110,8 @@ def _build(module: GoModule, folder: Path, progress: Progress) -> None:
         _compile(command, packages, programs, progress)
         for program, package in module.packages.items():
             (programs / _go_name(package)).rename(programs / program)
+        if module.copied:
+            _copy(command, module.copied, programs / "manifests")
         programs.rename(folder)  # all or nothing: an interrupted build leaves no folder
 
 
@@ -133,6 +142,21 @@ def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: P
         go.run("Building", ["build", *go.module.flags, "-v", "-o", f"{folder}/", *go.packages], read, packages)
 
 
+def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
+    """Copy files of Kueue's module, which go keeps in its module cache until somebody cleans that."""
+    source = Path(
+        go.run("Finding the manifests of", ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", KUEUE_MODULE]).strip()
+    )
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target, copy_function=shutil.copyfile)
+            target.chmod(0o755)  # the module cache is read-only
+        else:
+            shutil.copyfile(source / name, target)
+
+
 def _go_name(package: str) -> str:
     """Return how `go build` names the program of a package: the last element that is no major version."""
     *_, parent, last = package.split("/")
@@ -154,7 +178,7 @@ class _GoCommand:
         self,
         what: str,
         arguments: Sequence[str],
-        on_message: Callable[[str], None],
+        on_message: Callable[[str], None] = lambda _: None,
         packages: frozenset[str] = frozenset(),
     ) -> str:
         """Return what go writes to standard output; `on_message` gets each line of standard error at once.
@@ -191,8 +215,8 @@ class _GoCommand:
                 return stdout.read()
         tail = "\n".join(messages[-20:]) or f"go ended with {process.returncode} and without a message"
         raise UnknownOutcome(
-            f"{what} the sandbox's control plane failed. What is done is kept: run the command again once this is"
-            f" solved.\n{tail}"
+            f"{what} the sandbox's {self.module.title} failed. What is done is kept: run the command again once"
+            f" this is solved.\n{tail}"
         )
 
 

@@ -40,7 +40,15 @@ _POLL_SECONDS: Final = 0.05
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
 # In the order in which they start; they stop in reverse order.
-_NAMES: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "simulator")
+_NAMES: Final = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+    "simulator",
+    "kueue",  # only with queues
+)
 
 State = Literal["running", "degraded", "stopped", "absent"]
 
@@ -69,6 +77,7 @@ def up(
     api_port: int | None = None,
     crds_dir: Path | None = None,
     kubernetes: str | None = None,
+    kueue: bool = False,
     progress: Progress | None = None,
 ) -> Status:
     """Start the sandbox `name`; build its programs, create its data and restart components as needed.
@@ -78,7 +87,8 @@ def up(
     it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
     sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
     kubernetes: minor version of the control plane; by default the one that the sandbox has, of a new one the
-    newest. A newer one upgrades the sandbox in place. progress: shows the progress of long steps.
+    newest. A newer one upgrades the sandbox in place. kueue: run Kueue, from now on. progress: shows the progress
+    of long steps.
 
     Raises: BadInput: the name, folder, port or version cannot be used, or `crds_dir` contains other files.
     UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
@@ -91,12 +101,13 @@ def up(
     require_disk(layout.folder)
     known = layout.settings()
     wanted = kubernetes or (known.kubernetes if known is not None else DEFAULT.kubernetes)
-    binaries = build.binaries(progress, wanted)
+    kueue = kueue or (known is not None and known.kueue_port is not None)
+    binaries = build.binaries(progress, wanted, kueue=kueue)
     what = f"Starting sandbox {name}"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
     with file_lock(layout.lock), progress.step(what):
-        starter = _Starter(name, layout, binaries, wanted)
+        starter = _Starter(name, layout, binaries, wanted, kueue=kueue)
         try:
             return starter.run(api_port, definitions)
         except KeyboardInterrupt:
@@ -124,7 +135,12 @@ def status(name: str) -> Status:
     """Return the status of the sandbox `name`."""
     layout = Layout(_home(name).resolve())
     settings = layout.settings()
-    pids = {component: Daemon(component, layout.folder).pid() for component in _NAMES}
+    has_kueue = settings is not None and settings.kueue_port is not None
+    pids = {
+        component: Daemon(component, layout.folder).pid()
+        for component in _NAMES
+        if has_kueue or component != "kueue"
+    }
     state: State
     if settings is None:
         state = "absent"
@@ -148,11 +164,14 @@ def status(name: str) -> Status:
 class _Starter:
     """One `up` of a sandbox, while its lock is held."""
 
-    def __init__(self, name: str, layout: Layout, binaries: build.Binaries, kubernetes: str) -> None:
+    def __init__(
+        self, name: str, layout: Layout, binaries: build.Binaries, kubernetes: str, *, kueue: bool
+    ) -> None:
         self._name = name
         self._kubernetes = kubernetes
         self._layout = layout
         self._binaries = binaries
+        self._kueue = kueue
         self._since = time.monotonic()
         self._started: set[str] = set()
         self._ran = {component for component in _NAMES if Daemon(component, layout.folder).pid() is not None}
@@ -168,6 +187,7 @@ class _Starter:
         self._ensure(_components.etcd(binaries))
         self._ensure(_components.api_server(binaries, layout, settings.api_port))
         from sandbox import _objects  # imported while the API server starts
+        from sandbox.kueue.manifests import definitions as kueue_definitions
 
         self._wait("kube-apiserver", "create its certificate", lambda: layout.write_kubeconfigs(settings))
         self._wait("kube-apiserver", "become ready", lambda: _is_ready(layout, settings))
@@ -175,8 +195,12 @@ class _Starter:
         self._ensure(_components.scheduler(binaries, layout))
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         self._ensure(_components.simulator(layout))
+        if settings.kueue_port is not None:
+            definitions = [*definitions, *kueue_definitions(binaries.manifests, settings.kueue_port)]
         _objects.install(layout, settings, definitions)
         self._wait("kube-apiserver", "serve the new kinds", lambda: _objects.kinds_are_served(layout, settings))
+        if settings.kueue_port is not None:
+            self._ensure(_components.kueue(binaries, layout, settings.kueue_port))
         accounts = "create the service accounts of pods"
         self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))
         self._keep_alive()
@@ -200,6 +224,10 @@ class _Starter:
                 fix = "omit it to get a free one"
                 raise BadInput("sandbox", [Problem("--api-port", f"{api_port}, in use", "a free port", fix)])
             settings = Settings(self._name, api_port or _free_port(), self._kubernetes)
+        if self._kueue and settings.kueue_port is None:
+            settings = replace(settings, kueue_port=known.kueue_port if known is not None else None)
+        if self._kueue and settings.kueue_port is None:
+            settings = replace(settings, kueue_port=_free_port())
         moved = known is None or settings.api_port != known.api_port
         if moved or layout.certificate_is_old():
             for component in reversed(_NAMES):

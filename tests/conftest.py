@@ -118,8 +118,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(item.get_closest_marker("sandbox") for item in session.items):
         return
     older = any("older" in getattr(item, "fixturenames", ()) for item in session.items)
+    queues = any("kueue_sandbox" in getattr(item, "fixturenames", ()) for item in session.items)
     for version in kubernetes_versions() if older else (DEFAULT.kubernetes,):
-        build.binaries(Progress(quiet=True), version)
+        build.binaries(Progress(quiet=True), version, kueue=queues)
 
 
 @pytest.fixture(scope="session")

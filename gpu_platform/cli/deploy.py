@@ -113,7 +113,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
     name, wanted = loaded.plan.cluster.name, _declared_kubernetes(loaded)
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
     new = control_plane.status(name).state == "absent"
-    control_plane.up(name, kubernetes=wanted if new else None, progress=progress)
+    control_plane.up(name, kubernetes=wanted if new else None, kueue=bool(loaded.plan.queues), progress=progress)
 
 
 def _upgrade_sandbox(prepared: _Prepared) -> None:

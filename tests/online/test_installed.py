@@ -22,7 +22,7 @@ from tests.support.eks_stacks import EXISTING, plan_eks
 OPERATOR = "nvcr.io/nvidia/gpu-operator:v26.7.0"
 
 
-def plan_of(**cluster: Any) -> EnvironmentPlan:
+def plan_of(queueing: dict[str, Any] | None = None, **cluster: Any) -> EnvironmentPlan:
     pool = {
         "name": "train",
         "machine_type": "dgx-h100",
@@ -31,6 +31,7 @@ def plan_of(**cluster: Any) -> EnvironmentPlan:
         "workload": "training",
     }
     platform = {"kind": "environment", "cluster": {"provider": "existing", **cluster}, "pools": [pool]}
+    platform["queueing"] = queueing
     plan = plan_platform(platform, "test")
     assert plan.kind == "environment"
     return plan
@@ -120,6 +121,24 @@ def test_another_karpenter_stops_a_stack_that_installs_its_own() -> None:
     found = found_in(workload("public.ecr.aws/karpenter/controller:1.8.1"), plan=plan)
 
     assert found["Karpenter in the cluster"].severity == "stops"
+
+
+@pytest.mark.parametrize(
+    ("kueue", "images", "severity"),
+    [
+        ("install", ("registry.k8s.io/kueue/kueue:v0.19.2",), "stops"),
+        ("present", (), "stops"),
+        ("present", ("registry.k8s.io/kueue/kueue:v0.19.2",), "fine"),
+    ],
+)
+def test_a_second_kueue_and_a_missing_one_stop_a_stack_with_queues(
+    kueue: str, images: tuple[str, ...], severity: str
+) -> None:
+    plan = plan_of(queueing={"kueue": kueue})
+
+    found = found_in(*(workload(image) for image in images), plan=plan)
+
+    assert found["Kueue in the cluster"].severity == severity
 
 
 def test_admission_policies_are_named() -> None:

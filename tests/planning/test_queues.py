@@ -250,6 +250,11 @@ def test_training_pools_have_the_levels_of_their_clouds_network(
             "teams[0].quota.gpus",
             "10 of nvidia.com/gpu in all quotas (a 6, b 4)",
         ),
+        (
+            {"teams": [team("a", quota={"gpus": 6}), team("b", quota={"gpus": 4})]},
+            "teams[0].quota.gpus",
+            "teams borrow what others do not use",
+        ),
     ],
 )
 def test_what_no_queue_can_have_is_refused_at_its_place(

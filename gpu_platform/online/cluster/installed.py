@@ -10,6 +10,7 @@ from typing import Final, Literal
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.queues.section import QueuesPlan
 
 SERVICE_MONITORS: Final = "servicemonitors.monitoring.coreos.com"
 
@@ -163,6 +164,9 @@ def _of_product(
                 fix=f"write cluster.parts.{part.name}: present, or let its owner remove it",
             )
             return
+    if product.title == "Kueue" and plan.queues is not None and (finding := _kueue(plan.queues, others, own)):
+        yield finding
+        return
     present = product.part and product.part in {part.name for part in plan.operator.parts if not part.install}
     if present and others:
         yield OnlineFinding(
@@ -190,6 +194,28 @@ def _of_product(
     elif product.effect == "collides":
         used = f"this program's: {_listed(found)}" if found else "none"
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=used)
+
+
+def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineFinding | None:
+    """Return that a second Kueue would be installed, or that one which the stack relies on is missing."""
+    looked_at = "Kueue in the cluster"
+    if queues.kueue.install == "helm" and others and not own:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found=_listed(others),
+            why="two would start and stop the same workloads, and share the CRDs",
+            fix="write queueing.kueue: present, or uninstall it first",
+        )
+    if queues.kueue.install == "present" and not others:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="none",
+            why="queueing.kueue: present relies on that of the cluster's owner",
+            fix="let the owner install it, or write install",
+        )
+    return None
 
 
 def _monitoring(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:

@@ -40,6 +40,24 @@ _OWNERS = "object.metadata.?ownerReferences.orValue([])"
 _OLD_OWNERS = "oldObject.metadata.?ownerReferences.orValue([])"
 _GATES = "object.spec.?schedulingGates.orValue([])"
 _OLD_GATES = "oldObject.spec.?schedulingGates.orValue([])"
+# Pod specs of an object: Kueue takes a workload's priority from the first that names a class.
+_POD_SPECS = (
+    "object.kind == 'Pod' ? [object.spec] : "
+    "object.kind == 'Job' ? [object.spec.template.spec] : "
+    "object.kind == 'JobSet' ? object.spec.replicatedJobs.map(one, one.template.spec.template.spec) : "
+    "object.kind == 'LeaderWorkerSet' ? "
+    "[object.spec.leaderWorkerTemplate.workerTemplate.spec] + "
+    "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
+    "[object.spec.leaderWorkerTemplate.leaderTemplate.spec] : []) : "
+    "object.kind == 'RayCluster' ? [object.spec.headGroupSpec.template.spec] + "
+    "object.spec.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : "
+    "object.kind == 'RayJob' && has(object.spec.rayClusterSpec) ? "
+    "[object.spec.rayClusterSpec.headGroupSpec.template.spec] + "
+    "object.spec.rayClusterSpec.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : "
+    "object.kind == 'RayService' && has(object.spec.rayClusterConfig) ? "
+    "[object.spec.rayClusterConfig.headGroupSpec.template.spec] + "
+    "object.spec.rayClusterConfig.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : []"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +72,6 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
     """Return the rules of a team's namespace. `required`: Jobs and pods must name the queue themselves."""
     allowed = f"[{', '.join(repr(name) for name in priorities)}]"
     classes = ", ".join(priorities) or "none"
-    kinds = (
-        "object.kind == 'Pod' ? [object.spec] : "
-        "object.kind == 'Job' ? [object.spec.template.spec] : "
-        "object.kind == 'JobSet' ? object.spec.replicatedJobs.map(j, j.template.spec.template.spec) : "
-        "object.kind == 'RayCluster' ? [object.spec.headGroupSpec.template.spec] : "
-        "object.kind == 'RayJob' && has(object.spec.rayClusterSpec) ? "
-        "[object.spec.rayClusterSpec.headGroupSpec.template.spec] : []"
-    )
     rules = [
         AdmissionRule(
             expression=f"{_LABELS}[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}'",
@@ -73,7 +83,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
         ),
         AdmissionRule(
             expression=(
-                f"({kinds}).all(spec, spec.?priorityClassName.orValue('') == '' || "
+                f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '' || "
                 f"spec.?priorityClassName.orValue('') in {allowed})"
             ),
             message=f"priorityClassName may be {classes}: no class above the team's own",

@@ -61,7 +61,8 @@ def _check_teams(
     priorities = priority_values(environment.priorities)
     for path, team in own:
         check_team(team, available, priorities, problems.at(path))
-    check_quotas(teams, available, environment.overcommit, problems)
+    queues = environment.queueing is not None
+    check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available.pools, available.catalog, problems)
 
 

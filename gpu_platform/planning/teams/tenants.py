@@ -220,9 +220,17 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
 
 
 def check_quotas(
-    teams: Sequence[tuple[str, Team]], available: Available, overcommit: float, problems: Problems
+    teams: Sequence[tuple[str, Team]],
+    available: Available,
+    overcommit: float,
+    problems: Problems,
+    *,
+    queues: bool = False,
 ) -> None:
-    """Record quotas that exceed the resources of the pools in sum. `teams`: place in the file, team."""
+    """Record quotas that exceed the resources of the pools in sum. `teams`: place in the file, team.
+
+    `queues`: the teams have queues, which exclude `overcommit`.
+    """
     for resource, capacity in available.units.items():
         shares = [(path, team, quota_units(team.quota).get(resource, 0)) for path, team in teams]
         total = sum(count for _, _, count in shares)
@@ -234,7 +242,9 @@ def check_quotas(
             f"{total} of {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
-            "lower the quotas, raise a pool's count.max, or set overcommit",
+            "lower the quotas: teams borrow what others do not use; or raise a pool's count.max"
+            if queues
+            else "lower the quotas, raise a pool's count.max, or set overcommit",
         )
 
 

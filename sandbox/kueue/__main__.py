@@ -1,0 +1,37 @@
+"""`python -m sandbox.kueue`: run Kueue's controller until SIGTERM or SIGINT, log to standard output."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from pathlib import Path
+from types import FrameType
+
+from sandbox.kueue.runner import Runner
+from sandbox.simulator.kube import Api, log
+
+
+def main() -> None:
+    """Run the controller while the stack asks for it."""
+    parser = argparse.ArgumentParser(prog="python -m sandbox.kueue", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--binary", type=Path, required=True, metavar="FILE", help="Kueue's program")
+    parser.add_argument("--manifests", type=Path, required=True, metavar="FOLDER", help="of its Go module")
+    parser.add_argument("--folder", type=Path, required=True, metavar="FOLDER", help="of its files")
+    parser.add_argument("--port", type=int, required=True, help="of its webhooks")
+    given = parser.parse_args()
+    runner = Runner(
+        Api(given.kubeconfig), given.kubeconfig, given.binary, given.manifests, given.folder, given.port
+    )
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        runner.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    runner.run()
+    log("kueue: ended")
+
+
+if __name__ == "__main__":
+    main()

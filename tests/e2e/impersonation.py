@@ -1,0 +1,21 @@
+"""Requests as a member of a team, by impersonation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.engine.client import KubernetesClient
+
+
+def member(kubeconfig: Path, group: str, user: str = "ada") -> KubernetesClient:
+    """Return a client that acts as a user of a group, with nothing but that group's rights."""
+    client = KubernetesClient(kubeconfig)
+    pool: Any = client._connection._pool
+    send = pool.request
+
+    def request(method: str, url: str, *, headers: dict[str, str], **rest: Any) -> Any:
+        return send(method, url, headers={**headers, "Impersonate-User": user, "Impersonate-Group": group}, **rest)
+
+    pool.request = request
+    return client
