@@ -35,6 +35,7 @@ from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
+from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.changes import resized_pools, resizes_system_nodes
 from gpu_platform.planning.clouds.parts import part_problems
 from gpu_platform.planning.queues import queue_parts
@@ -227,7 +228,7 @@ class PulumiDeployment:
         if plan.kind == "team":
             return
         cloud = plan.cluster.cloud
-        parts = (*(cloud.parts if cloud is not None else ()), *queue_parts(plan.queues))
+        parts = (*(cloud.parts if cloud is not None else ()), *queue_parts(plan.queues), *addon_parts(plan.addons))
         if not parts:
             return
         found = find_parts(self.cluster.client(), parts)

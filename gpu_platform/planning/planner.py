@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
+    addons,
     cluster,
     cost,
     dra,
@@ -113,6 +114,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     available = teams.available_resources(planned.value, spec.device_classes, catalog)
     teams.check(context, available)
     queues.check(context, available)
+    addons.check(spec.addons, context.cloud, context.problems)
     _check_members(spec, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -123,6 +125,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
     queued = queues.plan(context, available, tenants.value)
+    added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams))
     return EnvironmentPlan(
@@ -136,6 +139,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         storage=stored.value,
         tenants=tenants.value,
         queues=queued.value,
+        addons=added.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy, spec.overcommit),
@@ -158,6 +162,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for team in spec.teams
                 for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
             ),
+            *added.decisions,
             *monitored.decisions,
             *cost.decisions(stack, costs),
         ),
