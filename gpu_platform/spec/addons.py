@@ -8,8 +8,8 @@ from gpu_platform.spec.parts import Part
 
 class Addons(SpecModel):
     """Controllers of what members run, from their own Helm charts. `install`: the program installs it, and refuses
-    to beside another one; `present`: the owner of the cluster has installed it. Unset: the cluster has none, except
-    what another add-on needs. A removed entry leaves its controller installed, with all that members made."""
+    to beside another one; `present`: the owner of the cluster has installed it. Unset: the cluster has none, but
+    for what another add-on needs. A removed entry leaves its controller installed, with all that members made."""
 
     jobset: Part | None = None
     """JobSet: groups of Jobs that start, fail and restart together. `trainer` needs it, and installs it."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownAddon:
-    """One add-on. `webhook_ports`: ports of its pods that the API server calls; `label`, `image`: as in PartPlan."""
+    """One add-on. `webhook_ports`: ports of its pods that the API server calls; `label`, `image`: see PartPlan."""
 
     title: str
     chart: str

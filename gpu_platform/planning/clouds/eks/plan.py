@@ -171,6 +171,11 @@ class EksPoolPlan:
         """None: EKS refuses a node group with a reservation that does not exist."""
         return None
 
+    @property
+    def autoscaled(self) -> bool:
+        """Whether the Cluster Autoscaler finds the node group by its tags."""
+        return bool(self.group_tags)
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
         return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
@@ -283,6 +288,11 @@ class KarpenterPoolPlan:
     def node_class_reservation(self) -> str | None:
         """The capacity reservation that the EC2NodeClass selects."""
         return next((term["id"] for term in self.node_class.get("capacityReservationSelectorTerms", ())), None)
+
+    @property
+    def autoscaled(self) -> bool:
+        """True: Karpenter creates nodes for pending pods."""
+        return True
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.

@@ -215,6 +215,11 @@ class GkePoolPlan:
         """None: only Karpenter has EC2NodeClasses."""
         return None
 
+    @property
+    def autoscaled(self) -> bool:
+        """Whether GKE's autoscaler has a range of nodes."""
+        return self.min_nodes < self.max_nodes
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return nothing: pods join GPU networks by annotations of their own."""
         return {}
