@@ -10,6 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_of_stack
+from components.addons import Addons
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
@@ -61,8 +62,11 @@ class Environment(pulumi.ComponentResource):
         operator = GpuOperator("gpu-operator", args.operator, on_cluster)
         if args.device_classes:
             DeviceClasses("device-classes", args.device_classes, on_cluster)
+        after: list[pulumi.Resource] = [operator]
+        if args.addons.addons:
+            after.append(Addons("addons", args.addons, on_cluster))
         if args.monitoring is not None:
-            Monitoring("monitoring", args.monitoring, self._child(cluster, operator))
+            Monitoring("monitoring", args.monitoring, self._child(cluster, *after))
         validation = NodeValidation(
             "node-validation",
             NodeValidationArgs(validation=args.validation, pools=args.pools, nodes=pools),

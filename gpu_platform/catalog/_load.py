@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from gpu_platform.catalog._references import check_references
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
+    AiConformance,
     AwsFamily,
     CatalogFile,
     Chart,
@@ -67,6 +68,7 @@ class Catalog:
     kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
     driver_branches: Mapping[int, DriverBranch]
     recipe_components: Mapping[str, RecipeComponent]
+    ai_conformance: Mapping[str, AiConformance]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type."""
@@ -180,6 +182,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "drain_limits": ("platform", "action"),
     "kubernetes_versions": ("platform", "version"),
     "driver_branches": ("branch",),
+    "ai_conformance": ("version",),
 }
 
 

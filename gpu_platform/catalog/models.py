@@ -396,6 +396,23 @@ class RecipeComponent(Fact):
     source: Source
 
 
+class ConformanceRequirement(Fact):
+    """One requirement of the CNCF's Kubernetes AI Conformance, in its own words."""
+
+    area: str
+    id: str
+    level: Literal["MUST", "SHOULD"]
+    description: str
+
+
+class AiConformance(Fact):
+    """The requirements of one version, which is that of Kubernetes."""
+
+    version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
+    source: Source
+    requirements: tuple[ConformanceRequirement, ...] = Field(min_length=1)
+
+
 class CatalogFile(Fact):
     """One YAML file of the catalogue."""
 
@@ -418,3 +435,4 @@ class CatalogFile(Fact):
     kubernetes_versions: tuple[KubernetesVersion, ...] = ()
     driver_branches: tuple[DriverBranch, ...] = ()
     recipe_components: tuple[RecipeComponent, ...] = ()
+    ai_conformance: tuple[AiConformance, ...] = ()

@@ -151,6 +151,29 @@ def check(
     _leave(check_stack(stack, output=output.value))
 
 
+class ConformanceFormat(StrEnum):
+    """Output format of `conformance`."""
+
+    TEXT = "text"
+    JSON = "json"
+    PRODUCT = "product"
+
+
+@app.command()
+def conformance(
+    stack: StackArgument,
+    live: Annotated[bool, typer.Option("--live", help="Also look at the cluster.")] = False,
+    output: Annotated[
+        ConformanceFormat,
+        typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
+    ] = ConformanceFormat.TEXT,
+) -> None:
+    """Answer every requirement of the CNCF's Kubernetes AI Conformance: met by what, or what is missing."""
+    from gpu_platform.cli.conformance import show_conformance
+
+    _leave(show_conformance(stack, output=output.value, live=live))
+
+
 @app.command()
 def recipe(
     stack: StackArgument,

@@ -10,6 +10,7 @@ from gpu_platform.engine.parts import find_parts
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
 from gpu_platform.planning.queues import queue_parts
 from gpu_platform.stacks import LoadedStack
@@ -26,7 +27,12 @@ def refuse_parts(
     if plan.kind == "team" or plan.cluster.access == "sandbox":
         return
     cloud = plan.cluster.cloud
-    parts = (*(cloud.parts if cloud is not None else ()), *plan.operator.parts, *queue_parts(plan.queues))
+    parts = (
+        *(cloud.parts if cloud is not None else ()),
+        *plan.operator.parts,
+        *queue_parts(plan.queues),
+        *addon_parts(plan.addons),
+    )
     declared = {(one.key.kind, one.key.name) for one in kubernetes_objects(recorded.resources)}
     found = [one for one in find_parts(client, parts) if (one.kind, one.name) not in declared]
     problems = [*part_problems(parts, found, own), *_prometheus_problems(plan, client)]
@@ -37,6 +43,8 @@ def refuse_parts(
 def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Iterator[Problem]:
     if plan.monitoring is None or not plan.monitoring.service_monitor:
         return
+    if any(addon.name == "prometheus" and addon.install for addon in plan.addons.addons):
+        return  # its chart brings the CRDs
     missing = [
         kind
         for kind in ("ServiceMonitor", "PrometheusRule")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpu_platform.planning.addons.section import AddonsPlan
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.cost.section import CostPlan
@@ -41,6 +42,7 @@ class EnvironmentPlan:
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
     queues: QueuesPlan | None = None
+    addons: AddonsPlan = field(default_factory=AddonsPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
+    addons,
     cluster,
     compute_classes,
     cost,
@@ -117,6 +118,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     compute_classes.check_offers(context, planned.value)
     teams.check(context, available)
     queues.check(context, available)
+    addons.check(spec.addons, context.cloud, context.problems)
     _check_members(spec, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -127,6 +129,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
     queued = queues.plan(context, available, tenants.value)
+    added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
@@ -140,6 +143,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         storage=stored.value,
         tenants=tenants.value,
         queues=queued.value,
+        addons=added.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy, spec.overcommit),
@@ -162,6 +166,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for team in spec.teams
                 for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
             ),
+            *added.decisions,
             *monitored.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, SpecModel
+from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.changes import Changes
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -46,6 +47,7 @@ class Environment(SpecModel):
     """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
     queueing: Queueing | None = None
     """Queues of the teams' workloads. Unset: none; a workload starts when nodes have room for its first pod."""
+    addons: Addons = Addons()
     monitoring: Monitoring = Monitoring()
     validation: Validation = Validation()
     policy: Policy = Policy()

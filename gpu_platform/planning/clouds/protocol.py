@@ -64,6 +64,10 @@ class Cloud(Protocol):
     """Whether the program decides how kubelets are configured."""
     owner_prepares_nodes: bool = False
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
+    managed_control_plane: bool = False
+    """Whether the provider runs the control plane, and Prometheus cannot read its components."""
+    closes_webhook_ports: bool = False
+    """Whether the control plane reaches pods at the ports 443 and 10250 alone."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
     runs_kueue: bool = False

@@ -273,6 +273,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def autoscaled(self) -> bool:
+        """Whether an autoscaler changes the number of nodes by pending pods."""
+        ...
+
+    @property
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
         ...

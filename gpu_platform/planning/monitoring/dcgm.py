@@ -62,15 +62,17 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()
-    service_monitor = not new if monitoring.prometheus_operator is None else monitoring.prometheus_operator
+    # Before the section of add-ons exists; the cluster has it by whomever it was installed.
+    has_operator = not new or context.environment.addons.prometheus is not None
+    service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
     # Google's own exporter reads only GPUs whose driver GKE has installed.
     operands = any(pool.software.operands for pool in pools)
     pod_monitoring = context.cloud.managed_prometheus and operands and own_exporter and not service_monitor
     if monitoring.prometheus_operator is None and pod_monitoring:
         why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
         decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
-    elif monitoring.prometheus_operator is None and new:
-        why = "a new cluster has no Prometheus operator: install it, then write prometheus_operator: true"
+    elif monitoring.prometheus_operator is None and not has_operator:
+        why = "a new cluster has no Prometheus operator: write addons: {prometheus: install}"
         decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
     section = MonitoringPlan(
         service_monitor=service_monitor,

@@ -63,6 +63,10 @@ class AzurePool:
     def surge_nodes(self, cluster: CloudCluster) -> int:
         return 0
 
+    @property
+    def autoscaled(self) -> bool:
+        return True
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         return {"rdma/hca": "8"} if gpus == gpus_per_node else {}
 

@@ -37,6 +37,7 @@ class Eks(Cloud):
     access = "outputs"
     vendor = "aws"
     creates_nodes = True
+    managed_control_plane = True
 
     def __init__(self, cluster: EksCluster, storage: Mapping[str, StorageClass] | None = None) -> None:
         self._cluster = cluster

@@ -228,6 +228,11 @@ class EksPoolPlan:
         """None: EKS refuses a node group with a reservation that does not exist."""
         return ()
 
+    @property
+    def autoscaled(self) -> bool:
+        """Whether the Cluster Autoscaler finds the node group by its tags."""
+        return bool(self.group_tags)
+
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
         return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
@@ -354,6 +359,11 @@ class KarpenterPoolPlan:
     def node_class_reservations(self) -> tuple[CapacityWindow, ...]:
         """The capacity reservations that the EC2NodeClass selects."""
         return self.reservations
+
+    @property
+    def autoscaled(self) -> bool:
+        """True: Karpenter creates nodes for pending pods."""
+        return True
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces.

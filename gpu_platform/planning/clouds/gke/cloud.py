@@ -47,6 +47,8 @@ class Gke(Cloud):
     access = "outputs"
     vendor = "gcp"
     creates_nodes = True
+    managed_control_plane = True
+    closes_webhook_ports = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
     def __init__(

@@ -1,0 +1,78 @@
+"""`gpu-platform conformance`: answer the CNCF's Kubernetes AI Conformance for a stack."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.console import console
+from gpu_platform.cluster_access import client_of
+from gpu_platform.conformance import answers, as_json, observe, product_file
+from gpu_platform.conformance.answers import Answer, Status, unmet
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.stacks import load_stack
+
+_STYLES: Final = {
+    Status.IMPLEMENTED: "green",
+    Status.PARTIAL: "yellow",
+    Status.MISSING: "red",
+    Status.NOT_APPLICABLE: "dim",
+}
+
+
+def show_conformance(stack: str, *, output: Literal["text", "json", "product"], live: bool) -> ExitCode:
+    """Print the answers; a MUST that is not met is a finding. `live`: with what the cluster shows.
+
+    Raises BadInput for a team's stack, UnknownOutcome where the cluster does not answer.
+    """
+    loaded = load_stack(stack)
+    plan = loaded.plan
+    if plan.kind != "environment":
+        problem = Problem(
+            "kind",
+            "'team'",
+            "a stack of kind environment: conformance is that of a platform",
+            f"run `gpu-platform conformance {plan.environment_stack}`",
+        )
+        raise BadInput(stack, [problem])
+    conformance = max(load_catalog().ai_conformance.values(), key=lambda one: one.version)
+    found = answers(plan, conformance)
+    if live:
+        found = observe(found, client_of(plan))
+    if output == "json":
+        print(json.dumps(as_json(loaded.stack, conformance, found), indent=2))
+    elif output == "product":
+        print(product_file(conformance, found), end="")
+    else:
+        _print(
+            found, f"Stack {loaded.stack}: Kubernetes AI Conformance {conformance.version} ({conformance.source})"
+        )
+    return ExitCode.FINDING if unmet(found) else ExitCode.GOOD
+
+
+def _print(found: tuple[Answer, ...], title: str) -> None:
+    out = console()
+    table = Table(title=title, title_justify="left", box=None)
+    for column in ("level", "requirement", "status", "by, or what is missing"):
+        table.add_column(column, overflow="fold")
+    for answer in found:
+        lines = [*answer.by, *answer.observed, *([f"missing: {answer.missing}"] if answer.missing else [])]
+        table.add_row(
+            answer.requirement.level,
+            answer.requirement.id,
+            Text(answer.status.value, style=_STYLES[answer.status]),
+            Text("\n".join(lines)),
+        )
+    out.print(table)
+    left = unmet(found)
+    names = ", ".join(answer.requirement.id for answer in left)
+    out.print(
+        Text(
+            f"not met: {len(left)} MUST: {names}" if left else "every MUST is met",
+            style="red" if left else "green",
+        )
+    )

@@ -1,0 +1,300 @@
+"""What of a plan meets each requirement of the CNCF's Kubernetes AI Conformance, and what it lacks.
+
+Source of the requirements: catalog/facts/ai_conformance.yaml. An answer says what this program decides; what the
+cloud or the owner of the cluster adds is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
+from gpu_platform.planning.plan import EnvironmentPlan
+
+
+class Status(StrEnum):
+    """The status of a requirement, as product files of the conformance project write it."""
+
+    IMPLEMENTED = "Implemented"
+    PARTIAL = "Partially Implemented"
+    MISSING = "Not Implemented"
+    NOT_APPLICABLE = "N/A"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveObject:
+    """An object of the cluster that shows that a requirement is met; `condition`: of type, which must be True."""
+
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+    condition: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to one requirement.
+
+    `by`: what meets it, of the plan; `missing`: what it lacks, with the edit of the stack file; `objects`: what
+    shows it on the cluster; `observed`: what was found there, if the cluster was asked.
+    """
+
+    requirement: ConformanceRequirement
+    status: Status
+    by: tuple[str, ...] = ()
+    missing: str = ""
+    objects: tuple[LiveObject, ...] = ()
+    observed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """An answer before it is joined to its requirement."""
+
+    status: Status
+    by: tuple[str, ...] = ()
+    missing: str = ""
+    objects: tuple[LiveObject, ...] = ()
+
+
+def answers(plan: EnvironmentPlan, conformance: AiConformance) -> tuple[Answer, ...]:
+    """Return the answer to each requirement, in the order of the checklist."""
+    found: list[Answer] = []
+    for requirement in conformance.requirements:
+        finding = _RULES.get(requirement.id, _unknown)(plan)
+        found.append(
+            Answer(
+                requirement=requirement,
+                status=finding.status,
+                by=finding.by,
+                missing=finding.missing,
+                objects=finding.objects,
+            )
+        )
+    return tuple(found)
+
+
+def _unknown(_: EnvironmentPlan) -> _Finding:
+    return _Finding(Status.MISSING, missing="this program does not know the requirement")
+
+
+def _driver(plan: EnvironmentPlan) -> _Finding:
+    by = (
+        f"GPU Operator {plan.operator.release}",
+        "the node agent compares driver and runtime of every node with the plan",
+    )
+    if not plan.validation.gate:
+        return _Finding(
+            Status.PARTIAL, by, "write validation: {gate: true}, or run gpu-platform validate after each up"
+        )
+    objects = (LiveObject(api_version="v1", kind="Namespace", namespace=None, name=plan.validation.namespace),)
+    return _Finding(Status.IMPLEMENTED, by, objects=objects)
+
+
+def _sharing(plan: EnvironmentPlan) -> _Finding:
+    by = tuple(f"pool {pool.name}: {pool.sharing.mode}" for pool in plan.pools if pool.sharing.mode != "none")
+    by += tuple(f"pool {pool.name}: claims of devices (DRA)" for pool in plan.pools if pool.devices)
+    if by:
+        return _Finding(Status.IMPLEMENTED, by)
+    return _Finding(Status.MISSING, missing="write sharing: {mode: mig, ...} or time-slicing at a pool")
+
+
+def _virtual(_: EnvironmentPlan) -> _Finding:
+    return _Finding(Status.NOT_APPLICABLE, ("nodes have whole physical GPUs",))
+
+
+def _addon(plan: EnvironmentPlan, *wanted: str) -> tuple[str, ...]:
+    return tuple(
+        f"{addon.name} {addon.version}" if addon.install else f"{addon.name} of the cluster's owner"
+        for addon in plan.addons.addons
+        if addon.name in wanted
+    )
+
+
+def _deployment(namespace: str, name: str) -> LiveObject:
+    return LiveObject(
+        api_version="apps/v1", kind="Deployment", namespace=namespace, name=name, condition="Available"
+    )
+
+
+def _gateway(plan: EnvironmentPlan) -> _Finding:
+    by = _addon(plan, "gateway")
+    if not by:
+        return _Finding(Status.MISSING, missing="write addons: {gateway: install}, or present")
+    name = plan.addons.gateway_class
+    objects = (
+        ()
+        if name is None
+        else (
+            LiveObject(
+                api_version="gateway.networking.k8s.io/v1",
+                kind="GatewayClass",
+                namespace=None,
+                name=name,
+                condition="Accepted",
+            ),
+        )
+    )
+    return _Finding(Status.IMPLEMENTED, by, objects=objects)
+
+
+def _inference_extension(_: EnvironmentPlan) -> _Finding:
+    return _Finding(
+        Status.MISSING,
+        missing="this program does not install the Gateway API Inference Extension: install it beside",
+    )
+
+
+def _fabric(plan: EnvironmentPlan) -> _Finding:
+    requests = {
+        pool.name: pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node)
+        for pool in plan.pools
+        if pool.cloud is not None
+    }
+    by = tuple(
+        f"pool {name}: a pod of a whole node requests "
+        + ", ".join(f"{count} {what}" for what, count in found.items())
+        for name, found in requests.items()
+        if found
+    )
+    if by:
+        return _Finding(
+            Status.PARTIAL, by, "a device plugin counts the interfaces; a DRA driver would describe them"
+        )
+    return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
+
+
+def _disaggregated(plan: EnvironmentPlan) -> _Finding:
+    by = _addon(plan, "leaderworkerset")
+    if by:
+        return _Finding(Status.PARTIAL, by, "no solution such as llm-d or Dynamo is installed")
+    return _Finding(
+        Status.MISSING, missing="write addons: {leaderworkerset: install} and install llm-d or Dynamo on it"
+    )
+
+
+def _gang(plan: EnvironmentPlan) -> _Finding:
+    if plan.queues is None:
+        return _Finding(Status.MISSING, missing="write queueing: {}")
+    kueue = plan.queues.kueue
+    by = f"Kueue {kueue.version}" if kueue.install != "present" else "Kueue of the cluster's owner"
+    objects = () if kueue.install == "config" else (_deployment("kueue-system", "kueue-controller-manager"),)
+    return _Finding(Status.IMPLEMENTED, (by, f"{len(plan.queues.teams)} queues of teams"), objects=objects)
+
+
+def _node_scaling(plan: EnvironmentPlan) -> _Finding:
+    cloud = plan.cluster.cloud
+    if cloud is None:
+        return _Finding(Status.NOT_APPLICABLE, ("the program creates no nodes here: their owner scales them",))
+    ranges = tuple(
+        f"pool {pool.name}: {pool.nodes.min} to {pool.nodes.max} nodes by pending pods"
+        for pool in plan.pools
+        if pool.cloud is not None and pool.cloud.autoscaled
+    )
+    if ranges:
+        return _Finding(Status.IMPLEMENTED, ranges)
+    return _Finding(
+        Status.MISSING, missing="no pool has a range of nodes that something scales: write count: {min, max}"
+    )
+
+
+def _pod_scaling(plan: EnvironmentPlan) -> _Finding:
+    by = _addon(plan, "keda", "prometheus")
+    if plan.addons.has("keda") and plan.monitoring is not None:
+        return _Finding(Status.IMPLEMENTED, by, objects=(_deployment("keda", "keda-operator"),))
+    return _Finding(
+        Status.PARTIAL if by else Status.MISSING, by, "write addons: {keda: install, prometheus: install}"
+    )
+
+
+def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
+    if plan.monitoring is None:
+        return _Finding(Status.MISSING, missing="write monitoring: {enabled: true}")
+    objects = (
+        LiveObject(
+            api_version="apps/v1",
+            kind="DaemonSet",
+            namespace=names.OPERATOR_NAMESPACE,
+            name=plan.monitoring.exporter,
+        ),
+    )
+    return _Finding(
+        Status.IMPLEMENTED,
+        (f"{plan.monitoring.exporter}: utilisation, memory, temperature, power, NVLink",),
+        objects=objects,
+    )
+
+
+def _service_metrics(plan: EnvironmentPlan) -> _Finding:
+    by = _addon(plan, "prometheus")
+    if plan.monitoring is not None and plan.monitoring.pod_monitoring:
+        by += ("managed Prometheus: PodMonitoring objects of teams",)
+    elif plan.monitoring is not None and plan.monitoring.service_monitor and not by:
+        by += ("the Prometheus operator of the cluster's owner",)
+    if by:
+        return _Finding(Status.IMPLEMENTED, by)
+    return _Finding(Status.MISSING, missing="write addons: {prometheus: install}")
+
+
+def _access(plan: EnvironmentPlan) -> _Finding:
+    by = (
+        "the device plugin or claims allocate GPUs; the operator's toolkit gives none by an environment variable",
+        "the policy pack refuses environment variables, annotations and host paths that name devices",
+    )
+    return _Finding(
+        Status.PARTIAL,
+        by,
+        f"{len(plan.tenants)} teams can still create such pods themselves: nothing refuses them there",
+    )
+
+
+def _sandboxes(_: EnvironmentPlan) -> _Finding:
+    return _Finding(
+        Status.MISSING,
+        missing="this program installs no runtime class with a kernel of its own (gVisor, Kata Containers)",
+    )
+
+
+def _operators(plan: EnvironmentPlan) -> _Finding:
+    by = _addon(plan, "trainer", "kuberay")
+    if by:
+        live = {
+            "trainer": _deployment("kubeflow-system", "kubeflow-trainer-controller-manager"),
+            "kuberay": _deployment("kuberay-system", "kuberay-operator"),
+        }
+        objects = tuple(live[one.name] for one in plan.addons.addons if one.name in live)
+        return _Finding(Status.IMPLEMENTED, by, objects=objects)
+    return _Finding(Status.MISSING, missing="write addons: {trainer: install} or {kuberay: install}")
+
+
+_RULES: Final[Mapping[str, Callable[[EnvironmentPlan], _Finding]]] = {
+    "driver_runtime_management": _driver,
+    "gpu_sharing": _sharing,
+    "virtualized_accelerator": _virtual,
+    "ai_inference": _gateway,
+    "advanced_inference_ingress": _inference_extension,
+    "high_performance_networking": _fabric,
+    "disaggregated_inference": _disaggregated,
+    "gang_scheduling": _gang,
+    "cluster_autoscaling": _node_scaling,
+    "pod_autoscaling": _pod_scaling,
+    "accelerator_metrics": _gpu_metrics,
+    "ai_service_metrics": _service_metrics,
+    "secure_accelerator_access": _access,
+    "workload_sandboxing": _sandboxes,
+    "robust_controller": _operators,
+}
+
+
+def unmet(found: Sequence[Answer]) -> tuple[Answer, ...]:
+    """Return the answers to a MUST that is not met."""
+    met = (Status.IMPLEMENTED, Status.NOT_APPLICABLE)
+    return tuple(one for one in found if one.requirement.level == "MUST" and one.status not in met)

@@ -1,0 +1,130 @@
+"""Check and plan the add-ons of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN
+from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
+from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.addons import Addons
+
+# From a private control plane; other ports of nodes need a rule of the network's owner.
+_OPEN_PORTS = frozenset({443, 10250})
+
+
+def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
+    """Record add-ons that the cluster cannot have."""
+    here = problems.at("addons")
+    for name, part in _declared(addons).items():
+        if part == "install" and not cloud.installs_charts:
+            here.at(name).add(
+                "install on a cluster without Helm charts",
+                "install on EKS, GKE or an existing cluster; the sandbox runs no containers",
+                "remove it",
+            )
+        elif part == "present" and cloud.creates_cluster:
+            here.at(name).add(
+                "present on a new cluster", "present only on an existing cluster", "write install, or remove it"
+            )
+
+
+def plan(context: CompleteContext) -> Decided[AddonsPlan]:
+    """Return the add-ons of an environment without problems: those of the stack file, and what they need."""
+    declared, cloud = _declared(context.environment.addons), context.cloud
+    wanted = {
+        need: "install" for name, part in declared.items() if part == "install" for need in KNOWN[name].needs
+    }
+    parts = {name: declared.get(name) or wanted.get(name) for name in KNOWN}
+    addons = tuple(
+        _plan_addon(name, part == "install", cloud, context.catalog)
+        for name, part in parts.items()
+        if part is not None
+    )
+    gateway = any(addon.name == "gateway" and addon.install for addon in addons)
+    section = AddonsPlan(addons=addons, gateway_class=GATEWAY_CLASS if gateway else None)
+    return Decided(section, (*_needed(declared, parts), *_closed_ports(section, cloud)))
+
+
+def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
+    """Return the add-ons as controllers that a cluster has once."""
+    return tuple(
+        PartPlan(
+            name=addon.name,
+            field=f"addons.{addon.name}",
+            title=KNOWN[addon.name].title,
+            install=addon.install,
+            kind="Deployment",
+            label=KNOWN[addon.name].label,
+            image=KNOWN[addon.name].image,
+            alone="two would act on the same objects, and share the CRDs",
+        )
+        for addon in addons.addons
+    )
+
+
+def _declared(addons: Addons) -> dict[str, str]:
+    return {name: part for name in KNOWN if (part := getattr(addons, name)) is not None}
+
+
+def _plan_addon(name: str, install: bool, cloud: Cloud, catalog: Catalog) -> AddonPlan:
+    known = KNOWN[name]
+    chart = catalog.charts[known.chart]
+    return AddonPlan(
+        name=name,
+        install=install,
+        chart=chart.name,
+        repository=chart.repository,
+        version=chart.version,
+        namespace=known.namespace,
+        values=_values(name, cloud),
+        after=known.needs,
+    )
+
+
+def _values(name: str, cloud: Cloud) -> Mapping[str, Any]:
+    values = dict(KNOWN[name].values)
+    if name == "prometheus" and cloud.managed_control_plane:
+        values |= {component: {"enabled": False} for component in HIDDEN_CONTROL_PLANE}
+    return values
+
+
+def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tuple[Decision, ...]:
+    """Return why add-ons are installed that the stack file does not name."""
+    return tuple(
+        Decision(
+            subject="addons",
+            what=name,
+            chosen="install",
+            why="needed by " + ", ".join(other for other in declared if name in KNOWN[other].needs),
+        )
+        for name, part in parts.items()
+        if part is not None and name not in declared
+    )
+
+
+def _closed_ports(section: AddonsPlan, cloud: Cloud) -> tuple[Decision, ...]:
+    """Return which ports the owner of the network must open for the webhooks of the add-ons."""
+    ports = sorted({port for one in section.addons for port in KNOWN[one.name].webhook_ports} - _OPEN_PORTS)
+    if not ports or not cloud.closes_webhook_ports:
+        return ()
+    titles = ", ".join(
+        KNOWN[one.name].title
+        for one in section.addons
+        if not _OPEN_PORTS.issuperset(KNOWN[one.name].webhook_ports)
+    )
+    return (
+        Decision(
+            subject="addons",
+            what="firewall",
+            chosen="TCP " + ", ".join(map(str, ports)) + " from the control plane to the nodes",
+            why=f"webhooks of {titles} listen there, and the control plane reaches private nodes at 443 and 10250 "
+            "alone: add a rule to the network",
+        ),
+    )

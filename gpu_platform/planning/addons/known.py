@@ -1,0 +1,111 @@
+"""What the program knows of each add-on: chart, namespace, values, and how to find one that is installed.
+
+Values are few: what the charts decide well is left to them. Sources: the charts of catalog/facts/charts.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAddon:
+    """One add-on. `webhook_ports`: ports of its pods that the API server calls; `label`, `image`: see PartPlan."""
+
+    title: str
+    chart: str
+    namespace: str
+    label: str
+    image: str
+    webhook_ports: tuple[int, ...]
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    needs: tuple[str, ...] = ()
+
+
+_PROMETHEUS: Final[Mapping[str, Any]] = {
+    "fullnameOverride": "prometheus",
+    "cleanPrometheusOperatorObjectNames": True,
+    # Its administrator's password would be the chart's default, or a secret in the release's values.
+    "grafana": {"enabled": False},
+    "prometheus": {
+        "prometheusSpec": {
+            # Monitors and rules of every namespace, whatever their labels: those of teams are scraped, too.
+            "serviceMonitorSelectorNilUsesHelmValues": False,
+            "podMonitorSelectorNilUsesHelmValues": False,
+            "ruleSelectorNilUsesHelmValues": False,
+            "retention": "15d",
+            "resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+        }
+    },
+}
+
+KNOWN: Final[Mapping[str, KnownAddon]] = {
+    "jobset": KnownAddon(
+        title="JobSet",
+        chart="jobset",
+        namespace="jobset-system",
+        label="jobset",
+        image="jobset/jobset",
+        webhook_ports=(9443,),
+    ),
+    "trainer": KnownAddon(
+        title="Kubeflow Trainer",
+        chart="kubeflow-trainer",
+        namespace="kubeflow-system",
+        label="trainer",
+        image="trainer/trainer-controller-manager",
+        webhook_ports=(9443,),
+        # JobSet is an add-on of its own; the runtimes of the chart are applied by a Job that downloads kubectl.
+        values={"jobset": {"install": False}},
+        needs=("jobset",),
+    ),
+    "kuberay": KnownAddon(
+        title="KubeRay",
+        chart="kuberay-operator",
+        namespace="kuberay-system",
+        label="kuberay-operator",
+        image="kuberay/operator",
+        webhook_ports=(),
+    ),
+    "leaderworkerset": KnownAddon(
+        title="LeaderWorkerSet",
+        chart="lws",
+        namespace="lws-system",
+        label="lws",
+        image="lws/lws",
+        webhook_ports=(9443,),
+    ),
+    "prometheus": KnownAddon(
+        title="Prometheus operator",
+        chart="kube-prometheus-stack",
+        namespace="monitoring",
+        label="prometheus-operator",
+        image="prometheus-operator/prometheus-operator",
+        webhook_ports=(10250,),
+        values=_PROMETHEUS,
+    ),
+    "keda": KnownAddon(
+        title="KEDA",
+        chart="keda",
+        namespace="keda",
+        label="keda-operator",
+        image="kedacore/keda",
+        webhook_ports=(6443, 9443),
+        # ScaledObjects of members outlive the release.
+        values={"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}},
+    ),
+    "gateway": KnownAddon(
+        title="Envoy Gateway",
+        chart="gateway-helm",
+        namespace="envoy-gateway-system",
+        label="gateway-helm",
+        image="envoyproxy/gateway",
+        webhook_ports=(),
+    ),
+}
+"""By field of the stack file, in the order of installation."""
+GATEWAY_CLASS: Final = "platform"
+# Components of the control plane that a managed one does not show.
+HIDDEN_CONTROL_PLANE: Final = ("kubeControllerManager", "kubeEtcd", "kubeScheduler", "kubeProxy")

@@ -1,0 +1,106 @@
+"""Add-ons: what is installed, what another one needs, and what the cluster cannot have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.addons import addon_parts
+from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.stacks import plan_platform
+from tests.spec.field_cases import STACKS
+
+
+def plan_of(cloud: str, addons: dict[str, Any], **rest: Any) -> EnvironmentPlan:
+    plan = plan_platform({**STACKS[cloud], "addons": addons, **rest}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def refused(cloud: str, addons: dict[str, Any], **rest: Any) -> list[str]:
+    with pytest.raises(BadInput) as raised:
+        plan_of(cloud, addons, **rest)
+    return [problem.path for problem in raised.value.problems]
+
+
+def test_a_stack_without_addons_installs_none() -> None:
+    assert plan_of("eks", {}).addons.addons == ()
+
+
+def test_an_addon_is_planned_with_its_pinned_chart() -> None:
+    (keda,) = plan_of("eks", {"keda": "install"}).addons.addons
+    assert (keda.repository, keda.chart, keda.version, keda.namespace) == (
+        "https://kedacore.github.io/charts",
+        "keda",
+        "2.20.2",
+        "keda",
+    )
+
+
+def test_trainer_brings_jobset_with_it_as_a_release_of_its_own_and_check_says_why() -> None:
+    plan = plan_of("eks", {"trainer": "install"})
+    assert [addon.name for addon in plan.addons.addons] == ["jobset", "trainer"]
+    assert plan.addons.addons[1].values["jobset"] == {"install": False}
+    assert [one.why for one in plan.decisions if (one.subject, one.what) == ("addons", "jobset")] == [
+        "needed by trainer"
+    ]
+
+
+def test_a_jobset_that_is_present_is_left_alone() -> None:
+    plan = plan_of("existing", {"trainer": "install", "jobset": "present"})
+    assert [(addon.name, addon.install) for addon in plan.addons.addons] == [("jobset", False), ("trainer", True)]
+
+
+def test_the_sandbox_installs_no_charts() -> None:
+    assert refused("sandbox", {"keda": "install", "gateway": "install"}) == ["addons.keda", "addons.gateway"]
+    assert plan_of("sandbox", {"jobset": "present"}).addons.has("jobset")
+
+
+def new_cluster(cloud: str) -> dict[str, Any]:
+    cluster = {**STACKS[cloud]["cluster"]}
+    create = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access": ["203.0.113.0/24"]}
+    return {"cluster": {**cluster, "create": create if cloud == "eks" else {"api_access": ["203.0.113.0/24"]}}}
+
+
+def test_nothing_is_present_on_a_new_cluster() -> None:
+    assert refused("eks", {"kuberay": "present"}, **new_cluster("eks")) == ["addons.kuberay"]
+
+
+def test_prometheus_of_a_new_cluster_scrapes_the_gpus_and_looks_for_no_hidden_component() -> None:
+    plan = plan_of("eks", {"prometheus": "install"}, **new_cluster("eks"))
+    assert plan.monitoring is not None
+    assert plan.monitoring.service_monitor
+    (prometheus,) = plan.addons.addons
+    assert prometheus.values["kubeEtcd"] == {"enabled": False}
+    without = plan_of("eks", {}, **new_cluster("eks")).monitoring
+    assert without is not None
+    assert not without.service_monitor
+
+
+def test_gke_is_told_which_ports_the_webhooks_need() -> None:
+    def ports(cloud: str, addons: dict[str, Any]) -> list[str]:
+        return [one.chosen for one in plan_of(cloud, addons).decisions if one.what == "firewall"]
+
+    assert ports("gke", {"trainer": "install", "keda": "install"}) == [
+        "TCP 6443, 9443 from the control plane to the nodes"
+    ]
+    assert ports("gke", {"prometheus": "install", "kuberay": "install"}) == []
+    assert ports("eks", {"trainer": "install"}) == []
+
+
+def test_an_addon_of_somebody_else_is_not_installed_a_second_time() -> None:
+    found = FoundPart(
+        part="keda", kind="Deployment", namespace="scaling", name="keda-operator", version="2.17", release=None
+    )
+    parts = addon_parts(plan_of("existing", {"keda": "install"}).addons)
+    (problem,) = part_problems(parts, [found], [])
+    assert (problem.path, "scaling" in problem.found) == ("addons.keda", True)
+    assert part_problems(addon_parts(plan_of("existing", {"keda": "present"}).addons), [found], []) == ()
+
+
+def test_an_addon_that_is_said_to_be_present_and_is_not_is_named() -> None:
+    (problem,) = part_problems(addon_parts(plan_of("existing", {"kuberay": "present"}).addons), [], [])
+    assert problem.path == "addons.kuberay"

@@ -1,0 +1,128 @@
+"""Answers to the AI Conformance checklist, from plans and from what a cluster shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.app import main
+from gpu_platform.conformance import answers, observe, product_file
+from gpu_platform.conformance.answers import Answer, Status
+from gpu_platform.stacks import plan_platform
+from tests.spec.field_cases import STACKS
+
+CHECKLIST = load_catalog().ai_conformance["1.37"]
+
+
+def answered(cloud: str, **rest: Any) -> dict[str, Answer]:
+    plan = plan_platform({**STACKS[cloud], **rest}, "test")
+    assert plan.kind == "environment"
+    return {answer.requirement.id: answer for answer in answers(plan, CHECKLIST)}
+
+
+def test_every_requirement_of_the_checklist_has_an_answer_of_its_own() -> None:
+    found = answered("eks")
+    assert list(found) == [one.id for one in CHECKLIST.requirements]
+    assert not [one for one in found.values() if "does not know" in one.missing]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "edit"),
+    [
+        ("ai_inference", {"addons": {"gateway": "install"}}),
+        ("gang_scheduling", {"queueing": {}}),
+        ("robust_controller", {"addons": {"trainer": "install"}}),
+        ("robust_controller", {"addons": {"kuberay": "present"}}),
+        ("pod_autoscaling", {"addons": {"keda": "install", "prometheus": "install"}}),
+    ],
+)
+def test_what_is_missing_is_met_by_the_edit_that_the_answer_names(requirement: str, edit: dict[str, Any]) -> None:
+    before = answered("existing")[requirement]
+    assert before.status is not Status.IMPLEMENTED
+    assert before.missing
+    after = answered("existing", **edit)[requirement]
+    assert (after.status, after.missing) == (Status.IMPLEMENTED, "")
+
+
+def test_sharing_is_met_by_a_pool_that_shares() -> None:
+    pool = {
+        **STACKS["existing"]["pools"][0],
+        "workload": "inference",
+        "sharing": {"mode": "time-slicing", "replicas": 2},
+    }
+    teams = [{**STACKS["existing"]["teams"][0], "quota": {}, "workloads": [], "claims": []}]
+    assert answered("existing", pools=[pool], teams=teams)["gpu_sharing"].by == (
+        f"pool {pool['name']}: time-slicing",
+    )
+
+
+def test_autoscaling_is_for_the_owner_to_answer_where_the_program_creates_no_nodes() -> None:
+    assert answered("existing")["cluster_autoscaling"].status is Status.NOT_APPLICABLE
+
+
+class FakeCluster:
+    """Objects by kind and name."""
+
+    def __init__(self, **objects: Mapping[str, Any]) -> None:
+        self._objects = objects
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Mapping[str, Any] | None:
+        return self._objects.get(f"{kind}_{namespace}_{name}".replace("-", "_"))
+
+
+def test_a_controller_that_the_cluster_does_not_run_is_met_in_part() -> None:
+    (answer,) = [
+        one for one in answered("existing", queueing={}).values() if one.requirement.id == "gang_scheduling"
+    ]
+    (seen,) = observe([answer], FakeCluster())
+    assert seen.status is Status.PARTIAL
+    assert "kueue-controller-manager is not there" in seen.missing
+    running = {"status": {"conditions": [{"type": "Available", "status": "True"}]}}
+    (seen,) = observe([answer], FakeCluster(Deployment_kueue_system_kueue_controller_manager=running))
+    assert (seen.status, seen.observed) == (
+        Status.IMPLEMENTED,
+        ("Deployment kueue-system/kueue-controller-manager: True",),
+    )
+    waiting = {"status": {"conditions": [{"type": "Available", "status": "False"}]}}
+    (seen,) = observe([answer], FakeCluster(Deployment_kueue_system_kueue_controller_manager=waiting))
+    assert seen.status is Status.PARTIAL
+
+
+def test_the_product_file_has_ids_levels_and_descriptions_as_the_project_wrote_them() -> None:
+    document = yaml.safe_load(product_file(CHECKLIST, list(answered("eks").values())))
+    written = [
+        (area, one["id"], one["level"], one["description"])
+        for area, items in document["spec"].items()
+        for one in items
+    ]
+    assert written == [(one.area, one.id, one.level, one.description) for one in CHECKLIST.requirements]
+    assert document["metadata"]["kubernetesVersion"] == "v1.37"
+
+
+def test_the_command_fails_while_a_must_is_not_met_and_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["conformance", "local", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert stop.value.code == 1
+    assert "ai_inference" in document["unmet"]
+    musts = {one["id"] for one in document["answers"] if one["level"] == "MUST"}
+    assert set(document["unmet"]) <= musts
+
+
+def test_a_teams_stack_is_sent_to_its_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["conformance", "speech"])
+    assert stop.value.code == 2
+    assert "gpu-platform conformance local" in capsys.readouterr().err
+
+
+def test_the_descriptions_are_whole(tmp_path: Path) -> None:
+    assert all(
+        one.description.endswith((".", ")")) and "  " not in one.description for one in CHECKLIST.requirements
+    )
