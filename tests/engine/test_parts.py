@@ -25,6 +25,13 @@ KARPENTER = {
     "count": {"desired": 0, "max": 2},
 }
 
+SCALED = {
+    "name": "serve",
+    "machine_type": "g6.4xlarge",
+    "workload": "inference",
+    "count": {"min": 0, "desired": 0, "max": 2},
+}
+
 
 @pytest.fixture
 def cluster(stack: Stack) -> Iterator[KubernetesClient]:
@@ -60,7 +67,7 @@ def put(
 
 
 def found(cluster: KubernetesClient) -> list[FoundPart]:
-    cloud = plan_eks({"zones": ["us-east-2a"]}, KARPENTER, cluster=EXISTING).cluster.cloud
+    cloud = plan_eks({"zones": ["us-east-2a"]}, KARPENTER, SCALED, cluster=EXISTING).cluster.cloud
     assert cloud is not None
     return [one for one in find_parts(cluster, cloud.parts) if one.namespace == NAMESPACE]
 
@@ -133,3 +140,14 @@ def test_a_device_plugin_on_nodes_of_the_owners_choice_is_no_second_one(cluster:
     everywhere = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     put(cluster, "DaemonSet", "on-every-gpu", PLUGIN, affinity={"nodeAffinity": everywhere})
     assert gpu_parts(cluster) == [("device_plugin", "DaemonSet", "on-every-gpu")]
+
+
+def test_the_cluster_autoscaler_is_found_by_its_chart_and_by_its_image(cluster: KubernetesClient) -> None:
+    labels = {"app.kubernetes.io/name": "aws-cluster-autoscaler"}
+    put(cluster, "Deployment", "scaler", "registry.example.com/mirror:2", labels)
+    put(cluster, "Deployment", "by-hand", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0")
+    put(cluster, "Deployment", "dns", "registry.k8s.io/cpa/cluster-proportional-autoscaler:v1.9.0")
+    assert {(one.part, one.name) for one in found(cluster)} == {
+        ("cluster_autoscaler", "scaler"),
+        ("cluster_autoscaler", "by-hand"),
+    }

@@ -29,7 +29,8 @@ def _of_karpenter(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         field="cluster.parts",
         values=tuple(part.title for part in cluster.parts if part.install),
         loss="removes-capacity",
-        on_loss="{lost} is uninstalled; with Karpenter its CRDs go, and with them all NodePools and their nodes",
+        on_loss="{lost} is uninstalled; with Karpenter its CRDs go, and with them all NodePools and their nodes; "
+        "without the Cluster Autoscaler managed pools keep the nodes that they have",
     )
     if cluster.karpenter is None:
         return

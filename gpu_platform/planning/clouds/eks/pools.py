@@ -143,7 +143,9 @@ def plan_eks_pool(
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
         taints=eks_taints(requirements.taints),
-        min_size=pool.count.min,
+        # An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of
+        # reserved capacity EKS itself removes nodes, at the end of a block or in a roll.
+        min_size=pool.count.min if pool.count.is_range or reserved(pool.capacity) else pool.count.desired,
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
         keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives
+from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from gpu_platform.planning.prerequisites import gpu_quotas
 from gpu_platform.planning.problems import Problems
 from tests.planning.clouds.eks.eks_pools import (
@@ -132,3 +134,18 @@ def test_the_reason_names_the_types_and_who_chooses_among_them() -> None:
     _, said = plan_and_decisions(**spot(*FOUR))
     assert said["machine types"].chosen == "g6e.8xlarge, g6e.16xlarge, g6e.4xlarge, g6e.2xlarge"
     assert "least likely to be reclaimed" in said["machine types"].why
+
+
+def test_every_check_of_a_node_expects_the_same_of_all_types_that_are_alternatives_of_each_other() -> None:
+    catalog = load_catalog()
+    machines = [one for one in catalog.machine_types.values() if one.vendor == "aws"]
+    compared = 0
+    for machine, other in itertools.permutations(machines, 2):
+        problems = Problems("pool")
+        check_alternatives(pool(**{**spot(other.name), "machine_type": machine.name}), machine, catalog, problems)
+        if not problems.found:
+            compared += 1
+            one, two = (expectations_for_machine(each, catalog).expect for each in (machine, other))
+            values = [{check: expected.value for check, expected in each.items()} for each in (one, two)]
+            assert values[0] == values[1], (machine.name, other.name)
+    assert compared > 50

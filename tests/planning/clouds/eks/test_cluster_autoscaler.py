@@ -49,6 +49,13 @@ def test_a_range_of_count_is_scaled_and_a_number_alone_is_not(count: dict[str, i
     assert found.keeps_size == is_scaled
 
 
+def test_the_autoscaler_of_an_owner_cannot_empty_a_group_of_fixed_size_which_eks_tags_like_all_others() -> None:
+    fixed = node_group(**{**G6, "count": {"desired": 4}})
+    assert (fixed.min_size, fixed.desired_size, fixed.max_size) == (4, 4, 4)
+    assert node_group(**G6).min_size == 0
+    assert node_group(capacity=BLOCK, count={"desired": 4}).min_size == 0
+
+
 def test_a_capacity_block_is_not_scaled_since_eks_empties_it_and_an_idle_node_is_paid_for() -> None:
     count = {"min": 0, "desired": 2, "max": 4}
     plan, said = plan_and_decisions(capacity=BLOCK, count=count)
