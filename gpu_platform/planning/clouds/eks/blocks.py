@@ -59,7 +59,7 @@ class BlockPlan:
 
 
 def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool in the order of its times; none where it is not reserved."""
+    """Return the reserved capacity of a pool in the order of its times; none where there is none, or incomplete."""
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):
             return (CapacityWindow(reservation=reservation, zone=zone),)
@@ -71,8 +71,8 @@ def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
 
 def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
     if capacity.blocks is None:
-        assert capacity.reservation is not None  # noqa: S101 - the model has one form or the other
-        assert capacity.zone is not None  # noqa: S101 - the same
+        if capacity.reservation is None or capacity.zone is None:
+            return ()
         single = CapacityWindow(
             reservation=capacity.reservation,
             zone=capacity.zone,
@@ -126,6 +126,27 @@ def _start(pool: Pool, window: CapacityWindow) -> ScheduledStart | None:
         recurrence=f"{at.minute} {at.hour} {at.day} {at.month} *",
         nodes=pool.count.desired,
     )
+
+
+def check_form(capacity: CapacityBlock, here: Problems) -> bool:
+    """Record a block that is neither a single one nor in a list, or both; return whether it is one of them."""
+    single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(capacity, name) is not None]
+    if capacity.blocks is not None and single:
+        here.at("blocks").add(
+            f"blocks beside {', '.join(single)}",
+            "blocks, or the fields of a single block",
+            "move the single block into an entry of blocks",
+        )
+        return False
+    missing = [name for name in ("reservation", "zone") if getattr(capacity, name) is None]
+    if capacity.blocks is None and missing:
+        here.at(missing[0]).add(
+            f"a capacity block without {' and '.join(missing)}",
+            "reservation and zone of a block, or several in blocks",
+            """Return the reserved capacity of a pool in the order of its times; none where it has none, or incomplete.""",
+        )
+        return False
+    return True
 
 
 def check_blocks(pool: Pool, capacity: CapacityBlock, here: Problems) -> None:
