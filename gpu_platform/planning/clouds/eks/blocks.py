@@ -23,8 +23,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""
 _LONGEST = timedelta(days=364)
-
-_NOTICE_AT_START = timedelta(minutes=2)
+_AFTER_START = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class BlockPlan:
 
 
 def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool in the order of its times; none where there is none, or incomplete."""
+    """Return the reserved capacity of a pool in the order of its times; empty: it has none, or none complete."""
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):
             return (CapacityWindow(reservation=reservation, zone=zone),)
@@ -120,7 +119,7 @@ def _start(pool: Pool, window: CapacityWindow) -> ScheduledStart | None:
     if window.starts is None or pool.provisioner == "karpenter":
         return None
     # Launches before the block is active fail, and are only tried again later.
-    at = window.starts.astimezone(UTC) + _NOTICE_AT_START
+    at = window.starts.astimezone(UTC) + _AFTER_START
     return ScheduledStart(
         name=f"gpu-platform-start-{at:%Y%m%dT%H%MZ}-{pool.count.desired}",
         recurrence=f"{at.minute} {at.hour} {at.day} {at.month} *",
@@ -143,7 +142,7 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
         here.at(missing[0]).add(
             f"a capacity block without {' and '.join(missing)}",
             "reservation and zone of a block, or several in blocks",
-            """Return the reserved capacity of a pool in the order of its times; none where it has none, or incomplete.""",
+            "write the id and the zone that aws ec2 describe-capacity-reservations shows",
         )
         return False
     return True
