@@ -18,7 +18,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.clouds.offerings import offering_warnings
-from gpu_platform.planning.pools import ended_capacity
+from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -57,6 +57,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
             *kubernetes_warnings(loaded.plan, now.date(), catalog),
             *offering_warnings(loaded.plan, catalog),
             *ended,
+            *capacity_gaps(loaded.plan.pools),
         )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)

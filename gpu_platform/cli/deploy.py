@@ -45,7 +45,7 @@ from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.operator import check_allocation
-from gpu_platform.planning.pools import ended_capacity
+from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.problems import Problems
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -87,7 +87,7 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
             show_policies(console(), report)
         raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
     if loaded.plan.kind == "environment" and with_policies:
-        for warning in offering_warnings(loaded.plan, load_catalog()):
+        for warning in (*offering_warnings(loaded.plan, load_catalog()), *capacity_gaps(loaded.plan.pools)):
             print(f"warning: {warning}", file=sys.stderr)
     if loaded.plan.cluster.access == "sandbox":
         _start_sandbox(loaded, progress)

@@ -71,7 +71,9 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
         ComponentAnswer(
             name=one.name,
             wanted=one.version,
-            version=plan.operator.release if one.name == "gpu-operator" else "",
+            version=plan.operator.release
+            if one.name == "gpu-operator" and plan.operator.install != "none"
+            else "",
             handled=catalog.recipe_components[one.name].handled
             if one.name in catalog.recipe_components
             else "not installed, and not known here",
@@ -118,7 +120,7 @@ def _answer(constraint: Constraint, plan: EnvironmentPlan) -> Answer:
 
     if name == "K8s.server.version":
         return _kubernetes(constraint, sign, wanted, plan.cluster.kubernetes)
-    if name == "Deployment.gpu-operator.version":
+    if name == "Deployment.gpu-operator.version" and plan.operator.install != "none":
         release = plan.operator.release
         verdict = Verdict.MET if holds(release) else Verdict.NOT_MET
         return Answer(constraint=name, wanted=value, found=release, verdict=verdict)

@@ -167,18 +167,6 @@ class CapacityBlock(SpecModel):
     needed_until: Instant | None = None
     """Time until which the pool is needed; a block that ends earlier is refused."""
 
-    @model_validator(mode="after")
-    def _one_form(self) -> CapacityBlock:
-        single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(self, name) is not None]
-        if self.blocks is not None and single:
-            raise wrong(
-                "blocks, or the fields of a single block",
-                f"blocks and {', '.join(single)}: move them into an entry of blocks",
-            )
-        if self.blocks is None and (self.reservation is None or self.zone is None):
-            raise wrong("reservation and zone, or blocks", "write the id and the zone of the block")
-        return self
-
 
 class FlexStart(SpecModel):
     """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""

@@ -347,6 +347,16 @@ def test_preview_and_up_refuse_a_capacity_block_that_has_ended(given: Any) -> No
     assert engine.asked == []
 
 
+def test_preview_and_up_accept_desired_nodes_of_a_capacity_block_that_has_not_begun(given: Any) -> None:
+    block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    times = {"starts": "2998-12-01T11:30:00Z", "ends": "2998-12-14T11:30:00Z"}
+    engine = given(plan_eks({"capacity": {**block, **times}}), None)
+
+    deploy.preview_stack("test", "auto", to_json=True)
+    deploy.deploy_stack("test", "auto", to_json=True)
+    assert "up" in engine.asked
+
+
 def test_a_protected_pool_may_shrink(given: Any) -> None:
     engine = given(guarded({"train": 1}, pool=True), outputs(guarded({"train": 2}, pool=True)))
     deploy.deploy_stack("test", "auto", to_json=True)

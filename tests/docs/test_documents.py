@@ -242,7 +242,7 @@ def test_the_navigation_has_every_page_once():
 
 def test_the_monitoring_page_lists_the_alerts_with_their_severity():
     text = (PROJECT_ROOT / "docs" / "monitoring.md").read_text("utf-8")
-    plan = load_stack("local").plan
+    plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
     assert plan.monitoring is not None
     assert re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE) == [

@@ -20,7 +20,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pools import ended_capacity
+from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from tests.support.eks_stacks import CREATED, plan_eks
 
 BLOCK = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
@@ -238,3 +238,11 @@ def test_a_pool_of_blocks_has_ended_with_its_last_one() -> None:
     assert ended_capacity(pools, HANDED_OVER) == ()
     (found,) = ended_capacity(pools, AFTER)
     assert found.path == "pools[0].capacity.blocks"
+
+
+def test_a_time_between_two_blocks_in_which_nothing_is_reserved_is_warned_of() -> None:
+    assert capacity_gaps(blocks_of(FIRST, SECOND).pools) == ()
+    later = {**SECOND, "starts": "2026-12-16T11:30:00Z"}
+    (warning,) = capacity_gaps(blocks_of(FIRST, later).pools)
+    assert warning.startswith("pools[0].capacity.blocks: pool train has no nodes from 2026-12-14T10:50:00Z")
+    assert warning.endswith("to 2026-12-16T11:30:00Z, when cr-1a1b2c3d4e5f60718 begins")

@@ -25,7 +25,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
-        "operator": plan.operator.release,
+        "operator": plan.operator.release if plan.operator.install != "none" else NOT_DEPLOYED,
         "pools": {
             pool.name: {
                 "driver": driver_of(pool),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -18,6 +19,17 @@ def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, .
     Karpenter, starts them.
     """
     return tuple(problem for pool in pools for problem in _problems(pool, now))
+
+
+def capacity_gaps(pools: Iterable[PoolPlan]) -> tuple[str, ...]:
+    """Return a warning for each time between two capacity blocks of a pool in which none is reserved."""
+    return tuple(
+        f"{pool.path}.capacity.blocks: pool {pool.name} has no nodes from {utc_text(one.drains)}, when those of "
+        f"{one.reservation} are drained, to {utc_text(next_.starts)}, when {next_.reservation} begins"
+        for pool in pools
+        for one, next_ in itertools.pairwise(pool.cloud.windows if pool.cloud is not None else ())
+        if one.ends is not None and next_.starts is not None and one.ends < next_.starts
+    )
 
 
 def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:

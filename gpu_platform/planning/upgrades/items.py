@@ -31,7 +31,7 @@ def upgrade_items(
     return (
         _kubernetes(plan, running, today, catalog),
         *_nodes(plan, running),
-        _operator(plan, running, catalog),
+        *_operator(plan, running, catalog),
         *_drivers(plan, running, today, catalog),
         *_dra_driver(plan),
         *_images(running, catalog),
@@ -108,9 +108,12 @@ def _nodes(plan: EnvironmentPlan, running: RunningVersions | None) -> Iterator[I
 _SKEW = "Kubernetes version skew policy, 2026-11-22"
 
 
-def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: Catalog) -> Item:
+def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: Catalog) -> Iterator[Item]:
+    """Yield the operator, unless the owner of the cluster installs and upgrades it."""
+    if plan.operator.install == "none":
+        return
     current = running.operator if running is not None else None
-    return Item(
+    yield Item(
         subject="GPU Operator",
         planned=plan.operator.release,
         running=current,
@@ -136,7 +139,7 @@ def _drivers(
             running=", ".join(drivers) or None,
             support=driver_support(oldest or planned, today, catalog),
             newest=catalog.operator_releases[plan.operator.release].default_driver
-            if owner == "operator"
+            if owner == "operator" and plan.operator.install != "none"
             else None,
         )
 

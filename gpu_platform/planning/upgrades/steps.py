@@ -91,6 +91,8 @@ class _Walk:
 
     def _next_operator(self) -> bool:
         """Add the newest release of the same or the next major release that supports the current Kubernetes."""
+        if self._plan.operator.install == "none":
+            return False
         majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
         here = majors.index(_major(self._release))
         for major in majors[here : here + 2][::-1]:

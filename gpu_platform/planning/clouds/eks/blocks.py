@@ -23,8 +23,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""
 _LONGEST = timedelta(days=364)
-
-_NOTICE_AT_START = timedelta(minutes=2)
+_AFTER_START = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class BlockPlan:
 
 
 def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool in the order of its times; none where it is not reserved."""
+    """Return the reserved capacity of a pool in the order of its times; empty: it has none, or none complete."""
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):
             return (CapacityWindow(reservation=reservation, zone=zone),)
@@ -71,8 +70,8 @@ def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
 
 def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
     if capacity.blocks is None:
-        assert capacity.reservation is not None  # noqa: S101 - the model has one form or the other
-        assert capacity.zone is not None  # noqa: S101 - the same
+        if capacity.reservation is None or capacity.zone is None:
+            return ()
         single = CapacityWindow(
             reservation=capacity.reservation,
             zone=capacity.zone,
@@ -120,12 +119,33 @@ def _start(pool: Pool, window: CapacityWindow) -> ScheduledStart | None:
     if window.starts is None or pool.provisioner == "karpenter":
         return None
     # Launches before the block is active fail, and are only tried again later.
-    at = window.starts.astimezone(UTC) + _NOTICE_AT_START
+    at = window.starts.astimezone(UTC) + _AFTER_START
     return ScheduledStart(
         name=f"gpu-platform-start-{at:%Y%m%dT%H%MZ}-{pool.count.desired}",
         recurrence=f"{at.minute} {at.hour} {at.day} {at.month} *",
         nodes=pool.count.desired,
     )
+
+
+def check_form(capacity: CapacityBlock, here: Problems) -> bool:
+    """Record a block that is neither a single one nor in a list, or both; return whether it is one of them."""
+    single = [name for name in ("reservation", "zone", "starts", "ends") if getattr(capacity, name) is not None]
+    if capacity.blocks is not None and single:
+        here.at("blocks").add(
+            f"blocks beside {', '.join(single)}",
+            "blocks, or the fields of a single block",
+            "move the single block into an entry of blocks",
+        )
+        return False
+    missing = [name for name in ("reservation", "zone") if getattr(capacity, name) is None]
+    if capacity.blocks is None and missing:
+        here.at(missing[0]).add(
+            f"a capacity block without {' and '.join(missing)}",
+            "reservation and zone of a block, or several in blocks",
+            "write the id and the zone that aws ec2 describe-capacity-reservations shows",
+        )
+        return False
+    return True
 
 
 def check_blocks(pool: Pool, capacity: CapacityBlock, here: Problems) -> None:

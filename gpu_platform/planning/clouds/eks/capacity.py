@@ -10,7 +10,7 @@ import re
 from typing import Literal, NamedTuple
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
-from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, check_blocks, windows_of
+from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, check_blocks, check_form, windows_of
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
@@ -50,6 +50,8 @@ def check_capacity(
 ) -> None:
     """Record capacity that does not fit the machine type, the region or `needed_until`."""
     here, capacity = problems.at("capacity"), pool.capacity
+    if isinstance(capacity, CapacityBlock) and not check_form(capacity, here):
+        return
     if isinstance(capacity, CapacityBlock) and capacity.blocks is not None:
         for index, block in enumerate(capacity.blocks):
             _check_reservation(block.reservation, block.zone, cluster, here.at("blocks").at(f"[{index}]"))

@@ -126,7 +126,7 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
             here.at(f"[{index}]").add(f"{zone!r} again", "each zone once", "remove it")
     if isinstance(capacity, Reservation | CapacityBlock):
         own = zones_of(pool)
-        if pool.zones is not None and set(pool.zones) != set(own):
+        if own and pool.zones is not None and set(pool.zones) != set(own):
             here.add(
                 ", ".join(pool.zones),
                 f"{', '.join(own)} alone: the zone of the {capacity.type} that the nodes come from",

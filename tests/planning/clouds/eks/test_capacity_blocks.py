@@ -144,12 +144,19 @@ def test_the_same_block_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "words"),
+    ("capacity", "path", "words"),
     [
-        (several(FIRST, reservation=FIRST["reservation"]), "blocks, or the fields of a single block"),
-        ({"type": "capacity-block", "zone": "us-east-2a"}, "reservation and zone, or blocks"),
+        (several(FIRST, zone="us-east-2a"), "blocks", "blocks, or the fields of a single block"),
+        ({"type": "capacity-block", "zone": "us-east-2a"}, "reservation", "reservation and zone of a block"),
+        (
+            {"type": "capacity-block", "reservation": FIRST["reservation"]},
+            "zone",
+            "reservation and zone of a block",
+        ),
+        ({"type": "capacity-block"}, "reservation", "or several in blocks"),
     ],
 )
-def test_a_block_has_one_form_or_the_other(capacity: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        pool(capacity=capacity)
+def test_a_block_has_one_form_or_the_other(capacity: dict[str, Any], path: str, words: str) -> None:
+    (found,) = problems_of(pool(capacity=capacity, zones=["us-east-2a"]))
+    assert found.path == f"pool.capacity.{path}"
+    assert words in found.allowed
