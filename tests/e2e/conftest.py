@@ -163,6 +163,12 @@ def e2e_sandbox(start_sandbox: Callable[[str], control_plane.Status]) -> control
 
 
 @pytest.fixture(scope="module")
+def kueue_sandbox(start_sandbox: Callable[[str], control_plane.Status]) -> control_plane.Status:
+    """A sandbox for stacks with queues; conftest.py of the tests builds Kueue where a test asks for it."""
+    return start_sandbox("queues")
+
+
+@pytest.fixture(scope="module")
 def state() -> dict[str, Any]:
     return {}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,148 +10,17 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.team_stacks import deployed_quotas
 from gpu_platform.errors import Finding
-from sandbox import control_plane
 from sandbox.control_plane import Status
-from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
-from tests.e2e.impersonation import member
+from tests.e2e.conftest import Platform
+from tests.e2e.queues import KUEUE, QUEUE, Team, bring, job, stack
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
-
-QUEUE = "kueue.x-k8s.io/queue-name"
-RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
-KUEUE = "kueue.x-k8s.io/v1beta2"
-
-# Two nodes of eight GPUs; each team has the quota of one and may borrow the other.
-STACK: dict[str, Any] = {
-    "kind": "environment",
-    "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
-    "queueing": {},
-    "teams": [
-        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
-        {"name": "search", "quota": {"gpus": 8}, "priority": "inference", "members": ["group:search"]},
-    ],
-    "validation": {"timeout": VALIDATION_TIMEOUT},
-}
-
-
-class Team:
-    """A member of a team, and the Jobs that it made."""
-
-    def __init__(self, kubeconfig: Path, name: str) -> None:
-        self.name = name
-        self.client = member(kubeconfig, name)
-        self._jobs: list[str] = []
-
-    def job(self, name: str, gpus: int, pods: int = 1, **labels: str) -> dict[str, Any]:
-        """Create a Job that runs until it is told to end; `labels`: queue, priority."""
-        live = self.client.create(job(self.name, name, gpus, pods, **labels))
-        self._jobs.append(name)
-        return live
-
-    def refusal(self, name: str) -> str:
-        """Return why a Job without a queue would be refused, or an empty text."""
-        try:
-            self.client.create(job(self.name, name, 1), dry_run=True)
-        except Refused as refusal:
-            return refusal.message
-        return ""
-
-    def live(self, name: str) -> dict[str, Any]:
-        found = self.client.get("batch/v1", "Job", name, self.name)
-        assert found is not None
-        return found
-
-    def pods(self, job: str) -> list[dict[str, Any]]:
-        selector = f"batch.kubernetes.io/job-name={job}"
-        return list(self.client.objects("v1", "Pod", namespace=self.name, label_selector=selector))
-
-    def running(self, job: str) -> int:
-        return sum(pod["status"].get("phase") == "Running" for pod in self.pods(job))
-
-    def workload(self, job: str) -> dict[str, Any] | None:
-        """Return the Workload that Kueue keeps of a Job."""
-        for one in self.client.objects(KUEUE, "Workload", namespace=self.name):
-            if any(owner["name"] == job for owner in one["metadata"].get("ownerReferences", ())):
-                return one
-        return None
-
-    def waits(self, job: str) -> str:
-        """Return why a Job waits, once Kueue has tried to start it."""
-
-        def why() -> str:
-            workload = self.workload(job) or {}
-            for condition in workload.get("status", {}).get("conditions", ()):
-                if condition["type"] == "QuotaReserved" and condition["status"] == "False":
-                    return str(condition["message"])
-            return ""
-
-        return eventually(why)
-
-    def end(self, job: str) -> None:
-        """Let the containers of a Job end."""
-        for pod in self.pods(job):
-            metadata = {
-                "name": pod["metadata"]["name"],
-                "namespace": self.name,
-                "annotations": {RUN_SECONDS: "0"},
-            }
-            self.client.merge({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-
-    def remove(self) -> None:
-        for name in self._jobs:
-            live = self.client.get("batch/v1", "Job", name, self.name)
-            if live is not None:
-                self.client.delete(live)
-        eventually(lambda: not list(self.client.objects(KUEUE, "Workload", namespace=self.name)))
-        self._jobs.clear()
-
-
-def job(
-    namespace: str, name: str, gpus: int, pods: int = 1, queue: str = "", priority: str = "", **spec: Any
-) -> dict[str, Any]:
-    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
-    container = {
-        "name": "main",
-        "image": "none",
-        "command": ["sleep", "infinity"],
-        "resources": {"requests": amount, "limits": amount},
-    }
-    labels = {QUEUE: queue, "kueue.x-k8s.io/priority-class": priority}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {key: value for key, value in labels.items() if value},
-        },
-        "spec": {
-            "parallelism": pods,
-            "completions": pods,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container], **spec}},
-        },
-    }
-
-
-@pytest.fixture(scope="module")
-def kueue_sandbox(start_sandbox: Callable[[str], Status]) -> Status:
-    return start_sandbox("queues")
 
 
 @pytest.fixture(scope="module")
 def e2e_sandbox(kueue_sandbox: Status) -> Status:
     return kueue_sandbox
-
-
-def stack(status: control_plane.Status, **rest: Any) -> dict[str, Any]:
-    return {**copy.deepcopy(STACK), "cluster": {"provider": "sandbox", "name": status.name}, **rest}
-
-
-def bring(platform: Platform, wanted: dict[str, Any]) -> None:
-    if platform.state.get("shop") != wanted:
-        ran = platform.up(wanted)
-        assert ran.code == 0, ran.err
 
 
 @pytest.fixture
@@ -399,71 +266,3 @@ def test_a_resource_quota_allows_what_is_borrowed_and_stacks_add_up_what_is_gran
     assert quota is not None
     assert quota["spec"]["hard"][resource] == "16"
     assert deployed_quotas(queues.client)["vision"].hard[resource] == "8"
-
-
-def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
-    environment = stack(kueue_sandbox)
-    environment["teams"] = environment["teams"][:1]
-    bring(platform, environment)
-    platform.write(environment)
-    own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
-    ran = platform.up({"kind": "team", "environment": {"stack": "shop"}, "team": own}, "speech")
-    assert ran.code == 0, ran.err
-    speech = Team(platform.kubeconfig, "speech")
-    speech.job("own", gpus=4)
-    eventually(lambda: speech.running("own") == 1)
-    speech.remove()
-    file = platform.folder / "Pulumi.speech.yaml"
-    assert platform.run("destroy", str(file), "--engine", platform.engine, "--yes").code == 0
-    platform.state.clear()
-    assert platform.client.get(KUEUE, "ClusterQueue", "speech") is None
-    assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
-
-
-def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_last_workload(
-    platform: Platform, kueue_sandbox: Status
-) -> None:
-    bring(platform, stack(kueue_sandbox))
-    search = Team(platform.kubeconfig, "search")
-    search.job("last", gpus=1)
-    eventually(lambda: search.running("last") == 1)
-    without = stack(kueue_sandbox)
-    without["teams"] = without["teams"][:1]
-    bring(platform, without)
-    queue = platform.client.get(KUEUE, "ClusterQueue", "search")
-    assert queue is not None
-    assert queue["metadata"]["deletionTimestamp"]
-    pods = list(platform.client.objects("v1", "Pod", namespace="search"))
-    assert [pod["status"]["phase"] for pod in pods] == ["Running"]
-    live = platform.client.get("batch/v1", "Job", "last", "search")
-    assert live is not None
-    platform.client.delete(live)
-    eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
-
-
-def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
-    platform: Platform, kueue_sandbox: Status
-) -> None:
-    bring(platform, stack(kueue_sandbox, queueing={"without_queue": "refuse"}))
-    vision = Team(platform.kubeconfig, "vision")
-    # The API server reads a changed policy a moment after it is written.
-    eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
-    vision.job("named", gpus=1, queue="vision")
-    eventually(lambda: vision.running("named") == 1)
-    vision.remove()
-
-
-def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platform, kueue_sandbox: Status) -> None:
-    bring(platform, stack(kueue_sandbox, queueing=None))
-    client: KubernetesClient = platform.client
-
-    def webhooks() -> list[str]:
-        api, kind = "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"
-        return [one["metadata"]["name"] for one in client.objects(api, kind)]
-
-    eventually(lambda: not [name for name in webhooks() if name.startswith("kueue-")])
-    vision = Team(platform.kubeconfig, "vision")
-    live = vision.client.create(job("vision", "free", 1, tolerations=[{"operator": "Exists"}]))
-    assert live["spec"].get("suspend") is False
-    eventually(lambda: vision.running("free") == 1)
-    vision.client.delete(live)

@@ -1,0 +1,138 @@
+"""A stack with queues, and members of its teams with their Jobs."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.engine.client import Refused
+from sandbox.control_plane import Status
+from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
+from tests.e2e.impersonation import member
+from tests.support.eventually import eventually
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+# Two nodes of eight GPUs; each team has the quota of one and may borrow the other.
+STACK: dict[str, Any] = {
+    "kind": "environment",
+    "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
+    "queueing": {},
+    "teams": [
+        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
+        {"name": "search", "quota": {"gpus": 8}, "priority": "inference", "members": ["group:search"]},
+    ],
+    "validation": {"timeout": VALIDATION_TIMEOUT},
+}
+
+
+class Team:
+    """A member of a team, and the Jobs that it made."""
+
+    def __init__(self, kubeconfig: Path, name: str) -> None:
+        self.name = name
+        self.client = member(kubeconfig, name)
+        self._jobs: list[str] = []
+
+    def job(self, name: str, gpus: int, pods: int = 1, **labels: str) -> dict[str, Any]:
+        """Create a Job that runs until it is told to end; `labels`: queue, priority."""
+        live = self.client.create(job(self.name, name, gpus, pods, **labels))
+        self._jobs.append(name)
+        return live
+
+    def refusal(self, name: str) -> str:
+        """Return why a Job without a queue would be refused, or an empty text."""
+        try:
+            self.client.create(job(self.name, name, 1), dry_run=True)
+        except Refused as refusal:
+            return refusal.message
+        return ""
+
+    def live(self, name: str) -> dict[str, Any]:
+        found = self.client.get("batch/v1", "Job", name, self.name)
+        assert found is not None
+        return found
+
+    def pods(self, job: str) -> list[dict[str, Any]]:
+        selector = f"batch.kubernetes.io/job-name={job}"
+        return list(self.client.objects("v1", "Pod", namespace=self.name, label_selector=selector))
+
+    def running(self, job: str) -> int:
+        return sum(pod["status"].get("phase") == "Running" for pod in self.pods(job))
+
+    def workload(self, job: str) -> dict[str, Any] | None:
+        """Return the Workload that Kueue keeps of a Job."""
+        for one in self.client.objects(KUEUE, "Workload", namespace=self.name):
+            if any(owner["name"] == job for owner in one["metadata"].get("ownerReferences", ())):
+                return one
+        return None
+
+    def waits(self, job: str) -> str:
+        """Return why a Job waits, once Kueue has tried to start it."""
+
+        def why() -> str:
+            workload = self.workload(job) or {}
+            for condition in workload.get("status", {}).get("conditions", ()):
+                if condition["type"] == "QuotaReserved" and condition["status"] == "False":
+                    return str(condition["message"])
+            return ""
+
+        return eventually(why)
+
+    def end(self, job: str) -> None:
+        """Let the containers of a Job end."""
+        for pod in self.pods(job):
+            metadata = {
+                "name": pod["metadata"]["name"],
+                "namespace": self.name,
+                "annotations": {RUN_SECONDS: "0"},
+            }
+            self.client.merge({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+    def remove(self) -> None:
+        for name in self._jobs:
+            live = self.client.get("batch/v1", "Job", name, self.name)
+            if live is not None:
+                self.client.delete(live)
+        eventually(lambda: not list(self.client.objects(KUEUE, "Workload", namespace=self.name)))
+        self._jobs.clear()
+
+
+def job(
+    namespace: str, name: str, gpus: int, pods: int = 1, queue: str = "", priority: str = "", **spec: Any
+) -> dict[str, Any]:
+    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": ["sleep", "infinity"],
+        "resources": {"requests": amount, "limits": amount},
+    }
+    labels = {QUEUE: queue, "kueue.x-k8s.io/priority-class": priority}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {key: value for key, value in labels.items() if value},
+        },
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container], **spec}},
+        },
+    }
+
+
+def stack(status: Status, **rest: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(STACK), "cluster": {"provider": "sandbox", "name": status.name}, **rest}
+
+
+def bring(platform: Platform, wanted: dict[str, Any]) -> None:
+    if platform.state.get("shop") != wanted:
+        ran = platform.up(wanted)
+        assert ran.code == 0, ran.err
