@@ -40,7 +40,7 @@ def check_eks_pool(
     check_network(pool, machine, family, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
-    check_image(pool, cluster, problems)
+    check_image(pool, machine, cluster, problems)
     check_disk(pool, cluster, problems)
     _check_kubelet(pool, problems)
     _check_labels(pool, problems)
