@@ -27,6 +27,7 @@ def block_device(device: BlockDevice) -> aws.ec2.LaunchTemplateBlockDeviceMappin
             throughput=device.throughput_mibps,
             encrypted=_ENCRYPTED,
             kms_key_id=device.kms_key,
+            snapshot_id=device.snapshot,
             delete_on_termination="true",
         ),
     )

@@ -22,6 +22,7 @@ _DRIFTS = [
 ]
 
 # The one collocation of compact placement: nodes close together in one zone.
+_CONTAINER_IMAGES = "CONTAINER_IMAGE_CACHE"
 _COLLOCATION = "COLLOCATED"
 # The one type of workload policy with an accelerator topology.
 _THROUGHPUT = "HIGH_THROUGHPUT"
@@ -142,6 +143,14 @@ def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePo
         boot_disk_kms_key=plan.kms_key,
         ephemeral_storage_local_ssd_config=_local_ssds(plan.local_ssd_count),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=plan.gvnic),
+        gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True) if plan.image_streaming else None,
+        secondary_boot_disks=[
+            gcp.container.NodePoolNodeConfigSecondaryBootDiskArgs(
+                disk_image=plan.image_cache, mode=_CONTAINER_IMAGES
+            )
+        ]
+        if plan.image_cache is not None
+        else None,
         spot=plan.spot,
         flex_start=plan.flex_start,
         max_run_duration=None if plan.max_run_duration_seconds is None else f"{plan.max_run_duration_seconds}s",

@@ -356,6 +356,10 @@ class Image(TypedDict, total=False):
     ami: str
     release: str
     """Release of the node image (EKS), or version of the nodes (GKE). Unset: the newest at the creation."""
+    fast_pull: bool
+    """Start pods of large container images sooner: SOCI (EKS) or image streaming (GKE)."""
+    cache: str
+    """Snapshot (EKS) or disk image (GKE) with container images."""
     driver: str
 
 

@@ -42,6 +42,26 @@ class Image(SpecModel):
     Kubernetes is upgraded; with Karpenter the release in the catalogue. GKE: version of the nodes, such as
     1.35.1-gke.1396000, which they keep until it is out of support; unset: that of the cluster when they are
     created, and GKE's upgrades after that."""
+    fast_pull: Annotated[
+        bool,
+        ON_CLOUDS,
+        Shows(eks=("user_data", "block_device_mappings"), karpenter=("node_class",), gke=("gcfs_config",)),
+    ] = False
+    """Start pods of large container images sooner. EKS: layers are fetched and unpacked in parallel (SOCI), which
+    needs CPU and memory of the node and a disk of 600 MiB/s or more: gp3 volumes get 750. GKE: image streaming, a
+    pod starts while its image is fetched; only of images in Artifact Registry. Unset: no, because AWS calls it
+    experimental, and on GKE it needs another API and role."""
+    cache: Annotated[
+        str | None,
+        ON_CLOUDS,
+        Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
+    ] = Field(
+        default=None,
+        pattern=r"^(snap-[0-9a-f]{8,17}|projects/[a-z][a-z0-9:.-]*/global/images/[a-z][a-z0-9-]{0,62})$",
+        examples=["snap-0a1b2c3d4e5f60718", "projects/my-project/global/images/torch-2-9"],
+    )
+    """Container images that a new node has from the beginning. EKS: snapshot of the data volume of a Bottlerocket
+    node that has pulled them; GKE: a disk image, made by gke-disk-image-builder, with fast_pull."""
     driver: Annotated[str | None, _OWN_IMAGE] = Field(
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )

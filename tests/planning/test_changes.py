@@ -12,7 +12,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import PoolChange, pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
 from gpu_platform.planning.clouds.gke.plan import (
     Accelerator,
@@ -222,6 +222,27 @@ def test_gke_8_the_preview_must_warn_and_names_the_issue_as_its_source() -> None
     assert change.gpus == 32
 
 
+def test_gke_rolls_nodes_for_image_streaming_and_replaces_a_pool_for_another_cache_of_images() -> None:
+    assert what(gke(), gke(image_streaming=True)) == ("rolled", ["pools[0].image.fast_pull"])
+    cached = gke(image_streaming=True, image_cache="projects/p/global/images/a")
+    other = gke(image_streaming=True, image_cache="projects/p/global/images/b")
+    assert what(cached, other) == ("replaced", ["pools[0].image.cache"])
+
+
+def test_eks_rolls_nodes_for_parallel_pulls_and_for_another_cache_of_images() -> None:
+    disk = BlockDevice(
+        device_name="/dev/xvdb", size_gib=200, volume_type="gp3", iops=None, throughput_mibps=None, kms_key=None
+    )
+    cached = dataclasses.replace(disk, snapshot="snap-0a1b2c3d")
+    effect, _ = what(eks(block_devices=(disk,)), eks(block_devices=(cached,)))
+    assert effect == "rolled"
+    gate = UserData(
+        format="nodeadm", settings={"spec": {"featureGates": {"FastImagePull": True}}}, needs_cluster_access=False
+    )
+    effect, _ = what(eks(), eks(user_data=gate))
+    assert effect == "rolled"
+
+
 def test_more_zones_cost_no_node() -> None:
     more: dict[str, Any] = {"node_locations": ("us-central1-a", "us-central1-c")}
     assert changes(gke(), gke(**more)) == ()
@@ -238,7 +259,7 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
         "rolled",
         [
             "pools[0].capacity.reservation, capacity.placement_group, placement, topology, image.family, "
-            "image.ami, image.release, network, disk or local_nvme"
+            "image.ami, image.release, image.fast_pull, image.cache, network, disk or local_nvme"
         ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (

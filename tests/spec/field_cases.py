@@ -298,6 +298,12 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].device_plugin": by({}, eks={"pools[0].image": {"family": "bottlerocket"}}),
     "pools[].image.driver": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
+    "pools[].image.fast_pull": by({}, eks={"pools[0].local_nvme": False}),
+    "pools[].image.cache": by(
+        {},
+        eks={"pools[0].image": {"family": "bottlerocket"}, "pools[0].local_nvme": False},
+        gke={"pools[0].image": {"fast_pull": True}},
+    ),
     "pools[].image.family": {"pools[0].machine_type": by("p5.48xlarge", gke="a2-ultragpu-8g")},
     "pools[].network.via": {"pools[0].machine_type": by("p5.48xlarge", gke="a3-megagpu-8g")},
     "pools[].upgrade": {"pools[0].placement": by(gke={"type": "none"})},
@@ -555,6 +561,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].image.ami": ["ami-0a1b2c3d4e5f60718"],
     "pools[].image.release": by(["1.35.4-20260818"], gke=["1.35.1-gke.1396000"]),
     "pools[].image.driver": ["580.173.02"],
+    "pools[].image.fast_pull": [True],
+    "pools[].image.cache": by(["projects/p/global/images/torch"], eks=["snap-0a1b2c3d4e5f60718"]),
     "pools[].disk.kms_key": by(
         ["arn:aws:kms:us-east-2:123456789012:key/a"],
         gke=["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],

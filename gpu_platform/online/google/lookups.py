@@ -37,6 +37,7 @@ _APIS: Final = (
     "monitoring.googleapis.com",
     "artifactregistry.googleapis.com",
 )
+_STREAMING_API: Final = "containerfilesystem.googleapis.com"
 
 
 class GoogleCloud:
@@ -103,7 +104,9 @@ class GoogleCloud:
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="reachable")
 
     def _apis(self) -> Iterator[OnlineFinding]:
-        yield compare_apis(self._cluster.project, self._client.disabled_apis(_APIS))
+        streams = any(isinstance(one.cloud, GkePoolPlan) and one.cloud.image_streaming for one in self._plan.pools)
+        wanted = (*_APIS, _STREAMING_API) if streams else _APIS
+        yield compare_apis(self._cluster.project, self._client.disabled_apis(wanted))
 
     def _named_cluster(self) -> Iterable[OnlineFinding]:
         return compare_cluster(self._plan, self._cluster, self._found_cluster())

@@ -60,6 +60,13 @@ FORMS: dict[str, dict[str, Any]] = {
         "workload": "inference",
         "image": {"family": "bottlerocket"},
     },
+    "g4dn-cached-images": {
+        "machine_type": "g4dn.12xlarge",
+        "workload": "inference",
+        "image": {"family": "bottlerocket", "cache": "snap-0a1b2c3d4e5f60718"},
+        "local_nvme": False,
+    },
+    "g6-parallel-pull": {"machine_type": "g6.12xlarge", "workload": "inference", "image": {"fast_pull": True}},
     "g5g-arm": {"machine_type": "g5g.2xlarge", "workload": "development"},
     "own-image": {"machine_type": "g6e.12xlarge", "workload": "inference", "image": {"ami": AMI}},
 }

@@ -84,6 +84,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "disk": {"size_gb": 100, "type": "pd-ssd", "kms_key": "projects/p/locations/l/keyRings/r/cryptoKeys/k"},
     },
     "g2-ubuntu": {"machine_type": "g2-standard-4", "workload": "inference", "image": {"family": "ubuntu"}},
+    "g2-cached-images": {
+        "machine_type": "g2-standard-12",
+        "workload": "inference",
+        "image": {"fast_pull": True, "cache": "projects/p/global/images/torch"},
+    },
     "gke-time-sharing": {
         "machine_type": "g2-standard-12",
         "workload": "inference",

@@ -20,6 +20,8 @@ OS_DISK_GIB = 4
 
 IO2_IOPS = 3000
 IMAGE_THROUGHPUT_MIBPS = 500
+PARALLEL_THROUGHPUT_MIBPS = 750
+"""With `fast_pull`: 600 at least (amazon-eks-ami, nodeadm/doc/examples.md); more needs paid IOPS."""
 
 _KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:(key|alias)/\S+")
 
@@ -35,8 +37,9 @@ def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDev
         size_gib=pool.disk.size_gb,
         volume_type=kind,
         iops=IO2_IOPS if kind == "io2" else None,
-        throughput_mibps=IMAGE_THROUGHPUT_MIBPS if kind == "gp3" and not on_nvme else None,
+        throughput_mibps=_throughput(pool, on_nvme) if kind == "gp3" else None,
         kms_key=pool.disk.kms_key,
+        snapshot=pool.image.cache,
     )
     if data.device_name == OS_DEVICE:
         return (data,)
@@ -56,6 +59,15 @@ def data_volume_gib(pool: Pool, machine: MachineType) -> int:
     if pool.local_nvme and machine.local_nvme_gb > 0:
         return machine.local_nvme_gb * 10**9 // 2**30
     return pool.disk.size_gb
+
+
+def _throughput(pool: Pool, on_nvme: bool) -> int | None:
+    """Return the throughput of a gp3 volume that images are pulled to; None: they are not, the included one."""
+    if pool.image.fast_pull:
+        # Karpenter binds no directory of SOCI to the local disks of Bottlerocket.
+        elsewhere = pool.provisioner == "karpenter" and pool.image.family == "bottlerocket"
+        return None if on_nvme and not elsewhere else PARALLEL_THROUGHPUT_MIBPS
+    return None if on_nvme else IMAGE_THROUGHPUT_MIBPS
 
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:

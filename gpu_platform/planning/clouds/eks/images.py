@@ -21,6 +21,9 @@ _RELEASES = {
     "al2023": (re.compile(r"(?P<minor>1\.\d+)\.\d+-\d{8}"), "1.36.2-20260818"),
     "bottlerocket": (re.compile(r"\d+\.\d+\.\d+-[0-9a-f]{8}"), "1.64.0-2f4c3a1b"),
 }
+# SOCI: amazon-eks-ami#2352 (v20250821), its directory on local disks #2548 (v20260120); Bottlerocket 1.44.0.
+_FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
+_SOCI_ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
@@ -39,7 +42,8 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
 def check_image(
     pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
 ) -> None:
-    """Record a driver version without an image that has it, and a release that its family or version has not."""
+    """Record a driver version without an image that has it, a release that its family or version has not, and
+    what the image or the machine lacks for pulling container images sooner."""
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
         here.at("family").add(
@@ -47,6 +51,8 @@ def check_image(
             "al2023: the image that EKS documents for UltraServers, with IMEX and its settings of the driver",
             "remove family",
         )
+    _check_fast_pull(pool, here)
+    _check_cache(pool, machine, here.at("cache"))
     if image.driver is not None and image.ami is None and image.release is None:
         here.at("driver").add(
             f"{image.driver!r} without ami or release",
@@ -69,6 +75,51 @@ def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
         "MIG",
         "remove it, or name an own image in image.ami whose driver has CDMM off",
     )
+
+
+def _check_fast_pull(pool: Pool, here: Problems) -> None:
+    """Record a release that is older than SOCI in it; of an own AMI nothing is known."""
+    family, release = pool.image.family or DEFAULT_FAMILY, pool.image.release
+    if not pool.image.fast_pull or release is None or family not in _FIRST_WITH_SOCI:
+        return
+    first = _FIRST_WITH_SOCI[family]
+    if (found := _SOCI_ORDER[family].search(release)) is not None and _numbers(found[0]) < _numbers(first):
+        here.at("fast_pull").add(
+            f"true with release {release}",
+            f"{family} {first} or newer: older images have no SOCI, or not on local disks",
+            "name a newer release, or remove fast_pull",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
+    """Record a snapshot that no node would use."""
+    cache = pool.image.cache
+    if cache is None:
+        return
+    if not cache.startswith("snap-"):
+        here.add(f"{cache!r}", "an EBS snapshot", "write cache: snap-..., of a Bottlerocket data volume")
+    if pool.image.family != "bottlerocket":
+        here.add(
+            f"a snapshot with family {pool.image.family or DEFAULT_FAMILY}",
+            "bottlerocket: other images have container images on the disk of the operating system",
+            "write family: bottlerocket, or remove cache",
+        )
+    elif pool.local_nvme and machine.local_nvme_gb > 0:
+        here.add(
+            f"a snapshot on {machine.name}, whose container images are on local disks",
+            "local_nvme: false with cache: local disks are empty when a node starts",
+            "write local_nvme: false, or remove cache and write fast_pull: true",
+        )
+    if pool.image.fast_pull:
+        here.add(
+            "a snapshot with fast_pull",
+            "one of both: Bottlerocket deletes images of another snapshotter when it starts",
+            "remove fast_pull, or cache",
+        )
 
 
 def _check_release(pool: Pool, release: str, cluster: EksCluster, problems: Problems) -> None:

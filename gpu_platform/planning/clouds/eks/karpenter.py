@@ -116,6 +116,7 @@ def _block_device(device: BlockDevice) -> dict[str, Any]:
         "throughput": device.throughput_mibps,
         "encrypted": True,
         "kmsKeyID": device.kms_key,
+        "snapshotID": device.snapshot,
         "deleteOnTermination": True,
     }
     return {

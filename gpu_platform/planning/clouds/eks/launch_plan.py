@@ -26,6 +26,8 @@ class BlockDevice:
     iops: int | None
     throughput_mibps: int | None
     kms_key: str | None
+    snapshot: str | None = None
+    """What is on it at first; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
                     *([f"{one.iops} IOPS"] if one.iops else ()),
                     *([f"{one.throughput_mibps} MiB/s"] if one.throughput_mibps else ()),
                     *([one.kms_key] if one.kms_key else ()),
+                    *([one.snapshot] if one.snapshot else ()),
                 )
             )
             for one in pool.block_devices

@@ -1,7 +1,8 @@
 """Write the user data of EKS nodes: a NodeConfig on AL2023, settings on Bottlerocket.
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
-settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands); read 2026-11-21.
+settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
+container-runtime-plugins); read 2026-11-21 and 2026-11-23.
 """
 
 from __future__ import annotations
@@ -25,6 +26,17 @@ from gpu_platform.spec.sharing import Mig, Mps, Sharing, TimeSlicing
 
 _BOUNDARY = "NODECONFIG"  # a random one would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_SOCI_STATE = "/var/lib/soci-snapshotter"
+# As nodeadm sets it on AL2023.
+_PARALLEL_PULL = {
+    "pull-mode": "parallel-pull-unpack",
+    "parallel-pull-unpack": {
+        "concurrent-download-chunk-size": "16mb",
+        "discard-unpacked-layers": True,
+        "max-concurrent-downloads-per-image": 20,
+        "max-concurrent-unpacks-per-image": 12,
+    },
+}
 _EFA_HUGE_PAGES = (
     "5128"  # of 2 MiB, as the EFA installer reserves them; AL2023 has the installer, Bottlerocket does not
 )
@@ -43,6 +55,8 @@ def user_data(
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     if kubelet is not None:
         spec["kubelet"] = {"config": _kubelet_config(machine, kubelet)}
+    if pool.image.fast_pull:
+        spec["featureGates"] = {"FastImagePull": True}
     return UserData(format="nodeadm", settings=_node_config(spec), needs_cluster_access=False) if spec else None
 
 
@@ -158,12 +172,17 @@ def _bottlerocket(
     settings: dict[str, Any] = {}
     if kubelet is not None:
         settings["kubernetes"] = _bottlerocket_kubelet(machine, kubelet)
+    directories = _BOTTLEROCKET_STATE
+    if pool.image.fast_pull:
+        directories = (*directories, _SOCI_STATE)
+        settings["container-runtime"] = {"snapshotter": "soci"}
+        settings["container-runtime-plugins"] = {"soci-snapshotter": _PARALLEL_PULL}
     if nvme:
         settings["bootstrap-commands"] = {
             "local-nvme": {
                 "commands": [
                     ["apiclient", "ephemeral-storage", "init"],
-                    ["apiclient", "ephemeral-storage", "bind", "--dirs", *_BOTTLEROCKET_STATE],
+                    ["apiclient", "ephemeral-storage", "bind", "--dirs", *directories],
                 ],
                 "essential": True,
                 "mode": "always",

@@ -46,6 +46,7 @@ MAX_ACCOUNT = 30
 MAX_NETWORK = 48  # names have at most 63 characters; the longest derived one ends in -gpu-0-internal
 # Logs, metrics and images of a node. Workloads have identities of their own.
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
+_STREAMING_ROLE = "roles/serviceusage.serviceUsageConsumer"  # GKE docs, Image streaming, read 2026-11-23
 
 
 def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catalog, problems: Problems) -> None:
@@ -140,7 +141,7 @@ def plan_gke_cluster(
         networks=networks,
         node_account=_account(cluster),
         node_email=cluster.node_service_account,
-        node_roles=NODE_ROLES if cluster.node_service_account is None else (),
+        node_roles=_node_roles(clouds) if cluster.node_service_account is None else (),
         disks_gb=_disks(on_gke),
         vcpus=sum(
             catalog.machine_types[pool.machine_type].vcpu * (pool.nodes.max + cloud.surge)
@@ -218,6 +219,11 @@ def _retained(cluster: GkeCluster, logins: Sequence[str]) -> tuple[str, ...]:
     if cluster.create is None:
         return (f"the existing cluster {cluster.name}", *kept)
     return tuple(kept)
+
+
+def _node_roles(pools: Sequence[GkePoolPlan]) -> tuple[str, ...]:
+    """Return the roles of the nodes' service account in the project."""
+    return (*NODE_ROLES, _STREAMING_ROLE) if any(pool.image_streaming for pool in pools) else NODE_ROLES
 
 
 def _kind(one: StorageClass) -> str:

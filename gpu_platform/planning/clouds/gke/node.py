@@ -127,11 +127,36 @@ def added_taints(pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
 def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
     """Record a disk that GKE nodes of the machine type cannot have."""
     _check_disk(pool, machine, catalog, problems.at("disk"))
+    _check_image(pool, problems.at("image"))
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
             f"false on {machine.name}",
             f"true: its {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
             "remove local_nvme",
+        )
+
+
+def _check_image(pool: Pool, here: Problems) -> None:
+    """Record what image streaming needs, and a cache that is no disk image.
+
+    Source: GKE docs, Image streaming and secondary boot disks; read 2026-11-23.
+    """
+    image = pool.image
+    if image.fast_pull and image.family == "ubuntu":
+        here.at("fast_pull").add(
+            "true with family ubuntu",
+            "cos: only Container-Optimized OS streams images",
+            "remove family or fast_pull",
+        )
+    if image.cache is None:
+        return
+    if image.cache.startswith("snap-"):
+        here.at("cache").add(f"{image.cache!r}", "a disk image", "write cache: projects/P/global/images/NAME")
+    if not image.fast_pull:
+        here.at("cache").add(
+            "a disk image without fast_pull",
+            "fast_pull: true beside cache: nodes read a secondary boot disk by image streaming",
+            "write fast_pull: true",
         )
 
 

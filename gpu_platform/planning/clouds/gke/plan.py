@@ -125,6 +125,9 @@ class GkePoolPlan:
     gvnic: bool
     secure_boot: bool
     kubelet: GkeKubelet | None
+    image_streaming: bool = False
+    image_cache: str | None = None
+    """Disk image of a secondary boot disk with container images."""
     network: Literal["none", "networks", "profile"]
     """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
     gpu_networks: int = 0

@@ -104,6 +104,8 @@ def plan_gke_pool(
         gvnic=True,
         secure_boot=secure_boot(pool),
         kubelet=kubelet_config(requirements.kubelet),
+        image_streaming=pool.image.fast_pull,
+        image_cache=pool.image.cache,
         network=network,
         gpu_networks=network_count(machine, fabric) if network == "networks" else 0,
         fabric=fabric,

@@ -290,7 +290,7 @@ def test_efa_karpenter_and_their_parts_are_planned_only_where_a_pool_has_them() 
 @pytest.mark.parametrize("kubernetes", addon_kubernetes(load_catalog()))
 def test_every_add_on_is_pinned_to_a_build_for_the_version(kubernetes: str) -> None:
     addons = {addon.name: addon for addon in create_plan(created(kubernetes=kubernetes)).addons}
-    of_storage = {"aws-efs-csi-driver", "aws-fsx-csi-driver"}
+    of_storage = {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
     assert set(addons) == set(load_catalog().eks_addons) - of_storage
     assert all("-eksbuild." in addon.version for addon in addons.values())
     assert addons["kube-proxy"].version.startswith(f"v{kubernetes}.")
