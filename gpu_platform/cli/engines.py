@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ from gpu_platform.engine.diff import preview
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.engine.pulumi_cli import PulumiCli
-from gpu_platform.engine.pulumi_engine import PulumiEngine
+from gpu_platform.engine.pulumi_engine import InterruptedCreation, PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
@@ -170,6 +170,7 @@ class PulumiDeployment:
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""
         with self._driver(self._resized()) as driver:
+            self._refuse_interrupted_creations(driver)
             self._refuse_foreign_objects(driver)
             return driver.preview().to_json()
 
@@ -179,6 +180,7 @@ class PulumiDeployment:
             env = {ROLLED_VARIABLE: json.dumps(dict(rolled)), **self._resized()}
             with self._driver(env) as driver:
                 self._refuse_first_up(driver)
+                self._refuse_interrupted_creations(driver)
                 self._refuse_foreign_objects(driver)
                 self._repair_taints()
                 changes = driver.up().to_json()
@@ -190,6 +192,9 @@ class PulumiDeployment:
     def destroy(self) -> ChangesDocument:
         """Run `pulumi destroy`."""
         with self._driver() as driver:
+            if interrupted := driver.interrupted_creations():
+                # What exists of it is not deleted, and may block the deletion of the rest.
+                self.progress.line(f"warning: {_interrupted(self.loaded.stack, interrupted)}")
             changes = driver.destroy().to_json()
         cloud = self.loaded.plan.cluster.cloud
         if self.loaded.plan.kind == "team" or cloud is None or cloud.create is None:  # the cluster is still there
@@ -213,6 +218,17 @@ class PulumiDeployment:
         problem = cloud.first_up_problem if cloud is not None and self.loaded.plan.kind == "environment" else None
         if problem is not None and driver.is_empty():
             raise BadInput(str(self.loaded.path), [problem])
+
+    def _refuse_interrupted_creations(self, driver: PulumiEngine) -> None:
+        """Raise UnknownOutcome, with nothing changed, where resources might be created, and paid, a second time.
+
+        Names of cloud resources are unique for each creation, so the cloud refuses none of them.
+        """
+        if interrupted := driver.interrupted_creations():
+            raise UnknownOutcome(
+                f"{_interrupted(self.loaded.stack, interrupted)}. Then run the same command again, which would "
+                "create them a second time before that"
+            )
 
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)
@@ -293,3 +309,21 @@ def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
     if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(cluster.client(), loaded.stack)
+
+
+def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
+    """Return which creations have not ended, and how their resources are cleared or kept."""
+    pulumi = f"pulumi -C {PROJECT_ROOT}"
+    refresh = f"{pulumi} refresh --yes --stack {stack}"
+    names = "".join(
+        f"\n  {one.type} {one.name}" + (f" (deleted by `{one.deleted_by}`)" if one.deleted_by else "")
+        for one in creations
+    )
+    keep = f"--import-pending-creates '{creations[0].urn}' --import-pending-creates ID"
+    return (
+        "the creation of these resources has begun, and its end is not in the stack's state (names in the cloud "
+        f"begin with these):{names}\n"
+        f"If another update runs, wait for it. If it was killed and has left its lock, run `{pulumi} cancel --yes "
+        f"--stack {stack}`. Delete those that exist, then run `{refresh} --clear-pending-creates`. "
+        f"To keep one, give its URN and its id in the cloud: `{refresh} {keep}`"
+    )

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -30,6 +31,19 @@ _ACTIONS: Final = {  # not the single steps of a replacement
 
 _HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 OnOutput = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedCreation:
+    """A resource whose creation the CLI has begun and not ended: it runs, or was killed. `name`: Pulumi's.
+
+    `deleted_by`: the command that deletes a Helm release; empty for others.
+    """
+
+    type: str
+    name: str
+    urn: str
+    deleted_by: str = ""
 
 
 class PulumiEngine:
@@ -131,6 +145,25 @@ class PulumiEngine:
             resource.get("custom") and not str(resource["type"]).startswith(PROVIDER_PREFIX)
             for resource in self._resources()
         )
+
+    def interrupted_creations(self) -> tuple[InterruptedCreation, ...]:
+        """Return the resources that may exist although the state has only the beginning of their creation.
+
+        Without Kubernetes objects, which the next run takes over; Helm refuses a release whose name exists.
+        """
+        found: list[InterruptedCreation] = []
+        for operation in self._state().get("pending_operations") or ():
+            resource: Mapping[str, Any] = operation.get("resource") or {}
+            type_, urn = str(resource.get("type")), str(resource.get("urn"))
+            if operation.get("type") != "creating" or type_.startswith(PROVIDER_PREFIX):
+                continue
+            inputs: Mapping[str, Any] = resource.get("inputs") or {}
+            if type_ == _HELM_RELEASE:
+                uninstall = f"helm uninstall {inputs.get('name')} --namespace {inputs.get('namespace')}"
+                found.append(InterruptedCreation(type_, urn.rpartition("::")[2], urn, uninstall))
+            elif not type_.startswith(KUBERNETES_PREFIX):
+                found.append(InterruptedCreation(type_, urn.rpartition("::")[2], urn))
+        return tuple(found)
 
     def _resources(self) -> Sequence[Mapping[str, Any]]:
         """Return the resources in the stack's state; none if the backend does not have the stack."""

@@ -279,6 +279,45 @@ def test_helm_releases_of_the_state_are_those_that_were_interrupted_too(tmp_path
     assert deployed.helm_releases() == {("kube-system", "karpenter"), ("kube-system", "efa")}
 
 
+def test_creations_that_were_interrupted_are_named_and_nothing_is_created_twice(
+    tmp_path: Path, backend: str
+) -> None:
+    def pending(operation: str, type_: str, name: str) -> dict[str, Any]:
+        urn = f"urn:pulumi:eks::gpu-platform::{type_}::{name}"
+        inputs = {"name": name, "namespace": "kube-system"}
+        return {"type": operation, "resource": {"type": type_, "urn": urn, "inputs": inputs}}
+
+    exported = tmp_path / "exported.json"
+    operations = [
+        pending("creating", "aws:eks/nodeGroup:NodeGroup", "train"),
+        pending("updating", "aws:eks/nodeGroup:NodeGroup", "serve"),
+        pending("creating", "kubernetes:core/v1:Namespace", "vision"),
+        pending("creating", "kubernetes:helm.sh/v3:Release", "efa"),
+    ]
+    exported.write_text(json.dumps({"deployment": {"resources": [], "pending_operations": operations}}), "utf-8")
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        f'case "$*" in *"stack export"*) /bin/cat {exported} ;; *"stack output"*) echo "{{}}" ;; '
+        '*) echo "error: stop" >&2; exit 255 ;; esac',
+    )
+    loaded = load_stack("eks-training")
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), ClusterAccess(loaded.plan), find_cli(install=False)
+    )
+    for run in (deployment.preview, lambda: deployment.up({})):
+        with pytest.raises(UnknownOutcome, match="its end is not in the stack's state") as refusal:
+            run()
+        message = str(refusal.value)
+        assert "\n  aws:eks/nodeGroup:NodeGroup train\n" in message
+        assert "refresh --yes --stack eks-training --clear-pending-creates" in message
+        assert "Release efa (deleted by `helm uninstall efa --namespace kube-system`)\n" in message
+        assert "serve" not in message
+        assert "vision" not in message
+    with pytest.raises(Finding, match="stop"):  # a destroy goes on
+        deployment.destroy()
+
+
 def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anything(
     tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

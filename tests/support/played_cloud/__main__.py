@@ -11,7 +11,11 @@ import tests.support.protobuf  # noqa: F401 - before the SDK
 from tests.support.played_cloud.provider import serve  # isort: skip
 
 FOLDER = "PLAYED_CLOUD"
+_WATCH_SECONDS = 0.5
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine tells it to stop
-    serve(Path(os.environ[FOLDER])).wait_for_termination()
+    engine = os.getppid()
+    server = serve(Path(os.environ[FOLDER]))
+    while os.getppid() == engine:  # an engine that was killed tells nobody
+        server.wait_for_termination(timeout=_WATCH_SECONDS)

@@ -80,6 +80,19 @@ class Store:
         self._file = folder / "account.json"
         self._lock = folder / "account.lock"
 
+    @property
+    def held(self) -> Path:
+        """File with type and name of resources whose creation does not end while it exists."""
+        return self._file.with_name("held")
+
+    def holds(self, type_: str, own_id: str) -> bool:
+        """Return whether the creation of a resource must not end yet."""
+        try:
+            held, _, name = self.held.read_text("utf-8").partition(" ")
+        except FileNotFoundError:
+            return False
+        return held == type_ and name in own_id
+
     def read(self) -> Account:
         """Return the account as it is now."""
         return Account(json.loads(self._file.read_text("utf-8")) if self._file.exists() else {})

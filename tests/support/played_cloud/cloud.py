@@ -62,6 +62,23 @@ class PlayedCloud:
             events=tuple(events),
         )
 
+    def node_groups(self, pool: str) -> list[str]:
+        """Return the ids of a pool's node groups."""
+        return [
+            own_id
+            for own_id, group in self.account.of("aws:eks/nodeGroup:NodeGroup")
+            if group["inputs"].get("labels", {}).get("gpu-platform.dev/pool") == pool
+        ]
+
+    @contextmanager
+    def holding(self, type_: str, name: str) -> Iterator[None]:
+        """Let no creation of such a resource end: it exists, the engine still waits. `name`: part of its id."""
+        self._store.held.write_text(f"{type_} {name}", "utf-8")
+        try:
+            yield
+        finally:
+            self._store.held.unlink()
+
     def changing(self) -> Any:
         """Give the account to be changed by hand, as somebody does in the console."""
         return self._store.changing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -12,6 +13,7 @@ from tests.support.played_cloud.eks import Addons, Clusters, NodeGroups
 from tests.support.played_cloud.lookups import look_up
 
 _ID: Final = re.compile(r"(?:vpc|subnet|igw|eipalloc|nat|rtb|sg|lt)-[0-9a-f]{17}")
+_HELD_SECONDS: Final = 0.1
 
 Properties = Mapping[str, Any]
 
@@ -63,7 +65,9 @@ class Services:
                 service.create(account, own_id, inputs, outputs)
             account.put(type_, own_id, inputs, outputs)
             account.record("created", type=type_, id=own_id)
-            return own_id, outputs
+        while self._store.holds(type_, own_id):
+            time.sleep(_HELD_SECONDS)
+        return own_id, outputs
 
     def update(self, type_: str, own_id: str, old: Properties, new: Properties) -> dict[str, Any]:
         """Update a resource; return its outputs."""
