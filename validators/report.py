@@ -12,7 +12,7 @@ from gpu_platform.errors import ExitCode
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
-from validators.devices import check_devices
+from validators.devices import check_devices, check_nics
 from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 from validators.scheduling import notes
@@ -262,7 +262,12 @@ def _node_report(
         node=name,
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
-        checks=(*checks, *check_node(node, pool.node), *check_devices(name, slices, pool.node)),
+        checks=(
+            *checks,
+            *check_node(node, pool.node),
+            *check_devices(name, slices, pool.node),
+            *check_nics(name, slices, pool.node),
+        ),
         duration_seconds=duration,
         notes=notes(node, pool.node, pool.added_taints),
     )

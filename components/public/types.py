@@ -28,6 +28,7 @@ class EksParts(TypedDict, total=False):
     karpenter: str
     karpenter_node_role: str
     efa_plugin: str
+    dranet: str
 
 
 class GpuCluster(TypedDict, total=False):

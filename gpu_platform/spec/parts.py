@@ -23,3 +23,6 @@ class EksParts(SpecModel):
     Unset: the program creates a role, and the controller's owner must allow `iam:PassRole` on it."""
     efa_plugin: Part = "install"
     """EFA device plugin; one that is present must tolerate the taints of the pools."""
+    dranet: Part = "install"
+    """EFA DRA driver (DRANET), which pools with `network: {via: dranet}` need; one that is present must tolerate
+    the taints of the pools."""

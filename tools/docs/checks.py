@@ -19,7 +19,7 @@ from validators.agent.checks import run_checks
 from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.cluster import check_node
-from validators.devices import check_devices
+from validators.devices import check_devices, check_nics
 from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult
 
@@ -137,6 +137,8 @@ def _cluster_checks() -> Iterator[CheckResult]:
         taints=({"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"},),
         gpu_devices=8,
         mig_profiles=("1g.10gb",),
+        nic_driver="dra.net",
+        nic_devices=32,
     )
     labels = {names.DEVICE_PLUGIN_CONFIG_LABEL: "default"}
     conditions = [{"type": "Ready", "status": "False"}]
@@ -149,7 +151,8 @@ def _cluster_checks() -> Iterator[CheckResult]:
     for check in check_node(plain, expectation):
         if check.id == "allocatable":
             yield check
-    for check in (*check_node(node, expectation), *check_devices("NODE", [], expectation)):
+    of_slices = (*check_devices("NODE", [], expectation), *check_nics("NODE", [], expectation))
+    for check in (*check_node(node, expectation), *of_slices):
         if check.id != "allocatable":
             yield check
     yield check_reservation(

@@ -48,11 +48,13 @@ class WorkloadPlan:
 
     compute_domain: str | None = None
     """The ResourceClaimTemplate of its ComputeDomain, which the DRA driver creates; None: no ComputeDomain."""
+    nic_claim: str | None = None
+    """The ResourceClaimTemplate of all NICs of a node; None: none, or pods request NICs in another way."""
 
     @property
     def claims(self) -> tuple[str, ...]:
         """The claims of each pod, by their templates."""
-        return tuple(claim for claim in (self.claim, self.compute_domain) if claim is not None)
+        return tuple(claim for claim in (self.claim, self.compute_domain, self.nic_claim) if claim is not None)
 
     @property
     def requests(self) -> Mapping[str, str]:

@@ -55,6 +55,7 @@ class AzurePool:
     roll_limits: RollLimits = _ROLL
     node_class_reservation: str | None = None
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
+    nic_devices: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
 

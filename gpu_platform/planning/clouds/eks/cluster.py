@@ -15,7 +15,7 @@ from gpu_platform.planning.clouds.api_access import check_api_access, wide_netwo
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
-from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
+from gpu_platform.planning.clouds.eks.efa import dranet, efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
@@ -199,7 +199,9 @@ def plan_eks_cluster(
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
-    parts = plan_parts(cluster, karpenter=bool(of_karpenter), efa=efa)
+    claimed = any(cloud.nic_devices is not None for cloud in clouds)
+    plugged = any(cloud.nic_resources for cloud in clouds)
+    parts = plan_parts(cluster, karpenter=bool(of_karpenter), efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}
@@ -230,6 +232,7 @@ def plan_eks_cluster(
         karpenter_node_role=cluster.parts.karpenter_node_role,
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if "karpenter" in installed else None,
         efa_plugin=efa_device_plugin(pools, catalog) if "efa_plugin" in installed else None,
+        dranet=dranet(pools, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,

@@ -225,6 +225,8 @@ class EksClusterPlan:
     """Karpenter where the program installs it."""
     efa_plugin: HelmChartPlan | None
     """EFA device plugin where the program installs it."""
+    dranet: HelmChartPlan | None = None
+    """EFA DRA driver where the program installs it."""
     access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""

@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.eks.network import (
     check_network,
     interfaces,
     layout_of,
+    uses_dranet,
     uses_efa,
 )
 from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
@@ -37,7 +38,7 @@ def check_eks_pool(
     """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
-    check_network(pool, machine, family, catalog, problems)
+    check_network(pool, machine, family, cluster, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
     check_image(pool, machine, cluster, catalog, problems)
@@ -107,7 +108,8 @@ def plan_eks_pool(
         return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
-    labels = eks_labels(requirements.labels, efa)
+    dranet = uses_dranet(pool, machine)
+    labels = eks_labels(requirements.labels, efa, dranet=dranet)
     base = user_data(pool, machine, requirements.software, requirements.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
@@ -122,6 +124,7 @@ def plan_eks_pool(
         capacity_reservation=bought.reservation,
         interfaces=interfaces(machine, family, layout_of(pool, family)) if efa else (),
         efa=efa,
+        dranet=dranet,
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
