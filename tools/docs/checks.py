@@ -20,6 +20,7 @@ from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.cluster import check_node
 from validators.devices import check_devices, check_nics
+from validators.nvlink import check_domain
 from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult
 
@@ -155,6 +156,12 @@ def _cluster_checks() -> Iterator[CheckResult]:
     for check in (*check_node(node, expectation), *of_slices):
         if check.id != "allocatable":
             yield check
+    rack = NodeExpectation(pool="rack", allocatable={}, labels={}, one_clique=True)
+    domain = check_domain(
+        rack, [{"metadata": {"name": name, "labels": {names.GPU_CLIQUE_LABEL: name}}} for name in "ab"]
+    )
+    assert domain is not None  # noqa: S101 - the pool is a rack, and has nodes
+    yield domain
     yield check_reservation(
         ExpectedReservation(
             node_class="train", reservation="ID", machine_type=_MACHINE_TYPE, zone="us-east-2a", source=""

@@ -68,6 +68,8 @@ def _node(
     nics = pool.nic_devices if pool is not None else None
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
+    # Feature discovery, which labels nodes by their NVLink domain, is an operand of the device plugin's operator.
+    of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"
     expected = dict(requirements.labels)
@@ -91,6 +93,7 @@ def _node(
         allocatable=({} if devices else {offer.name: offer.per_node for offer in requirements.resources})
         | {**nic_resources},
         gpu_devices=machine.gpu_count if devices else None,
+        one_clique=of_domain,
         nic_driver=published.driver if published is not None else None,
         nic_devices=published.per_node if published is not None else 0,
         nvlink_domain=domain.most_nodes if domain is not None else None,
@@ -102,6 +105,7 @@ def _node(
         sources=sources
         | {offer.name: f"{of_sharing} on {counted(machine.gpu_count, 'GPU')}" for offer in requirements.resources}
         | dict.fromkeys(nic_resources, f"stack: {requirements.path}.network on {of_machine}")
+        | ({names.GPU_CLIQUE_LABEL: of_machine} if of_domain else {})
         | ({NIC_DEVICES: f"stack: {requirements.path}.network on {of_machine}"} if published is not None else {})
         | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )
