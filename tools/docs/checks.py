@@ -121,6 +121,7 @@ def _broken(gpus: int) -> Snapshot:
                 pcie_width=Reading(1),
                 pcie_generation=Reading(1),
                 numa_node=Reading(7),
+                fabric=Reading((2, 0)),
             )
             for index in range(gpus)
         ),
