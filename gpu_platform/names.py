@@ -100,6 +100,8 @@ MIG_MANAGER_APP: Final = "nvidia-mig-manager"  # label `app` of its pods
 MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
+GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
+EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # on nodes whose EFA interfaces pods claim
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # its namespace, too
 DRA_DRIVER: Final = "gpu.nvidia.com"
 GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object, required by its CRD

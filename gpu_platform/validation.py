@@ -39,7 +39,7 @@ def collect_report(
         ),
         # A cluster of an old Kubernetes version does not have this kind.
         list(client.objects("resource.k8s.io/v1", "ResourceSlice"))
-        if any(pool.devices for pool in plan.pools)
+        if any(pool.devices or pool.node_expectation.nic_driver is not None for pool in plan.pools)
         else None,
         list(client.objects("karpenter.k8s.aws/v1", "EC2NodeClass"))
         if any(pool.reservations for pool in pools)

@@ -1,6 +1,7 @@
 # Types of what the node agent uses of nvidia-ml-py, which has none; the rest is Any.
 # Source: pynvml.py of nvidia-ml-py. A function whose C function is missing or fails raises NVMLError.
 # ruff: noqa: ANN401, N802, N803, N815 - names are those of the bindings
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,12 @@ class _FieldValue:
     nvmlReturn: int
     value: _FieldNumber
 
+class c_nvmlGpuFabricInfo_t(ctypes.Structure):  # noqa: N801
+    status: int
+    cliqueId: int
+    state: int
+
+NVML_GPU_FABRIC_STATE_NOT_SUPPORTED: int
 NVML_SUCCESS: int
 NVML_ERROR_UNINITIALIZED: int
 NVML_ERROR_INVALID_ARGUMENT: int
@@ -73,6 +80,7 @@ def nvmlDeviceGetMarginTemperature(handle: _Device) -> int: ...
 def nvmlDeviceGetFieldValues(handle: _Device, fieldIds: list[int]) -> Sequence[_FieldValue]: ...
 def nvmlDeviceGetRemappedRows(device: _Device) -> tuple[int, int, int, int]: ...
 def nvmlDeviceGetNvLinkState(device: _Device, link: int) -> int: ...
+def nvmlDeviceGetGpuFabricInfo(device: _Device, gpuFabricInfo: object) -> int: ...
 def nvmlDeviceGetCurrPcieLinkWidth(handle: _Device) -> int: ...
 def nvmlDeviceGetMaxPcieLinkGeneration(handle: _Device) -> int: ...
 def nvmlDeviceGetMigMode(device: _Device) -> list[int]: ...

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform import names
-from gpu_platform.planning.expectations.section import RESOURCE_SLICES, NodeExpectation
+from gpu_platform.planning.expectations.section import NIC_DEVICES, RESOURCE_SLICES, NodeExpectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
 _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kubelet-plugin --all-pods"
+_EFA_LOG: Final = "kubectl logs -n kube-system -l app=aws-dranet --all-pods"
+_EFA: Final = "Elastic Fabric Adapter (EFA)"  # by which the DeviceClass of the chart selects, too
 _NOTHING: Final = "nothing"
 
 
@@ -45,6 +47,26 @@ def check_devices(
     return results
 
 
+def check_nics(
+    node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
+) -> list[CheckResult]:
+    """Return the result for a node whose NICs a DRA driver publishes; none for others. `slices`: as above."""
+    if expectation.nic_driver is None:
+        return []
+    source = expectation.sources.get(NIC_DEVICES, f"pool {expectation.pool}")
+    expected = f"{expectation.nic_devices} EFA"
+    if slices is None:
+        return [_result("nic-devices", UNKNOWN, expected, "ResourceSlices were not read", source, "")]
+    own = _current(node, slices, expectation.nic_driver)
+    devices = [device for one in own for device in one["spec"].get("devices") or ()]
+    # Attributes without a domain are the driver's own.
+    keys = ("pciDevice", f"{expectation.nic_driver}/pciDevice")
+    found = sum(any(_attribute(device, key) == _EFA for key in keys) for device in devices)
+    verdict: Verdict = PASS if found == expectation.nic_devices else FAIL
+    observed = f"{found} EFA" if own else "no resource slices"
+    return [_result("nic-devices", verdict, expected, observed, source, f"see the EFA DRA driver: {_EFA_LOG}")]
+
+
 def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectation, source: str) -> CheckResult:
     """Check that all expected MIG profiles are published; additional ones are allowed."""
     published = {_attribute(device, "profile") for device in devices if _attribute(device, "type") == "mig"}
@@ -60,13 +82,11 @@ def _partitions(devices: Sequence[Mapping[str, Any]], expectation: NodeExpectati
     )
 
 
-def _current(node: str, slices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the current slices of a node: those of the newest generation of its pool."""
-    own = [
-        one
-        for one in slices
-        if one["spec"].get("driver") == names.DRA_DRIVER and one["spec"].get("nodeName") == node
-    ]
+def _current(
+    node: str, slices: Sequence[Mapping[str, Any]], driver: str = names.DRA_DRIVER
+) -> list[Mapping[str, Any]]:
+    """Return the current slices of a node by a driver: those of the newest generation of its pool."""
+    own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
     return [one for one in own if one["spec"]["pool"]["generation"] == newest]
 

@@ -12,7 +12,8 @@ from gpu_platform.errors import ExitCode
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node
-from validators.devices import check_devices
+from validators.devices import check_devices, check_nics
+from validators.nvlink import check_domain
 from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult, MalformedReport, Severity, Verdict, overall
 from validators.scheduling import notes
@@ -149,7 +150,7 @@ def build_report(
         members = sorted(
             (node for node in nodes if _selected(node, pool.selector)), key=lambda node: node["metadata"]["name"]
         )
-        if checks := _pool_checks(pool, len(members), node_classes):
+        if checks := _pool_checks(pool, members, node_classes):
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
         found += [_node_report(pool, node, reports, pod_uids, slices) for node in members]
@@ -193,12 +194,12 @@ def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
 
 
 def _pool_checks(
-    pool: ExpectedPool, nodes: int, node_classes: Sequence[Mapping[str, Any]] | None
+    pool: ExpectedPool, nodes: Sequence[Mapping[str, Any]], node_classes: Sequence[Mapping[str, Any]] | None
 ) -> tuple[CheckResult, ...]:
     """Return the results of the checks of a pool itself that do not pass."""
-    size = _size(pool, nodes)
+    size, domain = _size(pool, len(nodes)), check_domain(pool.node, nodes)
     found = (check_reservation(reservation, node_classes) for reservation in pool.reservations)
-    return tuple(check for check in (size, *found) if check is not None and check.verdict != PASS)
+    return tuple(check for check in (size, domain, *found) if check is not None and check.verdict != PASS)
 
 
 def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
@@ -262,7 +263,12 @@ def _node_report(
         node=name,
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
-        checks=(*checks, *check_node(node, pool.node), *check_devices(name, slices, pool.node)),
+        checks=(
+            *checks,
+            *check_node(node, pool.node),
+            *check_devices(name, slices, pool.node),
+            *check_nics(name, slices, pool.node),
+        ),
         duration_seconds=duration,
         notes=notes(node, pool.node, pool.added_taints),
     )

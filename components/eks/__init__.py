@@ -13,6 +13,7 @@ import pulumi_aws as aws
 
 from components.eks.cluster import EksCluster
 from components.eks.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
+from components.eks.dranet import EfaDraDriver
 from components.eks.efa_plugin import EfaDevicePlugin
 from components.eks.karpenter import KarpenterController, KarpenterControllerArgs
 from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
@@ -60,7 +61,9 @@ def _create_pools(
 ) -> dict[str, list[pulumi.Resource]]:
     """Create all pools, after the controllers of their nodes; `opts`: options of Kubernetes objects."""
     efa = cluster.efa_plugin
-    plugins = [EfaDevicePlugin(efa.name, efa, opts)] if efa is not None else []
+    plugins: list[pulumi.Resource] = [EfaDevicePlugin(efa.name, efa, opts)] if efa is not None else []
+    if cluster.dranet is not None:
+        plugins.append(EfaDraDriver(cluster.dranet.name, cluster.dranet, opts))
     resources: dict[str, list[pulumi.Resource]] = {
         pool.name: [*plugins, EksNodePool(pool.name, EksNodePoolArgs(pool=pool, cluster=created.outputs), opts)]
         for pool in pools

@@ -19,18 +19,23 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: HelmChartPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:EfaDevicePlugin", name, None, opts)
-        k8s.helm.v3.Release(
-            args.name,
-            k8s.helm.v3.ReleaseArgs(
-                name=args.name,
-                chart=args.chart,
-                version=args.version,
-                namespace=args.namespace,
-                repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=args.repository),
-                values=dict(args.values),
-                atomic=True,
-            ),
-            opts=child_options(self, opts),
-        )
+        install(args, child_options(self, opts))
         self.release = pulumi.Output.from_input(args.version)
         self.register_outputs({"release": self.release})
+
+
+def install(plan: HelmChartPlan, opts: pulumi.ResourceOptions) -> None:
+    """Register the Helm release of a pinned chart."""
+    k8s.helm.v3.Release(
+        plan.name,
+        k8s.helm.v3.ReleaseArgs(
+            name=plan.name,
+            chart=plan.chart,
+            version=plan.version,
+            namespace=plan.namespace,
+            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=plan.repository),
+            values=dict(plan.values),
+            atomic=True,
+        ),
+        opts=opts,
+    )

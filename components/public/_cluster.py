@@ -228,6 +228,10 @@ def create_plugins(
                 from components.eks.efa_plugin import EfaDevicePlugin
 
                 EfaDevicePlugin(cloud.efa_plugin.name, cloud.efa_plugin, opts)
+            if cloud.dranet is not None:
+                from components.eks.dranet import EfaDraDriver
+
+                EfaDraDriver(cloud.dranet.name, cloud.dranet, opts)
         case GkeClusterPlan() as cloud:
             from components.gke.installers import GkeInstallers
             from components.gke.networks import GkePodNetworks, GkePodNetworksArgs

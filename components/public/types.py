@@ -34,6 +34,7 @@ class EksParts(TypedDict, total=False):
     cluster_autoscaler: str
     """`none`, too: a person changes the number of nodes."""
     efa_plugin: str
+    dranet: str
 
 
 class GpuCluster(TypedDict, total=False):

@@ -80,9 +80,13 @@ class Network(SpecModel):
     """EKS: `ena-and-efa` has a primary interface without EFA; `efa-primary` needs one interface less; not with
     Karpenter. Unset: ena-and-efa if the machine type supports it."""
     via: Annotated[
-        Literal["networks", "profile"] | None, On(("gke",), "EC2 instances have EFA interfaces instead")
+        Literal["networks", "profile", "device-plugin", "dranet"] | None,
+        On(("gke",), "EC2 instances have EFA interfaces instead", values=("networks", "profile")),
+        On(("eks",), "they give pods EFA interfaces, which EC2 has", values=("device-plugin", "dranet")),
     ] = None
-    """GKE: `networks`: additional VPCs with a Network object each; `profile`: the accelerator network profile.
+    """How pods get the interfaces. EKS: `device-plugin`: they request vpc.amazonaws.com/efa; `dranet`: they claim
+    devices of the class efa.networking.k8s.aws. Unset: device-plugin. GKE: `networks`: additional VPCs with a
+    Network object each; `profile`: the accelerator network profile, and claims of the class mrdma.google.com.
     Unset: networks for A3 High and Mega, profile for newer types."""
 
 

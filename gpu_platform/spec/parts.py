@@ -24,3 +24,6 @@ class EksParts(GpuParts):
     owner finds the node groups by the tags that EKS sets; `none`: a person changes the number of nodes."""
     efa_plugin: Part = "install"
     """EFA device plugin; one that is present must tolerate the taints of the pools."""
+    dranet: Part = "install"
+    """EFA DRA driver (DRANET), which pools with `network: {via: dranet}` need; one that is present must tolerate
+    the taints of the pools."""

@@ -101,6 +101,12 @@ class NvlinkDegraded(GpuFault):
     link: int = Field(default=0, ge=0)
 
 
+class FabricUnregistered(GpuFault):
+    """The GPU of a rack-scale machine is not registered in the NVLink fabric."""
+
+    kind: Literal["fabric-unregistered"] = "fabric-unregistered"
+
+
 class PcieWidth(GpuFault):
     """The PCIe link trained to fewer lanes."""
 
@@ -203,6 +209,7 @@ Fault = (
     | RowRemapPending
     | RowRemapFailed
     | NvlinkDegraded
+    | FabricUnregistered
     | PcieWidth
     | PcieGeneration
     | StrayProcess

@@ -26,6 +26,11 @@ REASON_HARDWARE_SLOWDOWN: Final = 0x8
 REASON_HARDWARE_THERMAL: Final = 0x40
 REASON_POWER_BRAKE: Final = 0x80
 
+# States of the NVLink fabric between nodes, as in nvml.h.
+FABRIC_NOT_SUPPORTED: Final = 0
+FABRIC_IN_PROGRESS: Final = 2
+FABRIC_COMPLETED: Final = 3
+
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
@@ -67,6 +72,8 @@ class SimulatedGpu:
     remapped_rows: tuple[int, int, bool, bool] | None
     """Correctable, uncorrectable, pending, failed."""
     numa_node: int | None
+    fabric_state: int
+    """nvmlGpuFabricState_t of the NVLink fabric between nodes: 0 not supported, 2 in progress, 3 completed."""
     sm_mhz: tuple[int, int]
     memory_mhz: int
     milliwatt: int
@@ -107,7 +114,8 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
                      did_you_mean(profile.machine_type, known))  # fmt: skip
     gpu = catalog.gpu_of(machine)
     gpus: list[SimulatedGpu | None] = [
-        _healthy_gpu(profile, machine, gpu, index) for index in range(machine.gpu_count)
+        _healthy_gpu(profile, machine, gpu, index, in_rack=catalog.nvlink_domain(machine) is not None)
+        for index in range(machine.gpu_count)
     ]
     node = SimulatedNode(
         driver_version=profile.driver_version,
@@ -130,7 +138,9 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
     return replace(node, gpus=tuple(replace(state, index=index) for index, state in enumerate(present)))
 
 
-def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int) -> SimulatedGpu:
+def _healthy_gpu(
+    profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int, *, in_rack: bool
+) -> SimulatedGpu:
     extras = _extras(gpu)
     layout = profile.mig_layout[index] if index < len(profile.mig_layout) else None
     table = mig_table(gpu.product)
@@ -162,6 +172,7 @@ def _healthy_gpu(profile: NodeProfile, machine: MachineType, gpu: Gpu, index: in
         reasons=REASON_IDLE,
         remapped_rows=(0, 0, False, False) if gpu.row_remapping else None,
         numa_node=machine.numa_nodes[index] if machine.numa_nodes else None,
+        fabric_state=FABRIC_COMPLETED if in_rack else FABRIC_NOT_SUPPORTED,
         sm_mhz=tuple(extras["sm_mhz"]),
         memory_mhz=extras["memory_mhz"],
         milliwatt=extras["idle_watt"] * 1000,
@@ -230,6 +241,10 @@ def _gpu_with(
                 raise _wrong(f"{path}.link", str(fault.link), allowed)
             links = tuple(up and link != fault.link for link, up in enumerate(state.links))
             return replace(state, links=links)
+        case faults.FabricUnregistered():
+            if state.fabric_state == FABRIC_NOT_SUPPORTED:
+                raise _wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
+            return replace(state, fabric_state=FABRIC_IN_PROGRESS)
         case faults.PcieWidth():
             return replace(state, pcie_link_width=fault.width)
         case faults.PcieGeneration():

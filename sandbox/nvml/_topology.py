@@ -112,6 +112,4 @@ def p2p_status(node: SimulatedNode, one: Any, other: Any, index: Any, target: An
 
 @symbol("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV", raw=True)
 def gpu_fabric_info(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    """No multi-node NVLink: state "not supported"."""
-    del gpu
-    fill(getattr(target, "_obj", target), {"state": 0, "status": 0, "cliqueId": 0})
+    fill(getattr(target, "_obj", target), {"state": gpu.fabric_state, "status": 0, "cliqueId": 0})

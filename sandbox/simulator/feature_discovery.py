@@ -35,6 +35,7 @@ def feature_labels(hardware: Hardware, config: PluginConfig, strategy: str) -> L
         "nvidia.com/mps.capable": _flag(config.sharing.strategy == "mps"),
         **_version_labels(hardware.driver_version, hardware.cuda_version),
         **_gpu_labels(hardware, config.sharing),
+        **({names.GPU_CLIQUE_LABEL: f"{hardware.fabric}.0"} if hardware.fabric is not None else {}),
     }
     if strategy != "none":
         labels[names.MIG_STRATEGY_LABEL] = strategy

@@ -31,7 +31,10 @@ class VisibleGpu:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the driver of one node shows. `cuda_version` is encoded as in NVML: 12020 is 12.2."""
+    """What the driver of one node shows. `cuda_version` is encoded as in NVML: 12020 is 12.2.
+
+    `fabric`: UUID of the NVLink fabric that connects the node with others; None: NVLink ends at the node.
+    """
 
     machine: MachineType
     gpu: Gpu
@@ -39,6 +42,7 @@ class Hardware:
     cuda_version: int
     gpus: tuple[VisibleGpu, ...]
     driver_answers: bool = True
+    fabric: str | None = None
 
     @property
     def mig(self) -> MigTable | None:
@@ -51,8 +55,8 @@ class Hardware:
         return tuple(gpu.layout for gpu in self.gpus)
 
 
-def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
-    """Return what the driver of a simulated node shows, with its faults."""
+def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | None = None) -> Hardware:
+    """Return what the driver of a simulated node shows, with its faults; `fabric`: of the rack that it is in."""
     return Hardware(
         machine=machine,
         gpu=gpu,
@@ -70,6 +74,7 @@ def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode) -> Hardware:
             for shown in node.gpus
         ),
         driver_answers=not node.nvml_missing,
+        fabric=fabric,
     )
 
 

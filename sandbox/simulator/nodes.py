@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import NAMESPACE_DNS, uuid5
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
@@ -133,10 +134,19 @@ def simulated_machine(
         gpu=gpu,
         profile=profile,
         memory=memory,
-        hardware=observe(machine, gpu, simulated),
+        hardware=observe(machine, gpu, simulated, _fabric(node, machine, catalog)),
         visible=tuple(index for index in range(machine.gpu_count) if index not in missing),
         notes=notes,
     )
+
+
+def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
+    """Return the UUID of the fabric of a node's rack, which is its pool; None: NVLink ends at the node."""
+    labels: Mapping[str, str] = node["metadata"].get("labels") or {}
+    pool = labels.get(names.POOL_LABEL)
+    if pool is None or catalog.nvlink_domain(machine) is None:
+        return None
+    return str(uuid5(NAMESPACE_DNS, pool))
 
 
 def _default_driver(catalog: Catalog) -> str:

@@ -48,10 +48,21 @@ def test_a_workload_has_a_compute_domain_and_its_pods_claim_the_channel(provider
     assert domain.inputs["spec"] == {"numNodes": 0, "channel": channel}
     pod = recording.one("Deployment", "pretrain").inputs["spec"]["template"]["spec"]
     claim = {"name": "pretrain-channel", "resourceClaimTemplateName": "pretrain-channel"}
-    assert pod["resourceClaims"] == [claim]
-    assert pod["containers"][0]["resources"]["claims"] == [{"name": "pretrain-channel"}]
+    assert pod["resourceClaims"][0] == claim
+    assert pod["containers"][0]["resources"]["claims"][0] == {"name": "pretrain-channel"}
     # The template is the driver's.
-    assert not recording.has("ResourceClaimTemplate")
+    templates = [one for one in recording.resources if one.type.endswith(":ResourceClaimTemplate")]
+    assert "pretrain-channel" not in [one.inputs["metadata"]["name"] for one in templates]
+
+
+def test_on_gke_pods_with_all_gpus_of_a_node_claim_its_rdma_nics() -> None:
+    template = recorded("gke").one("ResourceClaimTemplate", "rack-nics")
+    assert template.inputs["metadata"]["namespace"] == "vision"
+    (request,) = template.inputs["spec"]["spec"]["devices"]["requests"]
+    wanted = {"deviceClassName": "mrdma.google.com", "allocationMode": "ExactCount", "count": 4}
+    assert request["exactly"] == wanted
+    pod = recorded("gke").one("Deployment", "pretrain").inputs["spec"]["template"]["spec"]
+    assert [claim["name"] for claim in pod["resourceClaims"]] == ["pretrain-channel", "rack-nics"]
 
 
 def test_members_may_create_domains_of_their_own_where_a_pool_is_a_rack_and_nowhere_else() -> None:

@@ -140,7 +140,7 @@ def test_a_workload_over_a_rack_claims_the_channel_of_its_own_domain(provider: s
     (tenant,) = planned(provider).tenants
     (workload,) = tenant.workloads
     assert workload.compute_domain == "pretrain-channel"
-    assert workload.claims == ("pretrain-channel",)
+    assert workload.claims[0] == "pretrain-channel"
     assert workload.requests["nvidia.com/gpu"] == "4"
     assert tenant.compute_domains
 

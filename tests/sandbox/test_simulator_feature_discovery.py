@@ -175,3 +175,8 @@ def test_labels_of_people_are_never_stale() -> None:
 def test_every_label_that_is_set_is_known_as_one_to_remove() -> None:
     for strategy in ("none", "single", "mixed"):
         assert all(is_operand_label(key) for key in _labels(node(A100, SEVEN), "", strategy))
+
+
+def test_only_nodes_of_a_rack_have_the_label_of_their_nvlink_domain() -> None:
+    assert _labels(node("p6e-gb200.36xlarge", fabric="a1b2"))["nvidia.com/gpu.clique"] == "a1b2.0"
+    assert "nvidia.com/gpu.clique" not in _labels(node())

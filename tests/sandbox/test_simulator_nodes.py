@@ -10,7 +10,7 @@ from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.kube import Informer, Object
-from sandbox.simulator.nodes import Nodes, OperatorObjects
+from sandbox.simulator.nodes import Nodes, OperatorObjects, simulated_machine
 
 OPERATOR = OperatorObjects(
     policy=ClusterPolicy(mig_config="mig"),
@@ -98,3 +98,18 @@ def test_a_node_with_its_desired_state_is_not_patched_again() -> None:
     for _ in range(3):
         nodes.reconcile(copy.deepcopy(server.node), OPERATOR, "")
     assert server.node["metadata"]["resourceVersion"] == version
+
+
+def test_simulated_nodes_of_a_rack_pool_are_in_one_fabric_and_pools_in_different_ones() -> None:
+    catalog = load_catalog()
+
+    def fabric(name: str, pool: str, machine_type: str = "p6e-gb200.36xlarge") -> str | None:
+        annotations = {names.SANDBOX_MACHINE_ANNOTATION: machine_type}
+        metadata = {"name": name, "labels": {names.POOL_LABEL: pool}, "annotations": annotations}
+        machine = simulated_machine({"metadata": metadata}, "", catalog)
+        assert not isinstance(machine, str)
+        return machine.hardware.fabric
+
+    assert fabric("rack-0", "rack") == fabric("rack-17", "rack")
+    assert fabric("rack-0", "rack") != fabric("other-0", "other")
+    assert fabric("train-0", "train", "p5.48xlarge") is None

@@ -173,6 +173,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "pools[0].count": {"desired": 0, "max": 4},
         "pools[0].provisioner": "karpenter",
     },
+    "cluster(eks).parts.dranet": {"pools[0].network": {"via": "dranet"}},
     "cluster(eks).parts.karpenter_node_role": {
         "cluster.parts": {"karpenter": "present", "karpenter_node_role": "node-role"}
     },

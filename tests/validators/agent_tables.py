@@ -37,6 +37,7 @@ def healthy_gpu(index=0, **changes):
         "pcie_width": 16,
         "pcie_generation": 5,
         "numa_node": 0,
+        "fabric": (3, 0),
     } | changes
     return GpuSnapshot(
         index=index,

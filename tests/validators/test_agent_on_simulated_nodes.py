@@ -101,6 +101,13 @@ def test_a_fault_is_found_by_its_check_and_by_no_other(fault, found):
     assert findings(simulated("p5.48xlarge", fault), held) == found
 
 
+def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
+    fault = {"kind": "fabric-unregistered", "index": 2}
+    found = findings(simulated("p6e-gb200.36xlarge", fault), of_machine("p6e-gb200.36xlarge"))
+    assert found == [("fabric-state", "GPU 2", "fail", "registration in progress")]
+    assert findings(simulated("p6e-gb200.36xlarge"), of_machine("p6e-gb200.36xlarge")) == []
+
+
 def test_a_duplicate_uuid_is_found():
     [(check, _, verdict, observed)] = findings(
         simulated("p5.48xlarge", {"kind": "duplicate-uuid", "index": 5}), of_machine("p5.48xlarge")

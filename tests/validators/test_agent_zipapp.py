@@ -104,7 +104,7 @@ def test_it_runs_isolated_from_every_installed_package(agent, tmp_path):
     """`-I -S` leaves it only the standard library and its own bindings."""
     done = run("-I", "-S", agent, "check", "--format", "json", cwd=tmp_path)
     report = json.loads(done.stdout)
-    assert (report["version"], len(report["checks"])) == (1, 17)
+    assert (report["version"], len(report["checks"])) == (1, 18)
     assert done.returncode in (0, 1, 3)
     assert done.stderr == ""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.expectations.section import NodeExpectation
-from validators.devices import check_devices
+from validators.devices import check_devices, check_nics
 
 EXPECTED = NodeExpectation(
     pool="big",
@@ -78,3 +78,48 @@ def test_a_profile_that_nothing_publishes_fails_and_names_what_is_there() -> Non
 def test_a_node_with_a_device_plugin_has_no_such_checks() -> None:
     plugin = NodeExpectation(pool="serve", allocatable={"nvidia.com/gpu": 8}, labels={})
     assert verdicts(None, plugin) == {}
+
+
+# -- EFA interfaces that the EFA DRA driver publishes ------------------------------------------------------
+
+WITH_EFA = NodeExpectation(
+    pool="big",
+    allocatable={},
+    labels={},
+    nic_driver="dra.net",
+    nic_devices=2,
+    sources={"NIC devices": "stack: pools[0].network"},
+)
+
+
+def efa(name: str, key: str = "dra.net/pciDevice", kind: str = "Elastic Fabric Adapter (EFA)") -> dict[str, Any]:
+    return {"name": name, "attributes": {key: {"string": kind}}}
+
+
+def nics(*devices: dict[str, Any], driver: str = "dra.net") -> list[dict[str, Any]]:
+    slices = published(*devices)
+    slices["spec"]["driver"] = driver
+    return [slices]
+
+
+@pytest.mark.parametrize(
+    ("slices", "verdict", "observed"),
+    [
+        (nics(efa("a"), efa("b", "pciDevice")), "pass", "2 EFA"),
+        (nics(efa("a"), efa("b"), efa("eth0", kind="Elastic Network Adapter (ENA)")), "pass", "2 EFA"),
+        (nics(efa("a")), "fail", "1 EFA"),
+        (nics(efa("a"), efa("b"), driver="gpu.nvidia.com"), "fail", "no resource slices"),
+        ([], "fail", "no resource slices"),
+        (None, "unknown", "ResourceSlices were not read"),
+    ],
+)
+def test_efa_interfaces_in_resource_slices_are_counted(
+    slices: list[dict[str, Any]] | None, verdict: str, observed: str
+) -> None:
+    [result] = check_nics("big-0", slices, WITH_EFA)
+    assert (result.id, result.verdict, result.observed) == ("nic-devices", verdict, observed)
+    assert result.source == "stack: pools[0].network"
+
+
+def test_a_node_whose_interfaces_the_device_plugin_advertises_has_no_such_check() -> None:
+    assert check_nics("big-0", None, EXPECTED) == []

@@ -19,7 +19,8 @@ from validators.agent.checks import run_checks
 from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.cluster import check_node
-from validators.devices import check_devices
+from validators.devices import check_devices, check_nics
+from validators.nvlink import check_domain
 from validators.reservations import ExpectedReservation, check_reservation
 from validators.result import CheckResult
 
@@ -120,6 +121,7 @@ def _broken(gpus: int) -> Snapshot:
                 pcie_width=Reading(1),
                 pcie_generation=Reading(1),
                 numa_node=Reading(7),
+                fabric=Reading((2, 0)),
             )
             for index in range(gpus)
         ),
@@ -137,6 +139,8 @@ def _cluster_checks() -> Iterator[CheckResult]:
         taints=({"key": names.GPU_TAINT_KEY, "value": names.GPU_TAINT_VALUE, "effect": "NoSchedule"},),
         gpu_devices=8,
         mig_profiles=("1g.10gb",),
+        nic_driver="dra.net",
+        nic_devices=32,
     )
     labels = {names.DEVICE_PLUGIN_CONFIG_LABEL: "default"}
     conditions = [{"type": "Ready", "status": "False"}]
@@ -149,9 +153,16 @@ def _cluster_checks() -> Iterator[CheckResult]:
     for check in check_node(plain, expectation):
         if check.id == "allocatable":
             yield check
-    for check in (*check_node(node, expectation), *check_devices("NODE", [], expectation)):
+    of_slices = (*check_devices("NODE", [], expectation), *check_nics("NODE", [], expectation))
+    for check in (*check_node(node, expectation), *of_slices):
         if check.id != "allocatable":
             yield check
+    rack = NodeExpectation(pool="rack", allocatable={}, labels={}, one_clique=True)
+    domain = check_domain(
+        rack, [{"metadata": {"name": name, "labels": {names.GPU_CLIQUE_LABEL: name}}} for name in "ab"]
+    )
+    assert domain is not None  # noqa: S101 - the pool is a rack, and has nodes
+    yield domain
     yield check_reservation(
         ExpectedReservation(
             node_class="train", reservation="ID", machine_type=_MACHINE_TYPE, zone="us-east-2a", source=""

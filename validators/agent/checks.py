@@ -344,6 +344,24 @@ def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
     return compared(active == expectation.value, str(expectation.value), observed, remedy)
 
 
+def _fabric_state(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    del snapshot
+    expected = "registered in the NVLink fabric"
+    if gpu.fabric.value is None:
+        if expectation is None:
+            return not_expected("" if gpu.fabric.supported else "no NVLink between nodes")
+        return unanswered(gpu.fabric, expected)
+    state, status = gpu.fabric.value
+    observed = _FABRIC_STATES.get(state, f"state {state}") + (f", status {status}" if status else "")
+    if expectation is None:
+        return not_expected(observed)
+    remedy = (
+        "see nvidia-smi -q (Fabric): the fabric manager of the rack must register the GPU; reset the GPU, and "
+        "drain and replace the node if it stays unregistered"
+    )
+    return compared((state, status) == (_FABRIC_COMPLETED, 0), expected, observed, remedy)
+
+
 def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
     remedy = "reseat or replace the GPU: its PCIe link uses fewer lanes than expected (lspci -vv, LnkSta)"
@@ -430,6 +448,7 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "mig-instances": _mig_instances,
     "row-remapping": _row_remapping,
     "nvlink-count": _nvlink_count,
+    "fabric-state": _fabric_state,
     "pcie-width": _pcie_width,
     "pcie-generation": _pcie_generation,
     "numa-nodes": _numa_node,
@@ -437,9 +456,12 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "temperature": _temperature,
 }
 _MODES = ("ecc", "mig-mode")
+_FABRIC_COMPLETED = 3
+_FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
 # Checks whose value NVML may not report on a virtual machine or an old driver; others are critical.
 _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
+    "fabric-state": "warning",
     "pcie-width": "warning",
     "pcie-generation": "warning",
     "temperature": "warning",

@@ -180,6 +180,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "mig-instances": ('a list of {profile: count} per GPU, or {"all": {profile: count}}', _is_layouts),
     "row-remapping": _TRUE,
     "nvlink-count": _COUNT,
+    "fabric-state": _TRUE,
     "pcie-width": _COUNT,
     "pcie-generation": _COUNT,
     "numa-nodes": (

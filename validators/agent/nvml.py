@@ -5,6 +5,7 @@ Every call is announced before it is made, so that the report can name a call th
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Callable
@@ -107,6 +108,7 @@ def _gpu(announce: Announce, index: int) -> GpuSnapshot:
         pcie_width=read(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         pcie_generation=read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
         numa_node=_numa_node(read),
+        fabric=_fabric(read),
     )
 
 
@@ -186,6 +188,15 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
             return Reading(problem=state.problem, call=state.call)
         links.append(bool(state.value))
     return Reading(links)
+
+
+def _fabric(read: Read) -> Reading[tuple[int, int]]:
+    """Read state and status of the registration in the NVLink fabric that connects nodes."""
+    info = pynvml.c_nvmlGpuFabricInfo_t()
+    reading = read(pynvml.nvmlDeviceGetGpuFabricInfo, ctypes.byref(info))
+    if reading.ok and info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
+        return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetGpuFabricInfo")
+    return _mapped(reading, lambda _: (int(info.state), int(info.status)))
 
 
 def _mig_instances(read: Read, announced: Read, mode: Reading[tuple[bool, bool]]) -> Reading[dict[str, int]]:

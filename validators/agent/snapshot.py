@@ -74,6 +74,9 @@ class GpuSnapshot:
     """Maximum generation of the link; the current one is lower when the GPU is idle."""
     numa_node: Reading[int] = field(default_factory=_unread)
     """-1: the platform does not report it."""
+    fabric: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """State of the registration in the NVLink fabric between nodes (nvmlGpuFabricState_t), and its status, an
+    nvmlReturn_t."""
 
 
 @dataclass(frozen=True)

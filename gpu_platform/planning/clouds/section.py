@@ -210,6 +210,18 @@ class CloudCluster(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicDevices:
+    """NICs of a node for traffic between nodes, as devices that pods claim.
+
+    `driver`: name of the driver that publishes them in ResourceSlices; None: not known.
+    """
+
+    device_class: str
+    per_node: int
+    driver: str | None
+
+
 class CloudPool(Protocol):
     """The cloud's part of a pool's plan."""
 
@@ -285,6 +297,11 @@ class CloudPool(Protocol):
     @property
     def nic_resources(self) -> Mapping[str, int]:
         """Extended resources of a node's NICs, which pods request as devices, and their counts."""
+        ...
+
+    @property
+    def nic_devices(self) -> NicDevices | None:
+        """Devices of a node's NICs that pods claim; None: there are none."""
         ...
 
     @property

@@ -50,6 +50,8 @@ def expectations_for_machine(
         # GPU is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
+    if catalog.nvlink_domain(machine) is not None:
+        expect["fabric-state"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if driver_version is not None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from gpu_platform.planning.expectations.section import (
+    NIC_DEVICES,
     RESOURCE_SLICES,
     Expectations,
     NodeExpectation,
@@ -20,13 +22,11 @@ from gpu_platform.planning.sharing.sharing import layout_of_gpu
 from gpu_platform.quantity import counted
 
 
-def plan(
-    context: CompleteContext, requirements: NodeRequirements, nic_resources: Mapping[str, int]
-) -> PoolExpectations:
-    """Return what every node of a pool must turn out to be; `nic_resources`: those of its NICs."""
+def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPool | None) -> PoolExpectations:
+    """Return what every node of a pool must turn out to be; `pool`: how the cloud creates it."""
     return PoolExpectations(
         hardware=_hardware(requirements, context),
-        node=_node(requirements, context.cloud, context.catalog, nic_resources),
+        node=_node(requirements, context.cloud, context.catalog, pool),
     )
 
 
@@ -60,11 +60,16 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
 
 
 def _node(
-    requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nic_resources: Mapping[str, int]
+    requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, pool: CloudPool | None
 ) -> NodeExpectation:
     """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
+    nic_resources: Mapping[str, int] = pool.nic_resources if pool is not None else {}
+    nics = pool.nic_devices if pool is not None else None
+    published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
+    # Feature discovery, which labels nodes by their NVLink domain, is an operand of the device plugin's operator.
+    of_domain = domain is not None and software.device_plugin == "operator"
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_sharing = f"stack: {sharing.source}"
     expected = dict(requirements.labels)
@@ -88,6 +93,9 @@ def _node(
         allocatable=({} if devices else {offer.name: offer.per_node for offer in requirements.resources})
         | {**nic_resources},
         gpu_devices=machine.gpu_count if devices else None,
+        one_clique=of_domain,
+        nic_driver=published.driver if published is not None else None,
+        nic_devices=published.per_node if published is not None else 0,
         nvlink_domain=domain.most_nodes if domain is not None else None,
         mig_profiles=tuple(device.profile for device in devices if device.profile is not None),
         labels=expected,
@@ -97,5 +105,7 @@ def _node(
         sources=sources
         | {offer.name: f"{of_sharing} on {counted(machine.gpu_count, 'GPU')}" for offer in requirements.resources}
         | dict.fromkeys(nic_resources, f"stack: {requirements.path}.network on {of_machine}")
+        | ({names.GPU_CLIQUE_LABEL: of_machine} if of_domain else {})
+        | ({NIC_DEVICES: f"stack: {requirements.path}.network on {of_machine}"} if published is not None else {})
         | ({RESOURCE_SLICES: f"{of_sharing} on {of_machine}"} if devices else {}),
     )

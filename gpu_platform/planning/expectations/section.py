@@ -15,6 +15,7 @@ from typing import Any, Final
 from gpu_platform import names
 
 VERSION: Final = 1
+NIC_DEVICES: Final = "NIC devices"  # key of `NodeExpectation.sources` for NICs in ResourceSlices
 RESOURCE_SLICES: Final = "ResourceSlices"  # key of `NodeExpectation.sources` for what the DRA driver publishes
 
 MigLayout = Mapping[str, int]  # expected instances by MIG profile; empty: no instances
@@ -71,7 +72,8 @@ class NodeExpectation:
     counts; `taints` are in the form of the API. `sources`: origin of each expectation, by resource name, label key
     or taint key. `gpu_devices`: whole GPUs that the DRA driver publishes in ResourceSlices, with instances of
     `mig_profiles` beside them; None: it publishes nothing for the node. `nvlink_domain`: most nodes of the NVLink
-    domain that all nodes of the pool are in; None: NVLink ends at the node.
+    domain that all nodes of the pool are in; None: NVLink ends at the node. `one_clique`: all nodes have the same
+    label of it. `nic_devices`: NICs that DRA driver `nic_driver` publishes.
     """
 
     pool: str
@@ -81,6 +83,9 @@ class NodeExpectation:
     gpu_devices: int | None = None
     mig_profiles: Sequence[str] = ()
     nvlink_domain: int | None = None
+    one_clique: bool = False
+    nic_driver: str | None = None
+    nic_devices: int = 0
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
@@ -31,8 +31,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     needed = required.value
     machine = needed.machine
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
-    nics: Mapping[str, int] = cloud.value.nic_resources if cloud.value is not None else {}
-    expected = expectations.plan(context, needed, nics)
+    expected = expectations.plan(context, needed, cloud.value)
     added = context.cloud.added_taints(pool, machine)
     by_karpenter = pool.provisioner == "karpenter"
     alternatives = [context.catalog.machine_types[name] for name in pool.alternatives]

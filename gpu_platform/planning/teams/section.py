@@ -52,11 +52,13 @@ class WorkloadPlan:
     """Size of the volume in memory at /dev/shm, part of `memory`; None: 64 MiB, the runtime's default."""
     gpu_memory: str | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances."""
+    nic_claim: str | None = None
+    """The ResourceClaimTemplate of all NICs of a node; None: none, or pods request NICs in another way."""
 
     @property
     def claims(self) -> tuple[str, ...]:
         """The claims of each pod, by their templates."""
-        return tuple(claim for claim in (self.claim, self.compute_domain) if claim is not None)
+        return tuple(claim for claim in (self.claim, self.compute_domain, self.nic_claim) if claim is not None)
 
     @property
     def requests(self) -> Mapping[str, str]:

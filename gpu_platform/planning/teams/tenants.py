@@ -19,6 +19,7 @@ from gpu_platform.planning.teams.claims import (
     device_units,
 )
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
+from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import GpuUnits, Team
@@ -126,6 +127,7 @@ def check_team(team: Team, available: Available, priorities: Mapping[str, int], 
         seen.setdefault(workload.name, index)
         _check_workload(workload, team, available, here)
     check_claims(team, available, problems.at("claims"))
+    check_nic_claims(team, available.pools, problems.at("claims"))
     _check_workloads_fit_quota(team, available.pools, problems)
 
 
@@ -267,6 +269,7 @@ def plan_tenant(
         chosen=", ".join(allowed),
         why=f"{team.priority} ({own}), its own, and lower ones of this stack",
     )
+    workloads = tuple(_plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -278,8 +281,11 @@ def plan_tenant(
         quota=quota,
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
-        claims=tuple(plan_claim(claim, available.catalog) for claim in team.claims),
-        workloads=tuple(_plan_workload(workload, team, available, pause_image) for workload in team.workloads),
+        claims=(
+            *(plan_claim(claim, available.catalog) for claim in team.claims),
+            *plan_nic_claims(workloads, available.pools),
+        ),
+        workloads=workloads,
         compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
     )
     notes = [
@@ -338,6 +344,7 @@ def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pau
         compute_domain=channel_of(workload) if workload.compute_domain else None,
         shared_memory=_shared_memory(workload, pool, units),
         gpu_memory=workload.gpu_memory,
+        nic_claim=nic_claim_of(pool) if claims_nics(pool, resource, units) else None,
     )
 
 

@@ -148,11 +148,17 @@ def _record(platform: str) -> Recorded:
 
 
 def recorded_of(form: str) -> Recorded:
-    """Return an environment with a pool of that form; one on Ubuntu stands alone, as one cluster must have it."""
-    alone = "family" in FORMS[form].get("image", {})
-    others = {name: said for name, said in FORMS.items() if "family" not in said.get("image", {})}
-    forms = {form: FORMS[form]} if alone else others
+    """Return an environment with a pool of that form, and all others that one cluster can have with it."""
+    forms = {name: said for name, said in FORMS.items() if _cluster_of(name) == _cluster_of(form)}
     return record_gke(*[gke_pool(name, **said) for name, said in forms.items()])
+
+
+def _cluster_of(form: str) -> str:
+    """Return which cluster a form is in: Ubuntu, and NICs that GKE's DRA driver manages, have their own."""
+    said = FORMS[form]
+    if "family" in said.get("image", {}):
+        return "ubuntu"
+    return "dranet" if said["machine_type"].startswith(("a3-ultra", "a4-")) else "others"
 
 
 def node_pool_of(name: str, recorded: Recorded | None = None) -> ResourceRecord:

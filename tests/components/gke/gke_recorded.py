@@ -40,6 +40,8 @@ def pool_of(machine: str) -> dict[str, Any]:
 
 
 EVERY_FABRIC = tuple({"name": machine.partition("-8g")[0], **pool_of(machine)} for machine in A3_AND_NEWER)
+TCP_FABRICS, RDMA_FABRICS = EVERY_FABRIC[:2], EVERY_FABRIC[2:]
+"""Not in one cluster: Networks of type Device and GKE's DRA driver for networks exclude each other."""
 
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from google.cloud import container_v1
 from tests.components.gke.gke_cluster_api import cluster
 from tests.components.gke.gke_recorded import (
     A3_AND_NEWER,
-    EVERY_FABRIC,
     EXISTING,
+    RDMA_FABRICS,
+    TCP_FABRICS,
     ZONE,
     google,
     made,
@@ -188,6 +189,10 @@ def daemon_sets(*pools: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def daemon_sets_of_every_fabric() -> dict[str, dict[str, Any]]:
+    return daemon_sets(*TCP_FABRICS) | daemon_sets(*RDMA_FABRICS)
+
+
 def selected(pod: dict[str, Any]) -> dict[str, list[str]]:
     (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
@@ -223,7 +228,7 @@ def test_gke_9_the_driver_is_installed_where_the_operator_looks_for_it() -> None
 
 
 def test_installers_reach_tainted_nodes_of_their_accelerators_before_anything_else_runs_there() -> None:
-    pods = daemon_sets(*EVERY_FABRIC)
+    pods = daemon_sets_of_every_fabric()
     assert len(pods) == 7
     for pod in pods.values():
         assert pod["tolerations"] == [{"operator": "Exists"}]
@@ -236,7 +241,7 @@ def test_installers_reach_tainted_nodes_of_their_accelerators_before_anything_el
 
 
 def test_the_pause_container_of_an_installer_may_do_nothing() -> None:
-    pods = daemon_sets(*EVERY_FABRIC)
+    pods = daemon_sets_of_every_fabric()
     pauses = [pod["containers"][0] for name, pod in pods.items() if name != "gpu-device-injector"]
     assert len(pauses) == 6
     for pause in pauses:
@@ -246,7 +251,8 @@ def test_the_pause_container_of_an_installer_may_do_nothing() -> None:
 
 
 def test_a_selector_of_a_daemon_set_finds_its_pods_and_all_nodes_change_at_once() -> None:
-    daemon_sets = [record.inputs for record in recorded(*EVERY_FABRIC).of("DaemonSet")]
+    recordings = [recorded(*TCP_FABRICS), recorded(*RDMA_FABRICS)]
+    daemon_sets = [record.inputs for recording in recordings for record in recording.of("DaemonSet")]
     specs = [one["spec"] for one in daemon_sets if one["metadata"]["namespace"] == "kube-system"]
     assert specs
     for spec in specs:
@@ -256,7 +262,7 @@ def test_a_selector_of_a_daemon_set_finds_its_pods_and_all_nodes_change_at_once(
 
 def test_the_scripts_of_installers_are_shell() -> None:
     scripts = [
-        step["args"][0] for pod in daemon_sets(*EVERY_FABRIC).values() for step in pod.get("initContainers", [])
+        step["args"][0] for pod in daemon_sets_of_every_fabric().values() for step in pod.get("initContainers", [])
     ]
     assert len(scripts) >= 6
     for script in scripts:

@@ -18,8 +18,9 @@ from tests.components.gke.gke_api import NotInTheApi, node_pool, unspelt
 from tests.components.gke.gke_cluster_api import CLUSTER, cluster
 from tests.components.gke.gke_recorded import (
     CREATED,
-    EVERY_FABRIC,
     EXISTING,
+    RDMA_FABRICS,
+    TCP_FABRICS,
     google,
     made,
     platform_of,
@@ -33,7 +34,7 @@ from tests.components.gke.known_google import DNS_ENDPOINT, deploy
 
 def test_every_input_of_the_cluster_is_a_field_of_the_gke_api() -> None:
     access = {**EXISTING, "kubernetes": "1.35", "create": {"api_access": ["203.0.113.0/24"]}}
-    api = cluster(made(*EVERY_FABRIC, {"name": "serve", "device_plugin": "provider"}, cluster=access))
+    api = cluster(made(*TCP_FABRICS, {"name": "serve", "device_plugin": "provider"}, cluster=access))
     assert api.release_channel.channel == container_v1.ReleaseChannel.Channel.REGULAR
     assert api.initial_cluster_version == "1.35"
     components = container_v1.MonitoringComponentConfig.Component
@@ -207,12 +208,13 @@ FOUND: dict[str, Any] = {
 """A cluster that is there, as the provider writes what GKE says of it."""
 
 
+@pytest.mark.parametrize("fabrics", [TCP_FABRICS, RDMA_FABRICS], ids=["tcp", "rdma"])
 @pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
 def test_with_every_output_unknown_the_same_resources_are_registered_as_with_all_known(
-    where: dict[str, Any],
+    where: dict[str, Any], fabrics: tuple[dict[str, Any], ...]
 ) -> None:
-    preview = recorded(*EVERY_FABRIC, cluster=where)
-    google, _ = deploy(built(platform_of(*EVERY_FABRIC, cluster=where)), FOUND)
+    preview = recorded(*fabrics, cluster=where)
+    google, _ = deploy(built(platform_of(*fabrics, cluster=where)), FOUND)
     prefixes = ("gcp:", "kubernetes:networking.gke.io/", "pulumi:providers:")
     unknown = {(record.type, record.name) for record in preview.resources if record.type.startswith(prefixes)}
     known = {(kind, name) for kind, name in google.made if kind.startswith(prefixes)}

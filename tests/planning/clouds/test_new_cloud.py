@@ -57,6 +57,7 @@ class AzurePool:
     windows: tuple[()] = ()
     node_class_reservations: tuple[()] = ()
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
+    nic_devices: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
 

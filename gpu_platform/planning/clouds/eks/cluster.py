@@ -17,7 +17,7 @@ from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_z
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
-from gpu_platform.planning.clouds.eks.efa import efa_device_plugin
+from gpu_platform.planning.clouds.eks.efa import dranet, efa_device_plugin
 from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
@@ -202,7 +202,9 @@ def plan_eks_cluster(
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
     scales = any(isinstance(cloud, EksPoolPlan) and cloud.group_tags for cloud in clouds)
-    parts = plan_parts(cluster, karpenter=bool(of_karpenter), scaled=scales, efa=efa)
+    claimed = any(cloud.nic_devices is not None for cloud in clouds)
+    plugged = any(cloud.nic_resources for cloud in clouds)
+    parts = plan_parts(cluster, karpenter=bool(of_karpenter), scaled=scales, efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}
@@ -238,6 +240,7 @@ def plan_eks_cluster(
         )
         if "cluster_autoscaler" in installed
         else None,
+        dranet=dranet(pools, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,

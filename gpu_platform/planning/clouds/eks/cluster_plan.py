@@ -243,6 +243,8 @@ class EksClusterPlan:
     """EFA device plugin where the program installs it."""
     cluster_autoscaler: ClusterAutoscalerPlan | None = None
     """Cluster Autoscaler where the program installs it."""
+    dranet: HelmChartPlan | None = None
+    """EFA DRA driver where the program installs it."""
     access: AccessPlan
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import PoolPlan
 
 CHART = "aws-efa-k8s-device-plugin"
+DRANET_CHART = "aws-dranet"
 NAMESPACE = "kube-system"
 
 
@@ -33,6 +36,32 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
         values={
             # The chart selects types that can have EFA; the label is on nodes that have it.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
+            "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
+        },
+    )
+
+
+def dranet(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
+    """Return the EFA DRA driver of the nodes whose pods claim EFA interfaces.
+
+    Its chart selects all instance types with EFA and tolerates no taint of GPU nodes. Sources: EKS user guide,
+    Manage EFA devices; aws/eks-charts, stable/aws-dranet at commit 52396092; read 2026-11-23.
+    """
+    chart = catalog.charts[DRANET_CHART]
+    taints = {
+        taint
+        for pool in pools
+        if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.dranet
+        for taint in pool.all_taints
+    }
+    return HelmChartPlan(
+        name=chart.name,
+        chart=chart.name,
+        repository=chart.repository,
+        version=chart.version,
+        namespace=NAMESPACE,
+        values={
+            "supportedInstanceLabels": {"keys": [names.EFA_DRIVER_LABEL], "values": ["dranet"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
         },
     )

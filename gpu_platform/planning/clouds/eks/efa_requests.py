@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+EFA_DEVICE_CLASS: Final = "efa.networking.k8s.aws"  # of the chart aws-dranet
+DRANET_DRIVER: Final = "dra.net"
 HUGE_PAGES_RESOURCE: Final = "hugepages-2Mi"
 HUGE_PAGES: Final = "5120Mi"
 

@@ -29,6 +29,12 @@ def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, pro
             "managed: pods claim a ComputeDomain, and Karpenter creates no nodes for claims",
             _MANAGED,
         )
+    if pool.network.via == "dranet":
+        problems.at("network").at("via").add(
+            "'dranet' with Karpenter",
+            "device-plugin: Karpenter creates no nodes for claims",
+            f"remove via, or {_MANAGED}",
+        )
     _check_count(pool, problems.at("count"))
     _check_sharing(pool, problems.at("sharing"))
     _check_primary_interface(pool, machine, catalog.aws_family(machine), problems.at("network"))

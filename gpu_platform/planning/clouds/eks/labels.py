@@ -16,10 +16,15 @@ _EFFECTS: Mapping[str, str] = {
 }
 
 
-def eks_labels(labels: Mapping[str, str], efa: bool) -> Mapping[str, str]:
-    """Return the labels of a pool, and those that select nodes for the EFA device plugin and GPU software."""
+def eks_labels(labels: Mapping[str, str], efa: bool, *, dranet: bool = False) -> Mapping[str, str]:
+    """Return the labels of a pool, and those that select nodes for GPU software and one owner of EFA interfaces.
+
+    The EFA device plugin and its DRA driver would give the same interfaces to two pods.
+    """
     present = {names.GPU_PRESENT_LABEL: "true"}
-    if efa:
+    if dranet:
+        present[names.EFA_DRIVER_LABEL] = "dranet"
+    elif efa:
         present[EFA_PRESENT_LABEL] = "true"
     return {**labels, **present}
 

@@ -12,11 +12,14 @@ from typing import Literal
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
 
 Layout = Literal["ena-and-efa", "efa-primary"]
 
+DRANET_KUBERNETES = "1.34"
 METADATA_HOP_LIMIT = 1
 """Pods without the host's network reach neither IMDS nor the node's role: pods get roles by EKS Pod Identity,
 and the readers of IMDS on a node (VPC CNI, EFA device plugin, node monitoring agent) use the host's network."""
@@ -27,6 +30,11 @@ def uses_efa(pool: Pool, machine: MachineType) -> bool:
     if pool.network.rdma is not None:
         return pool.network.rdma
     return pool.workload == "training" and machine.rdma_interfaces > 0
+
+
+def uses_dranet(pool: Pool, machine: MachineType) -> bool:
+    """Return whether pods of a pool claim EFA interfaces, instead of requesting them from the device plugin."""
+    return pool.network.via == "dranet" and uses_efa(pool, machine)
 
 
 def takes_plain_primary(family: AwsFamily) -> bool:
@@ -67,11 +75,38 @@ def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-on
     return NetworkInterface(network_card_index=card, device_index=device, interface_type=kind)
 
 
+def _check_via(pool: Pool, machine: MachineType, cluster: EksCluster, here: Problems) -> None:
+    """Record a way to EFA interfaces without any, and DRANET before its first Kubernetes version."""
+    via = pool.network.via
+    if via not in ("device-plugin", "dranet"):
+        return
+    if not uses_efa(pool, machine):
+        here.add(
+            f"{via!r} without EFA interfaces",
+            "via only with EFA",
+            "remove via, or write rdma: true on a type with EFA",
+        )
+    elif (
+        via == "dranet" and cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(DRANET_KUBERNETES)
+    ):
+        here.add(
+            f"'dranet' on Kubernetes {cluster.kubernetes}",
+            f"Kubernetes {DRANET_KUBERNETES} or newer (EKS user guide, Manage EFA devices)",
+            "upgrade the cluster, or write via: device-plugin",
+        )
+
+
 def check_network(
-    pool: Pool, machine: MachineType, family: AwsFamily, catalog: Catalog, problems: Problems
+    pool: Pool,
+    machine: MachineType,
+    family: AwsFamily,
+    cluster: EksCluster,
+    catalog: Catalog,
+    problems: Problems,
 ) -> None:
     """Record interfaces that the machine type does not have, or a layout that does not fit its network cards."""
     here, network = problems.at("network"), pool.network
+    _check_via(pool, machine, cluster, here.at("via"))
     if network.rdma and machine.rdma_interfaces == 0:
         larger = [one.name for one in _of_family(machine, catalog) if one.rdma_interfaces > 0]
         here.at("rdma").add(

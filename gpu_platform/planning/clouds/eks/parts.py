@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_platform import names
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
@@ -11,7 +12,7 @@ from gpu_platform.spec.cluster import EksCluster
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
     """Record parts that a new cluster cannot have, and an unused role; `problems` is at `cluster.parts`."""
     parts = cluster.parts
-    for name in ("karpenter", "cluster_autoscaler", "efa_plugin"):
+    for name in ("karpenter", "cluster_autoscaler", "efa_plugin", "dranet"):
         if cluster.create is not None and getattr(parts, name) == "present":
             problems.at(name).add(
                 "present on a new cluster",
@@ -26,8 +27,10 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
         )
 
 
-def plan_parts(cluster: EksCluster, *, karpenter: bool, scaled: bool, efa: bool) -> tuple[PartPlan, ...]:
-    """Return the controllers that the pools need."""
+def plan_parts(
+    cluster: EksCluster, *, karpenter: bool, scaled: bool, efa: bool, dranet: bool
+) -> tuple[PartPlan, ...]:
+    """Return the controllers that the pools need; `efa`: the device plugin gives pods EFA, `dranet`: claims do."""
     parts = cluster.parts
     found: list[PartPlan] = []
     if karpenter:
@@ -66,6 +69,18 @@ def plan_parts(cluster: EksCluster, *, karpenter: bool, scaled: bool, efa: bool)
                 alone="two would register the same resource with the kubelet",
             )
         )
+    if dranet:
+        found.append(
+            PartPlan(
+                name="dranet",
+                title="EFA DRA driver",
+                install=parts.dranet == "install",
+                kind="DaemonSet",
+                label="aws-dranet",
+                image="eks/dranet",
+                alone="two would publish the same interfaces",
+            )
+        )
     return tuple(found)
 
 
@@ -91,6 +106,8 @@ def _needs(cluster: EksCluster, part: PartPlan) -> str:
             "it finds the node groups by the tags that EKS sets, and must discover them by "
             f"k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/{cluster.name}"
         )
+    if part.name == "dranet":
+        return f"it must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"
     role = cluster.parts.karpenter_node_role
     if role is not None:
         return f"nodes get the IAM role {role}, which needs an access entry"

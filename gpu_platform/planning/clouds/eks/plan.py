@@ -8,7 +8,13 @@ from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.eks.blocks import BlockPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.efa_requests import efa_requests, efa_resources
+from gpu_platform.planning.clouds.eks.efa_requests import (
+    DRANET_DRIVER,
+    EFA_DEVICE_CLASS,
+    EFA_RESOURCE,
+    efa_requests,
+    efa_resources,
+)
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
 from gpu_platform.planning.clouds.eks.limits import (
     NODE_GROUP_TIMEOUTS,
@@ -19,6 +25,7 @@ from gpu_platform.planning.clouds.eks.properties import karpenter_properties, no
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
+    NicDevices,
     RollLimits,
     Timeouts,
 )
@@ -104,6 +111,8 @@ class EksPoolPlan:
     """Whether the stack file has a list of blocks, each of which gets a node group of its own name."""
     interfaces: tuple[NetworkInterface, ...]
     efa: bool
+    dranet: bool = False
+    """Whether pods claim EFA interfaces from the EFA DRA driver, instead of the device plugin."""
     placement_group: PlacementGroup | None
     zones: tuple[str, ...]
     """Exactly one where a placement group, a reservation or EFA needs it; empty: all of the cluster's."""
@@ -221,7 +230,14 @@ class EksPoolPlan:
     @property
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
-        return efa_resources(self.efa_interfaces)
+        return {} if self.dranet else efa_resources(self.efa_interfaces)
+
+    @property
+    def nic_devices(self) -> NicDevices | None:
+        """What the EFA DRA driver publishes for a node."""
+        if not self.dranet:
+            return None
+        return NicDevices(device_class=EFA_DEVICE_CLASS, per_node=self.efa_interfaces, driver=DRANET_DRIVER)
 
     @property
     def node_class_reservations(self) -> tuple[()]:
@@ -235,7 +251,8 @@ class EksPoolPlan:
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
-        return efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
+        wanted = efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
+        return {name: count for name, count in wanted.items() if not self.dranet or name != EFA_RESOURCE}
 
     def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
         """Return the properties whose change replaces the pool or its nodes."""
@@ -344,6 +361,11 @@ class KarpenterPoolPlan:
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
         return efa_resources(self.efa_interfaces)
+
+    @property
+    def nic_devices(self) -> None:
+        """None: Karpenter creates no nodes for claims of EFA interfaces."""
+        return None
 
     @property
     def sized_groups(self) -> tuple[()]:

@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.network import (
     efa_count,
     interfaces,
     layout_of,
+    uses_dranet,
     uses_efa,
 )
 from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
@@ -41,7 +42,7 @@ def check_eks_pool(
     """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
-    check_network(pool, machine, family, catalog, problems)
+    check_network(pool, machine, family, cluster, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
     check_image(pool, machine, cluster, catalog, problems)
@@ -112,7 +113,8 @@ def plan_eks_pool(
         return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
-    labels = eks_labels(requirements.labels, efa)
+    dranet = uses_dranet(pool, machine)
+    labels = eks_labels(requirements.labels, efa, dranet=dranet)
     machines = machines_of(pool, machine, catalog)
     scales = scaled(pool, cluster)
     if scales:
@@ -136,6 +138,7 @@ def plan_eks_pool(
         several_blocks=isinstance(pool.capacity, CapacityBlock) and pool.capacity.blocks is not None,
         interfaces=nics,
         efa=efa,
+        dranet=dranet,
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),

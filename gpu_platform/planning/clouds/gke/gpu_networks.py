@@ -35,7 +35,7 @@ def network_mode(pool: Pool, machine: MachineType, catalog: Catalog) -> Literal[
     wanted = pool.network.rdma if pool.network.rdma is not None else pool.workload == "training"
     if not wanted or machine.rdma_interfaces == 0:
         return "none"
-    if pool.network.via is not None:
+    if pool.network.via in ("networks", "profile"):
         return pool.network.via
     return "profile" if catalog.gcp_family(machine).fabric == "rdma" else "networks"
 
@@ -77,7 +77,19 @@ def check_gpu_networks(
         problems.add(
             f"RDMA networks for {_named(over_rdma)} beside GPUDirect-TCPX networks for {', '.join(others)}",
             "networks of one kind in a cluster: both name their first network after the same NIC",
-            f"give {_named(over_rdma)} network: {{via: profile}}, which needs no such networks",
+            "create a separate environment for one of the kinds",
+        )
+    claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
+    if joining and claimed:
+        # GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting configurations", of
+        # 2026-04-10, read 2026-11-23.
+        names = _named([pool for pool, _ in joining])
+        problems.add(
+            f"GPU networks for {names} beside the network profile for {_named(claimed)}",
+            "one of both in a cluster: GKE's DRA driver for networks and Networks of type Device would manage the "
+            "same NICs",
+            "write the same network.via for all of them where their machine types allow it, or create a separate "
+            "environment",
         )
     zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
     if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):

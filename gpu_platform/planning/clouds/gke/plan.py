@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
+    NicDevices,
     RollLimits,
     Timeouts,
 )
@@ -44,6 +45,10 @@ class ReservationAffinity:
     type: Literal["SPECIFIC_RESERVATION", "NO_RESERVATION"]
     key: str | None = None
     values: tuple[str, ...] = ()
+
+
+RDMA_DEVICE_CLASS: Final = "mrdma.google.com"
+"""Of GKE's managed DRANET. GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-23."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +137,8 @@ class GkePoolPlan:
     """`networks`: joins the cluster's GPU networks; `profile`: accelerator_network_profile=auto."""
     gpu_networks: int = 0
     """With `networks`: number of the cluster's GPU networks that it joins, from the first on."""
+    claimed_nics: int = 0
+    """With `profile`: RDMA NICs of a node, which pods claim from GKE's managed DRANET."""
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"]
     labels: Mapping[str, str]
     taints: tuple[GkeTaint, ...]
@@ -217,6 +224,13 @@ class GkePoolPlan:
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
+
+    @property
+    def nic_devices(self) -> NicDevices | None:
+        """What GKE's managed DRANET publishes for a node; the name of its driver is not documented."""
+        if not self.claimed_nics:
+            return None
+        return NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=self.claimed_nics, driver=None)
 
     @property
     def sized_groups(self) -> tuple[()]:

@@ -108,6 +108,7 @@ def plan_gke_pool(
         image_cache=pool.image.cache,
         network=network,
         gpu_networks=network_count(machine, fabric) if network == "networks" else 0,
+        claimed_nics=machine.rdma_interfaces if network == "profile" and fabric == "rdma" else 0,
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
         taints=node_taints(requirements.taints),

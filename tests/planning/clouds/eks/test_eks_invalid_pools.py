@@ -188,10 +188,14 @@ INVALID: dict[str, Invalid] = {
     ),
     # -- network
     "networks as on GKE": Invalid(
-        {"network": {"via": "networks"}}, "network.via", ("via only on GKE", "remove via")
+        {"network": {"via": "networks"}},
+        "network.via",
+        ("device-plugin or dranet; networks only on GKE", "remove via"),
     ),
     "network profile as on GKE": Invalid(
-        {"network": {"via": "profile"}}, "network.via", ("via only on GKE", "remove via")
+        {"network": {"via": "profile"}},
+        "network.via",
+        ("device-plugin or dranet; profile only on GKE", "remove via"),
     ),
     "EFA on a small size": Invalid(
         {"machine_type": "g6.xlarge", "network": {"rdma": True}}, "network.rdma", ("no EFA", "g6.8xlarge")

@@ -20,6 +20,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     GkePoolPlan,
 )
 from gpu_platform.planning.clouds.gke.versions import highest, order
+from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool
@@ -447,8 +448,28 @@ def test_rdma_networks_are_one_vpc_of_the_zones_profile_beside_one_for_gvnic() -
 
 def test_rdma_networks_beside_tcpx_networks_are_refused() -> None:
     ultra = on("a3-ultragpu-8g", "ultra", network={"via": "networks"})
-    assert "via: profile" in refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
-    assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega"))
+    assert "both name their first network" in refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
+
+
+@pytest.mark.parametrize("network", [{}, {"via": "profile"}])
+def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(network: dict[str, str]) -> None:
+    ultra = on("a3-ultragpu-8g", "ultra", network=network)
+    problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
+    assert "GPU networks for mega beside the network profile for ultra" in problem
+    assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
+
+
+def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_others() -> None:
+    def claimed(**pool: Any) -> Any:
+        (planned,) = plan(on(**{"machine_type": "a3-ultragpu-8g", **pool})).pools
+        assert planned.cloud is not None
+        return planned.cloud.nic_devices
+
+    assert claimed() == NicDevices(device_class="mrdma.google.com", per_node=8, driver=None)
+    assert claimed(machine_type="a4x-highgpu-4g").per_node == 4
+    assert claimed(network={"via": "networks"}) is None
+    assert claimed(network={"rdma": False}) is None
+    assert claimed(machine_type="a3-megagpu-8g") is None
 
 
 @pytest.mark.parametrize("zones", [["us-central1-b"], ["us-central1-a", "us-central1-b"]])
@@ -517,15 +538,15 @@ def test_each_fabric_has_its_own_plugin_installer(machine: str, names: set[str])
 
 
 def test_every_image_of_an_installer_is_pinned_and_comes_from_the_catalogue() -> None:
-    made = cloud(
-        *(
-            on(machine, machine.partition("-8g")[0])
-            for machine in ("a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "a4x-highgpu-4g", "g2-standard-48")
-        )
-    )
-    assert len(made.installers) >= 6
+    clusters = [("a3-highgpu-8g", "a3-megagpu-8g", "g2-standard-48"), ("a3-ultragpu-8g", "a4x-highgpu-4g")]
+    made = [
+        one
+        for machines in clusters
+        for one in cloud(*(on(machine, machine.partition("-8g")[0]) for machine in machines)).installers
+    ]
+    assert len({one.name for one in made}) >= 6
     known = {image.reference for image in load_catalog().images.values()}
-    for one in made.installers:
+    for one in made:
         for container in (*one.pod_spec.get("initContainers", ()), *one.pod_spec["containers"]):
             assert container["name"]
             assert container["image"] in known
@@ -605,8 +626,8 @@ def test_a_cluster_that_has_all_fits() -> None:
     ],
 )
 def test_a_cluster_that_lacks_something_is_refused_with_it(facts: dict[str, Any], words: str) -> None:
-    both = (on("a3-megagpu-8g", "mega"), on("a3-ultragpu-8g", "ultra"))
-    needy = cloud(*both, cluster=cluster(kubernetes="1.35"))
+    machine = "a3-ultragpu-8g" if "1829001" in words else "a3-megagpu-8g"
+    needy = cloud(on(machine), cluster=cluster(kubernetes="1.35"))
     with pytest.raises(BadInput, match="GKE cluster ml") as caught:
         require_fit(needy, found(**facts))
     assert words in str(caught.value)

@@ -44,7 +44,7 @@ def refused(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **storage
 
 
 def test_nodes_that_attach_only_hyperdisk_get_a_class_of_it_beside_the_default_of_gke() -> None:
-    plan = planned(MEGA, A4)
+    plan = planned(MEGA, {**A4, "network": {"rdma": False}})
     [found] = plan.storage.classes
     assert (found.name, found.parameters, found.default) == (
         "hyperdisk-balanced",

@@ -1,0 +1,24 @@
+"""`EfaDraDriver`: publishes EFA interfaces as devices that pods claim (DRANET)."""
+
+from __future__ import annotations
+
+import pulumi
+
+from components._options import child_options
+from components.eks.efa_plugin import install
+from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
+
+
+class EfaDraDriver(pulumi.ComponentResource):
+    """The EFA DRA driver, on the nodes of pools whose pods claim EFA interfaces; its chart has the DeviceClass.
+
+    Outputs: `release`, the chart's version.
+    """
+
+    release: pulumi.Output[str]
+
+    def __init__(self, name: str, args: HelmChartPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:EfaDraDriver", name, None, opts)
+        install(args, child_options(self, opts))
+        self.release = pulumi.Output.from_input(args.version)
+        self.register_outputs({"release": self.release})

@@ -1,0 +1,46 @@
+"""Claims of a node's NICs, for workloads whose pods have all GPUs of a node.
+
+Pods of fewer GPUs communicate within their node. `ExactCount`: Kueue admits no claim with allocation mode All.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_platform import names
+from gpu_platform.planning.dra.section import ClaimPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.spec.team import Team
+
+
+def nic_claim_of(pool: PoolPlan) -> str:
+    """Return the name of the template that claims the NICs of a node of a pool."""
+    return f"{pool.name}-nics"
+
+
+def claims_nics(pool: PoolPlan, resource: str, units: int) -> bool:
+    """Return whether pods with `units` of a resource claim the NICs of their node: they have all of its GPUs."""
+    whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
+    return whole and units == pool.gpus_per_node and pool.cloud is not None and pool.cloud.nic_devices is not None
+
+
+def plan_nic_claims(workloads: Iterable[WorkloadPlan], pools: Iterable[PoolPlan]) -> tuple[ClaimPlan, ...]:
+    """Return the templates that workloads of a team claim NICs by."""
+    used = {workload.nic_claim for workload in workloads}
+    return tuple(
+        ClaimPlan(name=nic_claim_of(pool), device_class=nics.device_class, count=nics.per_node, selectors=())
+        for pool in pools
+        if pool.cloud is not None and (nics := pool.cloud.nic_devices) is not None and nic_claim_of(pool) in used
+    )
+
+
+def check_nic_claims(team: Team, pools: Iterable[PoolPlan], problems: Problems) -> None:
+    """Record a claim of a team with the name of a template that the program creates; `problems` is at `claims`."""
+    taken = {nic_claim_of(pool) for pool in pools if pool.cloud is not None and pool.cloud.nic_devices is not None}
+    for index, claim in enumerate(team.claims):
+        if claim.name in taken:
+            problems.at(f"[{index}]").at("name").add(
+                f"{claim.name!r}", "another name: the program claims the NICs of a node by it", "rename it"
+            )
