@@ -312,18 +312,16 @@ def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
 
 
 def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
-    """Return which creations have not ended, and how their resources are cleared or kept."""
+    """Return which creations have not ended, and how they are cleared."""
     pulumi = f"pulumi -C {PROJECT_ROOT}"
-    refresh = f"{pulumi} refresh --yes --stack {stack}"
     names = "".join(
         f"\n  {one.type} {one.name}" + (f" (deleted by `{one.deleted_by}`)" if one.deleted_by else "")
         for one in creations
     )
-    keep = f"--import-pending-creates '{creations[0].urn}' --import-pending-creates ID"
     return (
         "the creation of these resources has begun, and its end is not in the stack's state (names in the cloud "
         f"begin with these):{names}\n"
         f"If another update runs, wait for it. If it was killed and has left its lock, run `{pulumi} cancel --yes "
-        f"--stack {stack}`. Delete those that exist, then run `{refresh} --clear-pending-creates`. "
-        f"To keep one, give its URN and its id in the cloud: `{refresh} {keep}`"
+        f"--stack {stack}`. Delete those that exist, then run `{pulumi} refresh --yes --stack {stack} "
+        "--clear-pending-creates`"
     )

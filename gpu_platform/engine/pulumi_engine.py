@@ -42,7 +42,6 @@ class InterruptedCreation:
 
     type: str
     name: str
-    urn: str
     deleted_by: str = ""
 
 
@@ -154,15 +153,15 @@ class PulumiEngine:
         found: list[InterruptedCreation] = []
         for operation in self._state().get("pending_operations") or ():
             resource: Mapping[str, Any] = operation.get("resource") or {}
-            type_, urn = str(resource.get("type")), str(resource.get("urn"))
+            type_, name = str(resource.get("type")), str(resource.get("urn")).rpartition("::")[2]
             if operation.get("type") != "creating" or type_.startswith(PROVIDER_PREFIX):
                 continue
             inputs: Mapping[str, Any] = resource.get("inputs") or {}
             if type_ == _HELM_RELEASE:
                 uninstall = f"helm uninstall {inputs.get('name')} --namespace {inputs.get('namespace')}"
-                found.append(InterruptedCreation(type_, urn.rpartition("::")[2], urn, uninstall))
+                found.append(InterruptedCreation(type_, name, uninstall))
             elif not type_.startswith(KUBERNETES_PREFIX):
-                found.append(InterruptedCreation(type_, urn.rpartition("::")[2], urn))
+                found.append(InterruptedCreation(type_, name))
         return tuple(found)
 
     def _resources(self) -> Sequence[Mapping[str, Any]]:

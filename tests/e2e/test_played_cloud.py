@@ -5,20 +5,29 @@ They run where `pulumi` and its Kubernetes provider are on PATH (CONTRIBUTING.md
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpu_platform.paths import PROJECT_ROOT
 from sandbox import control_plane
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
-from tests.support.command_line import Ran
+from tests.support.command_line import COMMAND, Ran
+from tests.support.eventually import eventually
 from tests.support.played_cloud.cloud import Happened, PlayedCloud, played_cloud
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
 CLUSTER = "e2e-played"
 STACK = "shop"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 pytestmark = [
     *NEEDS_PULUMI,
@@ -180,3 +189,72 @@ def test_each_step_of_a_clusters_life_does_to_pools_and_gpus_what_its_preview_st
     assert cloud.since(mark).removed == {None: (2, 0), "train": (1, 4)}
     kept = {key.partition(" ")[0] for key in cloud.account.resources}
     assert kept == {"aws:cloudwatch/logGroup:LogGroup", "aws:kms/key:Key"}
+
+
+def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continued(
+    cloud: PlayedCloud, platform: Platform, stack: dict[str, Any]
+) -> None:
+    stack["cluster"]["protect"] = False
+    del stack["pools"][1]
+    file = str(platform.write(stack))
+    with cloud.holding(NODE_GROUP, "train"):
+        env, quiet = {**os.environ, **platform.env}, subprocess.DEVNULL
+        command = [*COMMAND, "up", file, "--engine", "pulumi"]
+        running = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet, start_new_session=True)
+        try:
+            eventually(lambda: pending(platform), ["train"])
+        finally:
+            kill_all(running.pid)
+            running.wait()
+    (orphan,) = cloud.node_groups("train")
+
+    locked = platform.up(stack)
+    assert locked.code == 3
+    run_pulumi(platform, locked.err.partition("left its lock, run ")[2])
+    mark = len(cloud.account.events)
+    for again in (platform.run("preview", file, "--engine", "pulumi"), platform.up(stack)):
+        assert again.code == 3
+        assert "aws:eks/nodeGroup:NodeGroup train" in again.err
+        clear = again.err.partition("Delete those that exist, then run ")[2]
+    assert cloud.since(mark).events == (), "nothing is created a second time"
+
+    cloud.delete(NODE_GROUP, orphan)
+    run_pulumi(platform, clear, "--config-file", file)  # into which it writes, too
+    continued = platform.up(stack)
+    assert continued.code == 0, (continued.err, continued.json.get("validation"))
+    assert continued.json["validation"]["verdict"] == "pass"
+    assert len(cloud.node_groups("train")) == 1
+    assert cloud.since(mark).created == cloud.since(mark).removed == {"train": (2, 8)}
+    assert platform.run("destroy", file, "--engine", "pulumi", "--yes").code == 0
+
+
+def pending(platform: Platform) -> list[str]:
+    """Return the resources whose creation has not ended in the state."""
+    command = ["pulumi", "-C", str(PROJECT_ROOT), "stack", "export", "--stack", STACK]
+    ran = subprocess.run(command, env={**os.environ, **platform.env}, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return []  # there is no such stack yet
+    operations = json.loads(ran.stdout)["deployment"].get("pending_operations") or ()
+    return [operation["resource"]["urn"].rpartition("::")[2] for operation in operations]
+
+
+def run_pulumi(platform: Platform, text: str, *options: str) -> None:
+    """Run the command of the Pulumi CLI that a message has in backquotes."""
+    command = text.partition("`pulumi ")[2].partition("`")[0]
+    ran = subprocess.run(
+        ["pulumi", *shlex.split(command), *options],
+        env={**os.environ, **platform.env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def kill_all(pid: int) -> None:
+    """Kill a process and its children, as a machine that loses its power does."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    pids = [int(child) for found in children for child in found.read_text("ascii").split()]
+    os.kill(pid, signal.SIGKILL)
+    for child in pids:
+        os.kill(child, signal.SIGKILL)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from gpu_platform.paths import PROJECT_ROOT
 from tests.support.played_cloud.account import Account, Store
 from tests.support.played_cloud.network import played_network
+from tests.support.played_cloud.services import Services
 
 FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
@@ -69,6 +70,10 @@ class PlayedCloud:
             for own_id, group in self.account.of("aws:eks/nodeGroup:NodeGroup")
             if group["inputs"].get("labels", {}).get("gpu-platform.dev/pool") == pool
         ]
+
+    def delete(self, type_: str, own_id: str) -> None:
+        """Delete a resource by hand, as in the console."""
+        Services(self._store).delete(type_, own_id)
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Iterator[None]:
