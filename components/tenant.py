@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -12,6 +13,16 @@ from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams.access import (
+    ADMIN,
+    CLUSTER_READ,
+    COMPUTE_DOMAINS,
+    COMPUTE_DOMAINS_READ,
+    USER,
+    VIEWER,
+    AccessRule,
+    cluster_role_name,
+)
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
 
 # NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
@@ -19,23 +30,6 @@ _NODE_LOCAL_DNS = "169.254.20.10/32"
 _DNS_NAMESPACE = "kube-system"
 # DNS over TCP carries answers that are too large for UDP.
 _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
-_READ = ["get", "list", "watch"]
-_WRITE = [*_READ, "create", "update", "patch", "delete"]
-# API groups, resources and verbs of a team's members: everything that runs workloads, by namespaced objects alone.
-# Not quotas, limits, network policies, Roles and RoleBindings: by these a member could leave the team's share.
-_MEMBER_RULES = (
-    ([""], ["pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "serviceaccounts"], _WRITE),
-    ([""], ["pods/log", "events", "resourcequotas", "limitranges"], _READ),
-    ([""], ["pods/exec", "pods/attach", "pods/portforward"], ["create", "get"]),
-    (["apps"], ["deployments", "statefulsets", "replicasets"], _WRITE),
-    (["apps"], ["deployments/scale", "statefulsets/scale"], ["get", "update", "patch"]),
-    (["policy"], ["poddisruptionbudgets"], _WRITE),
-    (["autoscaling"], ["horizontalpodautoscalers"], _WRITE),
-    (["batch"], ["jobs", "cronjobs"], _WRITE),
-    (["resource.k8s.io"], ["resourceclaims", "resourceclaimtemplates"], _WRITE),
-)
-# Where NVLink connects nodes: domains of a team's own jobs, which the DRA driver's controller serves.
-_COMPUTE_DOMAIN_RULE = (["resource.nvidia.com"], ["computedomains"], _WRITE)
 # Both directions are denied by default: teams share nodes, and pods reach only their namespace and DNS.
 _DENIED = ["Ingress", "Egress"]
 # No pods at all of a priority class that the team may not use.
@@ -161,24 +155,48 @@ class Tenant(pulumi.ComponentResource):
         )
 
     def _create_access(self) -> None:
-        rules = (*_MEMBER_RULES, _COMPUTE_DOMAIN_RULE) if self._args.compute_domains else _MEMBER_RULES
-        role = k8s.rbac.v1.Role(
-            self._logical("member"),
-            metadata=self._meta("team-member"),
-            rules=[
-                k8s.rbac.v1.PolicyRuleArgs(api_groups=groups, resources=resources, verbs=verbs)
-                for groups, resources, verbs in rules
-            ],
+        """Create the Roles, each bound to its members, and the ClusterRole that every member reads by.
+
+        Viewer and admin have Roles only where the team names somebody.
+        """
+        args = self._args
+        writes, reads = ((COMPUTE_DOMAINS,), (COMPUTE_DOMAINS_READ,)) if args.compute_domains else ((), ())
+        self._create_role("member", (*USER, *writes), args.members)
+        if args.admins:
+            self._create_role("admin", (*ADMIN, *writes), args.admins)
+        if args.viewers:
+            self._create_role("viewer", (*VIEWER, *reads), args.viewers)
+        name = cluster_role_name(args.namespace)
+        role = k8s.rbac.v1.ClusterRole(
+            self._logical("cluster-read"),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace}),
+            rules=_rbac_rules(CLUSTER_READ),
+            opts=self._child,
+        )
+        k8s.rbac.v1.ClusterRoleBinding(
+            self._logical("cluster-readers"),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace}),
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=name),
+            subjects=[_rbac_subject(member) for member in (*args.admins, *args.members, *args.viewers)],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )
+
+    def _create_role(self, role: str, rules: Sequence[AccessRule], members: Sequence[TeamMember]) -> None:
+        """Create the Role `team-<role>` and bind it to members."""
+        created = k8s.rbac.v1.Role(
+            self._logical(role),
+            metadata=self._meta(f"team-{role}"),
+            rules=_rbac_rules(rules),
             opts=self._child,
         )
         k8s.rbac.v1.RoleBinding(
-            self._logical("members"),
-            metadata=self._meta("team-members"),
+            self._logical(f"{role}s"),
+            metadata=self._meta(f"team-{role}s"),
             role_ref=k8s.rbac.v1.RoleRefArgs(
-                api_group="rbac.authorization.k8s.io", kind="Role", name="team-member"
+                api_group="rbac.authorization.k8s.io", kind="Role", name=f"team-{role}"
             ),
-            subjects=[_rbac_subject(member) for member in self._args.members],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+            subjects=[_rbac_subject(member) for member in members],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[created]),
         )
 
     def _create_network_policies(self) -> None:
@@ -302,6 +320,13 @@ def _volumes(workload: WorkloadPlan) -> list[k8s.core.v1.VolumeArgs] | None:
         return None
     in_memory = k8s.core.v1.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=workload.shared_memory)
     return [k8s.core.v1.VolumeArgs(name=_SHARED_MEMORY, empty_dir=in_memory)]
+
+
+def _rbac_rules(rules: Sequence[AccessRule]) -> list[k8s.rbac.v1.PolicyRuleArgs]:
+    return [
+        k8s.rbac.v1.PolicyRuleArgs(api_groups=[rule.group], resources=list(rule.resources), verbs=list(rule.verbs))
+        for rule in rules
+    ]
 
 
 def _rbac_subject(member: TeamMember) -> k8s.rbac.v1.SubjectArgs:

@@ -102,6 +102,8 @@ _ANYTHING = PropertyDefinition(plain=True)
 _PLAIN_NAMES = {
     "labels": "Labels of the nodes, beside those of the platform.",
     "members": "Who may work in the namespace: user:<name>, group:<name> or serviceaccount:<namespace>/<name>.",
+    "admins": "Members who may also delete whole collections and evict pods.",
+    "viewers": "Members who read objects and logs; no secrets, and no shell in a pod.",
     "workloads": "Deployments of the team.",
 }
 

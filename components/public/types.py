@@ -543,6 +543,8 @@ class TeamSettings(TypedDict, total=False):
     quota: Required[Quota]
     priority: Required[str]
     members: Required[Sequence[str]]
+    admins: Sequence[str]
+    viewers: Sequence[str]
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
 

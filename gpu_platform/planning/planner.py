@@ -104,7 +104,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             spec.cluster,
             changes.window,
             storage=spec.storage,
-            members=[member for team in spec.teams for member in team.members],
+            members=[member for team in spec.teams for member in team.everybody],
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
@@ -164,7 +164,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *(
                 note
                 for team in spec.teams
-                for note in context.cloud.login_notes(team.name, team.members, own_stack=False)
+                for note in context.cloud.login_notes(team.name, team.everybody, own_stack=False)
             ),
             *added.decisions,
             *monitored.decisions,
@@ -177,7 +177,8 @@ def _check_members(spec: Environment, problems: Problems) -> None:
     """Record members of teams whom the cloud cannot authenticate."""
     cloud = cloud_of(spec.cluster)
     for index, team in enumerate(spec.teams):
-        cloud.check_members(team.members, problems.at(f"teams[{index}]").at("members"))
+        for role, members in team.by_role.items():
+            cloud.check_members(members, problems.at(f"teams[{index}]").at(role))
 
 
 def _check_changes(spec: Environment) -> list[Problem]:
@@ -206,7 +207,8 @@ def plan_team(
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)
     cloud = cloud_of(environment.cluster)
-    cloud.check_members(spec.team.members, problems.at("team").at("members"))
+    for role, members in spec.team.by_role.items():
+        cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
@@ -231,6 +233,6 @@ def plan_team(
         decisions=(
             *tenants.decisions,
             *queued.decisions,
-            *cloud.login_notes(spec.team.name, spec.team.members, own_stack=True),
+            *cloud.login_notes(spec.team.name, spec.team.everybody, own_stack=True),
         ),
     )

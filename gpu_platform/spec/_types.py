@@ -11,6 +11,7 @@ from pydantic import BaseModel as _PydanticModel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from gpu_platform import names
 from gpu_platform.quantity import parse_duration, parse_memory_mib, parse_quantity
 from gpu_platform.spec.declared import described
 
@@ -21,6 +22,9 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(-[a-z]{3}-\d)?[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
+# Names by which clouds and clients mean everybody; Kubernetes' own groups and users begin with system:.
+_EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
+_PLATFORM_NAMESPACES = {names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE, names.SANDBOX_NAMESPACE}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 
@@ -128,7 +132,22 @@ def _member(value: str) -> str:
             "user:<name>, group:<name> or serviceaccount:<namespace>/<name>",
             f"for example 'group:{value.split(':')[-1]}'",
         )
+    kind, _, name = value.partition(":")
+    account = name.removeprefix("system:serviceaccount:")
+    if kind == "user" and account != name and account.count(":") == 1:
+        raise wrong("a service account by its kind", f"write 'serviceaccount:{account.replace(':', '/')}'")
+    if name.startswith("system:") or name in _EVERYBODY or (kind == "serviceaccount" and _is_system(name)):
+        raise wrong(
+            "a person, a group of people or a service account of one's own: not everybody, and not the system",
+            "name the team's own group, for example 'group:vision'",
+        )
     return value
+
+
+def _is_system(account: str) -> bool:
+    """Return whether a service account, as <namespace>/<name>, is one of Kubernetes or of this platform."""
+    namespace = account.partition("/")[0]
+    return namespace.startswith("kube-") or namespace in _PLATFORM_NAMESPACES
 
 
 def _path(value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -82,8 +83,23 @@ class Team(SpecModel):
     priority: DnsLabel
     """Highest priority class that the team may use, and the default of its workloads."""
     members: Annotated[tuple[Member, ...], Field(min_length=1, max_length=1000)]
+    """Who runs workloads: role user."""
+    admins: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
+    """Role admin: a user who may also delete whole collections and evict pods. Nobody is in two lists."""
+    viewers: Annotated[tuple[Member, ...], Field(max_length=1000)] = ()
+    """Role viewer: reads objects and logs; no secrets, and no shell in a pod."""
     queue: TeamQueue | None = None
     """With `queueing`: what the team borrows and lends. Unset: the defaults."""
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()
+
+    @property
+    def by_role(self) -> Mapping[str, tuple[str, ...]]:
+        """Members by the field that names them, the strongest role first."""
+        return {"admins": self.admins, "members": self.members, "viewers": self.viewers}
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """Members of every role."""
+        return (*self.admins, *self.members, *self.viewers)

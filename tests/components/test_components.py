@@ -123,7 +123,10 @@ def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothi
     role = stack("local").one("Role", "gpu-node-validation")
     assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
     assert role.inputs["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
-    assert not stack("local").has("ClusterRoleBinding")
+    bound = [
+        subject["name"] for one in stack("local").of("ClusterRoleBinding") for subject in one.inputs["subjects"]
+    ]
+    assert "gpu-node-validation" not in bound
 
 
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
@@ -227,7 +230,7 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     kept = {record.type.rsplit(":", 1)[-1] for record in of_team if record.retain_on_delete}
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
     assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
-    assert deleted == {"Role", "RoleBinding", "Deployment"}
+    assert deleted == {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment"}
 
 
 @pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])

@@ -179,6 +179,19 @@ def test_a_member_that_leaves_loses_access_and_a_new_one_takes_nothing_away() ->
     assert impacts(plan_of(), plan_of(teams=[{**TEAM, "members": [*TEAM["members"], "user:bob"]}])) == ()
 
 
+def test_a_member_that_becomes_an_admin_loses_nothing_and_one_that_becomes_a_viewer_does() -> None:
+    only = {**TEAM, "members": ["group:vision"]}
+    assert impacts(plan_of(), plan_of(teams=[{**only, "admins": ["user:ada"]}])) == ()
+    [impact] = impacts(plan_of(), plan_of(teams=[{**only, "viewers": ["user:ada"]}]))
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "members")
+
+
+def test_an_admin_and_a_viewer_that_leave_lose_access() -> None:
+    before = plan_of(teams=[{**TEAM, "admins": ["user:eve"], "viewers": ["user:tim"]}])
+    read = [(impact.effect, impact.field) for impact in impacts(before, plan_of())]
+    assert sorted(read, key=str) == [(Effect.CUTS_ACCESS, "admins"), (Effect.CUTS_ACCESS, "viewers")]
+
+
 def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> None:
     after = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 4}}])
     [impact] = impacts(plan_of(), after, pod("a"))

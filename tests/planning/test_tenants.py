@@ -99,3 +99,41 @@ def test_members_become_rbac_subjects(make_plan: PlanMaker, member: str, kind: s
     subject = make_plan(pool(), teams=[team(members=[member])]).tenants[0].members[0]
     assert subject.kind == kind
     assert (subject.namespace == "ci") == (kind == "ServiceAccount")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "group:system:masters",
+        "group:system:authenticated",
+        "group:system:unauthenticated",
+        "group:system:serviceaccounts",
+        "group:system:serviceaccounts:ci",
+        "group:system:nodes",
+        "group:allAuthenticatedUsers",
+        "group:*",
+        "user:*",
+        "user:system:admin",
+        "user:system:anonymous",
+        "serviceaccount:kube-system/default",
+        "serviceaccount:gpu-operator/gpu-operator",
+    ],
+)
+@pytest.mark.parametrize("role", ["admins", "members", "viewers"])
+def test_members_that_stand_for_everybody_or_for_the_system_are_refused(
+    make_plan: PlanMaker, member: str, role: str
+) -> None:
+    with pytest.raises(BadInput, match="not everybody, and not the system") as error:
+        make_plan(pool(), teams=[team(**{role: [member]})])
+    assert [problem.path for problem in error.value.problems] == [f"teams[0].{role}[0]"]
+
+
+def test_a_service_account_written_as_a_user_is_refused_with_the_right_kind(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput, match="write 'serviceaccount:ci/runner'"):
+        make_plan(pool(), teams=[team(members=["user:system:serviceaccount:ci:runner"])])
+
+
+def test_a_member_with_two_roles_is_refused_where_the_weaker_one_is(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput, match="admins includes the rights of viewers") as error:
+        make_plan(pool(), teams=[team(admins=["user:ada"], viewers=["user:bob", "user:ada"])])
+    assert [problem.path for problem in error.value.problems] == ["teams[0].viewers[1]"]

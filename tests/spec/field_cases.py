@@ -593,6 +593,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].quota.memory": ["33Gi"],
     "teams[].priority": ["inference"],
     "teams[].members": [["user:ada@example.com"]],
+    "teams[].admins": [["user:ada@example.com"]],
+    "teams[].viewers": [["user:ada@example.com"]],
     "teams[].claims[].memory": ["40Gi"],
     "teams[].claims[].product": ["H100"],
     "teams[].claims[].profile": ["2g.20gb"],

@@ -83,6 +83,8 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
     return {
         "quota": dict(tenant.quota),
         "members": [member_text(member) for member in tenant.members],
+        "admins": [member_text(member) for member in tenant.admins],
+        "viewers": [member_text(member) for member in tenant.viewers],
         "priorities": list(tenant.priorities),
         "workloads": [workload.name for workload in tenant.workloads],
     }

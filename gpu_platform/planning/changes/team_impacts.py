@@ -13,6 +13,14 @@ from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import Plan
 from gpu_platform.quantity import parse_quantity
 
+# What the output `teams` names, the right that it stands for, and the keys that give the right too.
+_RIGHTS = (
+    ("admins", "rights of an admin in the namespace", ("admins",)),
+    ("members", "rights in the namespace", ("members", "admins")),
+    ("viewers", "the right to read the namespace", ("viewers", "members", "admins")),
+    ("priorities", "the right to use the class", ("priorities",)),
+)
+
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
     """Return the teams of the last deployment that the stack file no longer has."""
@@ -49,8 +57,9 @@ def impacts_of_teams(
 def _of_team(
     namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
 ) -> Iterator[Impact]:
-    for key, what in (("members", "rights in the namespace"), ("priorities", "the right to use the class")):
-        gone = [text for text in texts_of(old.get(key)) if text not in new[key]]
+    for key, what, keepers in _RIGHTS:
+        kept = {text for keeper in keepers for text in new[keeper]}
+        gone = [text for text in texts_of(old.get(key)) if text not in kept]
         if gone:
             yield Impact(
                 subject=f"team {namespace}",

@@ -87,6 +87,8 @@ class TenantPlan:
     namespace: str
     quota: Mapping[str, str]
     members: tuple[TeamMember, ...]
+    admins: tuple[TeamMember, ...] = ()
+    viewers: tuple[TeamMember, ...] = ()
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))

@@ -101,6 +101,7 @@ def check_team(team: Team, available: Available, priorities: Mapping[str, int], 
             "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
             "rename it",
         )
+    _check_roles(team, problems)
     if team.priority not in priorities:
         fix = (
             did_you_mean(team.priority, priorities)
@@ -129,6 +130,19 @@ def check_team(team: Team, available: Available, priorities: Mapping[str, int], 
     check_claims(team, available, problems.at("claims"))
     check_nic_claims(team, available.pools, problems.at("claims"))
     _check_workloads_fit_quota(team, available.pools, problems)
+
+
+def _check_roles(team: Team, problems: Problems) -> None:
+    """Record members with two roles: each role includes the rights of the ones below it."""
+    first: dict[str, str] = {}
+    for role, members in team.by_role.items():
+        for index, member in enumerate(members):
+            if first.setdefault(member, role) != role:
+                problems.at(role).at(f"[{index}]").add(
+                    f"{member!r} again",
+                    f"each member in one list (it is in {first[member]})",
+                    f"remove it here: {first[member]} includes the rights of {role}",
+                )
 
 
 def _check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
@@ -281,6 +295,8 @@ def plan_tenant(
         quota=quota,
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
+        admins=tuple(_subject(member) for member in team.admins),
+        viewers=tuple(_subject(member) for member in team.viewers),
         claims=(
             *(plan_claim(claim, available.catalog) for claim in team.claims),
             *plan_nic_claims(workloads, available.pools),

@@ -1,0 +1,87 @@
+"""What each role of a team may do, asked of a real API server's authorizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.engine.apply import apply
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.destroy import destroy
+from gpu_platform.engine.record import record_program
+from sandbox.control_plane import Status
+
+HERE = Path(__file__).parent
+TABLE: list[Mapping[str, Any]] = yaml.safe_load((HERE / "tenant_access.yaml").read_text("utf-8"))
+STACK = "role-table"
+PLACES = {"own": STACK, "other": "kube-system", "cluster": ""}
+GROUPS = {"viewer": "role-table-viewers", "user": "role-table-users", "admin": "role-table-admins"}
+
+Asked = Callable[[str, str, str, str], bool]
+
+
+@pytest.fixture(scope="module")
+def may(sandbox: Status) -> Iterator[Asked]:
+    """Return whether a role may use a verb on a resource at a place, on a sandbox with the tenant."""
+    client = KubernetesClient(sandbox.kubeconfig)
+    program = record_program(
+        HERE / "programs" / "tenant_with_roles.py",
+        project="gpu-platform",
+        config={},
+        secret_config=[],
+        stack=STACK,
+        preview=False,
+        unknown_outputs=False,
+    )
+    apply(client, program)
+
+    def ask(role: str, verb: str, resource: str, place: str) -> bool:
+        first, _, rest = resource.partition("/")
+        group, path = (
+            (first, rest)
+            if "." in first or first in {"apps", "batch", "policy", "autoscaling"}
+            else ("", resource)
+        )
+        name, _, sub = path.partition("/")
+        attributes = {
+            "verb": verb,
+            "group": group,
+            "resource": name,
+            "subresource": sub,
+            "namespace": PLACES[place],
+        }
+        review = client.create(
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SubjectAccessReview",
+                "metadata": {},
+                "spec": {
+                    "user": "ada",
+                    "groups": [GROUPS[role], "system:authenticated"],
+                    "resourceAttributes": attributes,
+                },
+            }
+        )
+        return review["status"]["allowed"]
+
+    yield ask
+    destroy(client, STACK)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("role", GROUPS)
+def test_a_role_may_do_what_the_table_says_and_nothing_that_it_denies(may: Asked, role: str) -> None:
+    asked = [
+        (entry, verb, resource) for entry in TABLE for verb in entry["verbs"] for resource in entry["resources"]
+    ]
+    assert len(asked) > 300
+    wrong = [
+        f"{verb} {resource} ({entry['place']}): expected {role in entry['roles']}"
+        for entry, verb, resource in asked
+        if may(role, verb, resource, entry["place"]) != (role in entry["roles"])
+    ]
+    assert wrong == []
