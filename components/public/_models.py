@@ -7,6 +7,7 @@ from typing import Final
 
 from components.public import types
 from gpu_platform.spec import (
+    addons,
     changes,
     claims,
     cluster,
@@ -75,6 +76,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Team: (team.Team,),
     types.Preemption: (queueing.Preemption,),
     types.Queueing: (queueing.Queueing,),
+    types.Addons: (addons.Addons,),
     types.Monitoring: (operations.Monitoring,),
     types.Window: (changes.Window,),
     types.Changes: (changes.Changes,),

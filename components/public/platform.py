@@ -8,6 +8,7 @@ import pulumi
 from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
 from components.public.types import (
+    Addons,
     Changes,
     ComputeClass,
     DeviceClass,
@@ -45,6 +46,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """How many times the quotas of all teams may exceed what the pools offer. Unset: 1."""
     queueing: Queueing
     """Queues of the teams' workloads, by Kueue. Unset: none."""
+    addons: Addons
+    """EKS, GKE and existing clusters: controllers of what members run. Unset: none."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     validation: ValidationSettings

@@ -582,6 +582,18 @@ class Preemption(TypedDict, total=False):
     reclaim: str
 
 
+class Addons(TypedDict, total=False):
+    """Controllers of what members run: `install`, or `present` where the cluster's owner has installed them."""
+
+    jobset: str
+    trainer: str
+    kuberay: str
+    leaderworkerset: str
+    keda: str
+    gateway: str
+    prometheus: str
+
+
 class Queueing(TypedDict, total=False):
     """Queues of the workloads of teams."""
 

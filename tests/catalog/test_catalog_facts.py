@@ -29,6 +29,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "drain_limits": ("platform", "action"),
         "kubernetes_versions": ("platform", "version"),
         "driver_branches": ("branch",),
+        "ai_conformance": ("version",),
     }
     for file in (resources.files("gpu_platform.catalog") / "facts").iterdir():
         for kind, entries in yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -113,8 +114,45 @@ def test_every_call_is_in_the_declared_list_and_every_declared_call_is_made(acco
     )
     ask(account, existing)
     ask(account, karpenter)
+    ask(account, with_storage(account))
 
     assert account.asked == {iam_action(*call) for call in CALLS}
+
+
+def with_storage(account: AwsAccount) -> EnvironmentPlan:
+    """Plan volumes of a bucket and of file systems that the account has, and of others that it lacks."""
+    subnet = account.client("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
+    location: Any = {"LocationConstraint": REGION}
+    buckets = account.client("s3")
+    with suppress(buckets.exceptions.BucketAlreadyOwnedByYou):  # names are global, and outlive a test
+        buckets.create_bucket(Bucket="acme-here", CreateBucketConfiguration=location)
+    account.client("s3", "us-east-1").create_bucket(Bucket="acme-far")
+    efs = account.client("efs").create_file_system(CreationToken="a")["FileSystemId"]
+    fsx = account.client("fsx").create_file_system(
+        FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[subnet], LustreConfiguration={}
+    )["FileSystem"]["FileSystemId"]
+    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+    storage = {
+        **{name: {"type": "bucket", "bucket": f"acme-{name}"} for name in ("here", "far", "gone")},
+        "home": {"type": "existing", "system": "efs", "file_system": efs},
+        "scratch": {"type": "existing", "system": "fsx-lustre", "file_system": fsx, "mount_name": "wrong"},
+        "other": {"type": "existing", "system": "efs", "file_system": "fs-00000000"},
+    }
+    return plan_eks({"zones": ["us-east-2a"]}, storage=storage, teams=[team])
+
+
+def test_buckets_and_file_systems_that_are_missing_elsewhere_or_misnamed_are_warned_of(
+    account: AwsAccount,
+) -> None:
+    findings = ask(account, with_storage(account))
+
+    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in ("here", "far", "gone")}
+    assert severities == {"here": "fine", "far": "warns", "gone": "warns"}
+    assert by_title(findings, "bucket acme-far").found == "in us-east-1"
+    file_systems = {one.looked_at: one for one in findings if one.looked_at.startswith("file system")}
+    assert sorted(one.severity for one in file_systems.values()) == ["fine", "warns", "warns"]
+    assert file_systems["file system fs-00000000"].found.startswith("no such file system")
+    assert any("mount_name is wrong" in one.why for one in file_systems.values())
 
 
 def test_credentials_of_another_account_stop_up(account: AwsAccount) -> None:

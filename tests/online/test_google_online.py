@@ -65,6 +65,27 @@ def test_nothing_is_found_in_a_project_that_is_ready(project: GoogleProject) -> 
     assert len(findings) == 8
 
 
+def test_a_bucket_is_looked_for_near_the_cluster(project: GoogleProject) -> None:
+    project.answers["storage/v1/b/acme-near"] = {"name": "acme-near", "location": "US-CENTRAL1"}
+    project.answers["storage/v1/b/acme-far"] = {"name": "acme-far", "location": "EUROPE-WEST4"}
+    team = {
+        "name": "vision",
+        "quota": {"gpus": 1},
+        "priority": "training",
+        "members": ["group:vision@example.com"],
+    }
+    storage = {name: {"type": "bucket", "bucket": f"acme-{name}"} for name in ("near", "far", "gone")}
+    plan = plan_platform(
+        {"kind": "environment", "cluster": CREATED, "pools": [SERVE], "teams": [team], "storage": storage}, "test"
+    )
+    assert plan.kind == "environment"
+
+    findings = ask(plan)
+
+    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in ("near", "far", "gone")}
+    assert severities == {"near": "fine", "far": "warns", "gone": "stops"}
+
+
 def test_an_api_that_is_not_enabled_stops_up(project: GoogleProject) -> None:
     project.status["/clusters/"] = (403, "SERVICE_DISABLED")
 

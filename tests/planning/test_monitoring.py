@@ -46,7 +46,7 @@ def test_a_service_monitor_is_made_by_default_only_where_somebody_can_have_insta
     assert plan.monitoring.service_monitor is made
     told = [decision.why for decision in plan.decisions if decision.subject == "monitoring"]
     assert bool(told) is not made
-    assert all("prometheus_operator: true" in why for why in told)
+    assert all("prometheus_operator: true" in why or "prometheus: install" in why for why in told)
 
 
 @pytest.mark.parametrize("said", [True, False])

@@ -23,7 +23,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.api import iam_action
 
 ACCOUNT = "123456789012"
-_SERVICES = ("ec2", "eks", "iam", "kms", "logs")
+_SERVICES = ("ec2", "efs", "eks", "fsx", "iam", "kms", "logs")
 _KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -47,9 +47,9 @@ class AwsAccount:
         for service in _SERVICES:
             get_backend(service).clear()
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str, region: str | None = None) -> Any:
         """Return boto3's client, to prepare the account."""
-        return boto3.client(service, region_name=self.region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
+        return boto3.client(service, region_name=region or self.region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
 
     def session(self) -> Any:
         """Return a session whose calls come here."""

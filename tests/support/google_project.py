@@ -131,7 +131,7 @@ def google_project() -> Iterator[GoogleProject]:
     thread.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "token")
-        for api in ("COMPUTE", "CONTAINER", "SERVICEUSAGE", "CLOUDQUOTAS"):
+        for api in ("COMPUTE", "CONTAINER", "SERVICEUSAGE", "CLOUDQUOTAS", "STORAGE"):
             patch.setenv(f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}", f"http://127.0.0.1:{server.server_port}/")
         try:
             yield project

@@ -27,7 +27,7 @@ _LOGIN_AGAIN: Final = (
 _LOGIN: Final = "run aws sso login, or set AWS_PROFILE"
 
 # IAM's prefix of a service where boto3 has another name.
-_PREFIXES: Final = {"service-quotas": "servicequotas"}
+_PREFIXES: Final = {"efs": "elasticfilesystem", "service-quotas": "servicequotas"}
 
 
 def iam_action(service: str, operation: str) -> str:
@@ -141,8 +141,8 @@ def _refusal(service: str, operation: str, response: Mapping[str, Any]) -> Excep
         return NotLookedAt(f"the credentials lack {action}", f"allow {action}, or check this line yourself")
     if code in _LOGIN_AGAIN:
         return NotLookedAt(f"AWS does not accept the credentials ({code})", _LOGIN)
-    if code.startswith(("ResourceNotFound", "NoSuch", "NotFound", "InvalidInstanceType")) or code.endswith(
-        ".NotFound"
-    ):
+    if code.startswith(
+        ("ResourceNotFound", "NoSuch", "NotFound", "InvalidInstanceType", "FileSystemNotFound")
+    ) or code.endswith(".NotFound"):
         return Missing(message)
     return NotLookedAt(f"{service} {operation} failed: {code} {message}".strip(), "try again later")

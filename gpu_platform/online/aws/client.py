@@ -27,14 +27,20 @@ CALLS: Final[Sequence[tuple[str, str]]] = (
     ("ec2", "DescribeVpcs"),
     ("eks", "DescribeAddon"),
     ("eks", "DescribeCluster"),
+    ("efs", "DescribeFileSystems"),
+    ("fsx", "DescribeFileSystems"),
     ("iam", "GetRole"),
     ("kms", "DescribeKey"),
     ("logs", "DescribeLogGroups"),
+    ("s3", "GetBucketLocation"),
     ("service-quotas", "GetAWSDefaultServiceQuota"),
     ("service-quotas", "GetServiceQuota"),
     ("sts", "GetCallerIdentity"),
 )
 """Every operation that the client calls, by boto3's name of its service."""
+
+# S3 names two regions as it did before there were others.
+_OLD_LOCATIONS: Final[Mapping[str | None, str]] = {None: "us-east-1", "EU": "eu-west-1"}
 
 
 class AwsClient:
@@ -182,6 +188,21 @@ class AwsClient:
     def key_state(self, key: str) -> str:
         """Return the state of a KMS key (id, ARN or alias): Enabled; raises Missing."""
         return self._api.call("kms", "DescribeKey", KeyId=key)["KeyMetadata"]["KeyState"]
+
+    def bucket_region(self, name: str) -> str:
+        """Return the region of a bucket; raises Missing."""
+        found = self._api.call("s3", "GetBucketLocation", Bucket=name).get("LocationConstraint")
+        return _OLD_LOCATIONS.get(found, found)
+
+    def efs_file_system(self, file_system: str) -> str:
+        """Return the mount name of an EFS file system, which has none; raises Missing."""
+        self._api.call("efs", "DescribeFileSystems", FileSystemId=file_system)
+        return ""
+
+    def fsx_mount_name(self, file_system: str) -> str:
+        """Return the mount name of an FSx file system, empty for another than Lustre; raises Missing."""
+        [found] = self._api.call("fsx", "DescribeFileSystems", FileSystemIds=[file_system])["FileSystems"]
+        return str(found.get("LustreConfiguration", {}).get("MountName", ""))
 
 
 def _reservation(one: Mapping[str, Any]) -> CapacityReservation:

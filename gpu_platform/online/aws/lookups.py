@@ -37,12 +37,15 @@ from gpu_platform.online.aws.quotas import (
     system_demand,
     used_by_others,
 )
+from gpu_platform.online.aws.storage import bucket_names, compare_bucket, compare_file_system, file_systems
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
+from gpu_platform.planning.clouds.eks.existing_file_systems import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -109,6 +112,15 @@ class AwsCloud:
             yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
         for key in disk_keys(plan):
             yield Lookup(title=f"KMS key {key}", look=partial(self._key, key))
+        for name in bucket_names(plan):
+            yield Lookup(title=f"bucket {name}", look=partial(self._bucket, name))
+        for driver, ask in (
+            (EFS_DRIVER, self._client.efs_file_system),
+            (FSX_DRIVER, self._client.fsx_mount_name),
+        ):
+            for volume in file_systems(plan, driver):
+                found = volume.handle.partition(":")[0]
+                yield Lookup(title=f"file system {found}", look=partial(self._file_system, volume, ask))
         if any(pool.capacity["type"] == "spot" for pool in plan.pools):
             yield Lookup(title=f"service-linked role {_SPOT_ROLE}", look=self._spot_role)
 
@@ -215,6 +227,20 @@ class AwsCloud:
         except Missing:
             state = None
         yield compare_key(key, state)
+
+    def _bucket(self, name: str) -> Iterator[OnlineFinding]:
+        try:
+            region = self._client.bucket_region(name)
+        except Missing:
+            region = None
+        yield compare_bucket(name, self._cluster.region, region)
+
+    def _file_system(self, volume: VolumePlan, ask: Callable[[str], str]) -> Iterator[OnlineFinding]:
+        try:
+            found = ask(volume.handle.partition(":")[0])
+        except Missing:
+            found = None
+        yield compare_file_system(volume, found)
 
     def _spot_role(self) -> Iterator[OnlineFinding]:
         yield compare_spot_role(self._plan, self._client.role_exists(_SPOT_ROLE))

@@ -21,6 +21,7 @@ PERMISSIONS: Final[Mapping[str, str]] = {
     "network": "compute.networks.get",
     "subnet": "compute.subnetworks.get",
     "cluster": "container.clusters.get",
+    "bucket": "storage.buckets.get",
     "services": "serviceusage.services.get",
     "family quota": "cloudquotas.quotas.get",
 }
@@ -121,6 +122,11 @@ class GoogleClient:
             subnetwork=_last(found.get("subnetwork", "")),
             node_pools={pool["name"]: _labels(pool) for pool in found.get("nodePools") or ()},
         )
+
+    def bucket_location(self, name: str) -> str:
+        """Return the location of a bucket in lower case: us-central1, us; raises Missing."""
+        found = self._api.get("storage", f"storage/v1/b/{name}", PERMISSIONS["bucket"])
+        return str(found.get("location", "")).lower()
 
     def _exists(self, path: str, what: str) -> bool:
         try:

@@ -170,6 +170,28 @@ def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
     )
 
 
+def compare_bucket(name: str, region: str, location: str | None) -> OnlineFinding:
+    """Return whether a bucket exists near the cluster; `location` None: there is no such bucket."""
+    looked_at = f"bucket {name}"
+    if location is None:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="stops",
+            found="no such bucket",
+            why="its IAM policy cannot be changed, and no pod can mount it",
+            fix="create it, or correct bucket in storage",
+        )
+    if location in (region, region.partition("-")[0]):
+        return OnlineFinding(looked_at=looked_at, severity="fine", found=f"in {location}")
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="warns",
+        found=f"in {location}",
+        why=f"reads from {region} are slower, and traffic between locations is paid",
+        fix=f"copy it to a bucket in {region}",
+    )
+
+
 def _compare_new(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Cluster | None) -> OnlineFinding:
     looked_at = f"name of the new cluster: {cluster.name}"
     if found is None:

@@ -13,6 +13,7 @@ from gpu_platform.online.google.answers import Cluster, Quota
 from gpu_platform.online.google.client import Disabled, GoogleClient, Missing
 from gpu_platform.online.google.comparisons import (
     compare_apis,
+    compare_bucket,
     compare_cluster,
     compare_network,
     compare_offers,
@@ -21,6 +22,7 @@ from gpu_platform.online.google.comparisons import (
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.gke.existing_cluster import found_kubeconfig
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -85,6 +87,9 @@ class GoogleCloud:
         for pool in plan.pools:
             if name := pool.capacity.get("reservation"):
                 yield f"capacity of pool {pool.name}: {name}", partial(self._reservation, pool, str(name))
+        storage = plan.storage.cloud
+        for name in dict.fromkeys(one.bucket for one in storage.grants) if isinstance(storage, GkeStorage) else ():
+            yield f"bucket {name}", partial(self._bucket, name)
         if cluster.create is None:
             yield "network of the cluster", self._networks
 
@@ -102,6 +107,13 @@ class GoogleCloud:
             )
             return
         yield OnlineFinding(looked_at=looked_at, severity="fine", found="reachable")
+
+    def _bucket(self, name: str) -> Iterator[OnlineFinding]:
+        try:
+            location = self._client.bucket_location(name)
+        except Missing:
+            location = None
+        yield compare_bucket(name, self._cluster.region, location)
 
     def _apis(self) -> Iterator[OnlineFinding]:
         streams = any(isinstance(one.cloud, GkePoolPlan) and one.cloud.image_streaming for one in self._plan.pools)

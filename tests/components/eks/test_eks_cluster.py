@@ -307,7 +307,8 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     assert versions == {
         name: addon.versions[CREATED["kubernetes"]]
         for name, addon in load_catalog().eks_addons.items()
-        if name not in ("aws-efs-csi-driver", "aws-fsx-csi-driver")  # only with such a storage class
+        # Only with such storage.
+        if name not in ("aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver")
     }
 
 

@@ -1,0 +1,72 @@
+"""Compare the buckets and existing file systems of a stack with what AWS has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
+from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.plan import EnvironmentPlan
+
+_MISSING = "pods that mount it wait in ContainerCreating"
+
+
+def bucket_names(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the buckets that teams mount, each once."""
+    mounted = (one for one in plan.storage.volumes if one.driver == buckets.DRIVER)
+    return list(dict.fromkeys(one.attributes["bucketName"] for one in mounted))
+
+
+def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
+    """Return one volume of each existing file system of a driver."""
+    found = {one.handle.partition(":")[0]: one for one in plan.storage.volumes if one.driver == driver}
+    return list(found.values())
+
+
+def compare_bucket(name: str, region: str, found: str | None) -> OnlineFinding:
+    """Return whether a bucket is in the cluster's region; `found`: its region, None: there is no such bucket."""
+    looked_at = f"bucket {name}"
+    if found == region:
+        return OnlineFinding(looked_at=looked_at, severity="fine", found=f"in {region}")
+    if found is None:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found="no such bucket",
+            why=_MISSING,
+            fix="create it, or correct bucket in storage",
+        )
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="warns",
+        found=f"in {found}",
+        why=f"volumes are mounted for {region}: S3 answers with a redirect, and traffic between regions is paid",
+        fix=f"copy it to a bucket in {region}",
+    )
+
+
+def compare_file_system(volume: VolumePlan, found: str | None) -> OnlineFinding:
+    """Return whether an existing file system can be mounted.
+
+    `found`: its mount name, empty for EFS; None: there is no such file system.
+    """
+    looked_at = f"file system {volume.handle.partition(':')[0]}"
+    if found is None:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found="no such file system in this account and region",
+            why=_MISSING,
+            fix="correct file_system in storage",
+        )
+    declared = volume.attributes.get("mountname", "").partition("/")[0]
+    if volume.driver == existing_file_systems.FSX_DRIVER and declared != found:
+        return OnlineFinding(
+            looked_at=looked_at,
+            severity="warns",
+            found=f"its mount name is {found or 'none: it is not Lustre'}",
+            why=f"mount_name is {declared}, and nodes cannot mount it by that",
+            fix=f"write mount_name: {found}" if found else "name a Lustre file system",
+        )
+    return OnlineFinding(looked_at=looked_at, severity="fine", found="exists")
