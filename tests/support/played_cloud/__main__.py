@@ -19,3 +19,4 @@ if __name__ == "__main__":
     server = serve(Path(os.environ[FOLDER]))
     while os.getppid() == engine:  # an engine that was killed tells nobody
         server.wait_for_termination(timeout=_WATCH_SECONDS)
+    os._exit(0)  # requests that are still held must not keep this process
