@@ -154,6 +154,13 @@ def _inference_extension(_: EnvironmentPlan) -> _Finding:
 
 
 def _fabric(plan: EnvironmentPlan) -> _Finding:
+    claimed = tuple(
+        f"pool {pool.name}: {pool.cloud.nic_devices.per_node} claims of {pool.cloud.nic_devices.device_class} a node"
+        for pool in plan.pools
+        if pool.cloud is not None and pool.cloud.nic_devices is not None
+    )
+    if claimed:
+        return _Finding(Status.IMPLEMENTED, claimed)
     requests = {
         pool.name: pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node)
         for pool in plan.pools
@@ -167,7 +174,7 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
     )
     if by:
         return _Finding(
-            Status.PARTIAL, by, "a device plugin counts the interfaces; a DRA driver would describe them"
+            Status.PARTIAL, by, "a device plugin counts the interfaces; write network: {via: dranet} where the pool can have it"
         )
     return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
 
