@@ -82,7 +82,7 @@ class Tenant(pulumi.ComponentResource):
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
-    def _create_quotas(self) -> list[pulumi.Resource]:
+    def _create_quotas(self) -> Sequence[pulumi.Resource]:
         total = k8s.core.v1.ResourceQuota(
             self._logical("quota"),
             metadata=self._meta("gpu-quota"),
@@ -108,7 +108,17 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        return [total, above]
+        quotas = [total, above]
+        if self._args.object_quota:
+            quotas.append(
+                k8s.core.v1.ResourceQuota(
+                    self._logical("objects"),
+                    metadata=self._meta("object-quota"),
+                    spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.object_quota),
+                    opts=self._kept,
+                )
+            )
+        return quotas
 
     def _create_limits(self) -> pulumi.Resource:
         return k8s.core.v1.LimitRange(

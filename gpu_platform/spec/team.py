@@ -11,6 +11,26 @@ from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName
 from gpu_platform.spec.claims import Claim, DeviceClassName
 
 
+class ObjectLimits(SpecModel):
+    """Most objects of each kind in a team's namespace."""
+
+    pods: int = Field(default=2000, ge=1, le=100_000)
+    """Pods that have not ended."""
+    jobs: int = Field(default=2000, ge=0, le=100_000)
+    services: int = Field(default=200, ge=0, le=100_000)
+    load_balancers: int = Field(default=0, ge=0, le=1000)
+    """Services of type LoadBalancer. Each of their ports needs one of `node_ports` too, unless the Service has
+    allocateLoadBalancerNodePorts: false."""
+    node_ports: int = Field(default=0, ge=0, le=2768)
+    """Node ports of Services: open on every node of the cluster, whose range has 2768 of them."""
+    config_maps: int = Field(default=1000, ge=0, le=100_000)
+    secrets: int = Field(default=1000, ge=0, le=100_000)
+    claims: int = Field(default=500, ge=0, le=100_000)
+    """PersistentVolumeClaims."""
+    storage: Quantity = "100Ti"
+    """Storage that all PersistentVolumeClaims request together."""
+
+
 class Quota(SpecModel):
     """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
@@ -26,6 +46,8 @@ class Quota(SpecModel):
     """With DRA: devices by device class: gpu.nvidia.com, mig.nvidia.com, or one of `device_classes`."""
     cpu: Quantity | None = None
     memory: Quantity | None = None
+    objects: ObjectLimits = ObjectLimits()
+    """Numbers of objects, and storage."""
 
 
 class Workload(SpecModel):

@@ -80,6 +80,8 @@ class TenantPlan:
     members: tuple[TeamMember, ...]
     admins: tuple[TeamMember, ...] = ()
     viewers: tuple[TeamMember, ...] = ()
+    object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))

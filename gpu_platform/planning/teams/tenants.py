@@ -20,7 +20,7 @@ from gpu_platform.planning.teams.claims import (
 )
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
-from gpu_platform.spec.team import Quota, Team
+from gpu_platform.spec.team import ObjectLimits, Quota, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -205,6 +205,13 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
 
 def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
     allowed = quota_units(team.quota)
+    pods = sum(workload.replicas for workload in team.workloads)
+    if pods > team.quota.objects.pods:
+        problems.at("workloads").add(
+            f"{pods} replicas in all",
+            f"at most {team.quota.objects.pods}: the team's quota.objects.pods",
+            "raise quota.objects.pods or lower replicas",
+        )
     wanted: dict[str, int] = {}
     for workload in team.workloads:
         pool = next((pool for pool in pools if pool.name == workload.pool), None)
@@ -276,6 +283,7 @@ def plan_tenant(
             "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
+        object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
         admins=tuple(_subject(member) for member in team.admins),
@@ -289,6 +297,21 @@ def plan_tenant(
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
     return Decided(tenant, (decision, *notes))
+
+
+def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:
+    """Return limits by key of a ResourceQuota."""
+    return {
+        "pods": str(limits.pods),
+        "count/jobs.batch": str(limits.jobs),
+        "services": str(limits.services),
+        "services.loadbalancers": str(limits.load_balancers),
+        "services.nodeports": str(limits.node_ports),
+        "configmaps": str(limits.config_maps),
+        "secrets": str(limits.secrets),
+        "persistentvolumeclaims": str(limits.claims),
+        "requests.storage": limits.storage,
+    }
 
 
 def _subject(member: str) -> TeamMember:
