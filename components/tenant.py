@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 from components._options import child_options, retained
 from components.device_claims import claim_template, of_team
 from gpu_platform import names
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.teams.access import (
     ADMIN,
     CLUSTER_READ,
@@ -221,6 +222,35 @@ class Tenant(pulumi.ComponentResource):
                         ports=[
                             k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
                             for port, protocol in _DNS_PORTS
+                        ],
+                    )
+                ],
+            ),
+            opts=self._kept,
+        )
+
+        for one in self._args.egress:
+            self._create_egress(one)
+
+    def _create_egress(self, egress: PodEgress) -> None:
+        """Create the NetworkPolicy that lets all pods reach one address."""
+        name = f"allow-{egress.name}"
+        k8s.networking.v1.NetworkPolicy(
+            self._logical(name),
+            metadata=self._meta(name),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
+                policy_types=["Egress"],
+                egress=[
+                    k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+                        to=[
+                            k8s.networking.v1.NetworkPolicyPeerArgs(
+                                ip_block=k8s.networking.v1.IPBlockArgs(cidr=egress.cidr)
+                            )
+                        ],
+                        ports=[
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
+                            for port, protocol in egress.ports
                         ],
                     )
                 ],

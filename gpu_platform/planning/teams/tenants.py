@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
@@ -256,7 +257,11 @@ def check_quotas(
 
 
 def plan_tenant(
-    team: Team, stack: str, available: Available, priorities: Mapping[str, int]
+    team: Team,
+    stack: str,
+    available: Available,
+    priorities: Mapping[str, int],
+    egress: tuple[PodEgress, ...],
 ) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image."""
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
@@ -283,6 +288,7 @@ def plan_tenant(
             "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
+        egress=egress,
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
