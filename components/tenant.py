@@ -12,6 +12,7 @@ from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from gpu_platform import names
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.access import (
     ADMIN,
@@ -106,7 +107,7 @@ class Tenant(pulumi.ComponentResource):
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
 
-    def _create_quotas(self) -> list[pulumi.Resource]:
+    def _create_quotas(self) -> Sequence[pulumi.Resource]:
         metadata, hard = self._meta("gpu-quota"), self._args.quota
         if self._queue is not None:
             granted = json.dumps(dict(self._args.quota), sort_keys=True)
@@ -136,7 +137,17 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        return [total, above]
+        quotas = [total, above]
+        if self._args.object_quota:
+            quotas.append(
+                k8s.core.v1.ResourceQuota(
+                    self._logical("objects"),
+                    metadata=self._meta("object-quota"),
+                    spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.object_quota),
+                    opts=self._kept,
+                )
+            )
+        return quotas
 
     def _create_limits(self) -> pulumi.Resource:
         return k8s.core.v1.LimitRange(
@@ -240,6 +251,35 @@ class Tenant(pulumi.ComponentResource):
                         ports=[
                             k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
                             for port, protocol in _DNS_PORTS
+                        ],
+                    )
+                ],
+            ),
+            opts=self._kept,
+        )
+
+        for one in self._args.egress:
+            self._create_egress(one)
+
+    def _create_egress(self, egress: PodEgress) -> None:
+        """Create the NetworkPolicy that lets all pods reach one address."""
+        name = f"allow-{egress.name}"
+        k8s.networking.v1.NetworkPolicy(
+            self._logical(name),
+            metadata=self._meta(name),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
+                policy_types=["Egress"],
+                egress=[
+                    k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+                        to=[
+                            k8s.networking.v1.NetworkPolicyPeerArgs(
+                                ip_block=k8s.networking.v1.IPBlockArgs(cidr=egress.cidr)
+                            )
+                        ],
+                        ports=[
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
+                            for port, protocol in egress.ports
                         ],
                     )
                 ],

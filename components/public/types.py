@@ -426,6 +426,29 @@ class Pool(PoolSettings):
 # -- teams ------------------------------------------------------------------------------------------------
 
 
+class ObjectLimits(TypedDict, total=False):
+    """Most objects of each kind in a team's namespace."""
+
+    pods: float
+    """Pods that have not ended. Unset: 2000."""
+    jobs: float
+    """Jobs. Unset: 2000."""
+    services: float
+    """Services. Unset: 200."""
+    load_balancers: float
+    """Services of type LoadBalancer. Unset: 0."""
+    node_ports: float
+    """Node ports of Services. Unset: 0."""
+    config_maps: float
+    """ConfigMaps. Unset: 1000."""
+    secrets: float
+    """Secrets. Unset: 1000."""
+    claims: float
+    """PersistentVolumeClaims. Unset: 500."""
+    storage: Any
+    """Storage that all claims request together: "100Ti"."""
+
+
 class Quota(TypedDict, total=False):
     """The most that a team may use at a time."""
 
@@ -438,6 +461,8 @@ class Quota(TypedDict, total=False):
     """A Kubernetes quantity: 200 or "500m"."""
     memory: Any
     """A Kubernetes quantity: "2Ti"."""
+    objects: ObjectLimits
+    """Numbers of objects, and storage."""
 
 
 class Claim(TypedDict, total=False):

@@ -174,7 +174,9 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
     )
     if by:
         return _Finding(
-            Status.PARTIAL, by, "a device plugin counts the interfaces; write network: {via: dranet} where the pool can have it"
+            Status.PARTIAL,
+            by,
+            "a device plugin counts the interfaces; write network: {via: dranet} where the pool can have it",
         )
     return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
 

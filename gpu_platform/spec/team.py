@@ -11,6 +11,26 @@ from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName
 from gpu_platform.spec.claims import Claim, DeviceClassName
 
 
+class ObjectLimits(SpecModel):
+    """Most objects of each kind in a team's namespace."""
+
+    pods: int = Field(default=2000, ge=1, le=100_000)
+    """Pods that have not ended."""
+    jobs: int = Field(default=2000, ge=0, le=100_000)
+    services: int = Field(default=200, ge=0, le=100_000)
+    load_balancers: int = Field(default=0, ge=0, le=1000)
+    """Services of type LoadBalancer. Each of their ports needs one of `node_ports` too, unless the Service has
+    allocateLoadBalancerNodePorts: false."""
+    node_ports: int = Field(default=0, ge=0, le=2768)
+    """Node ports of Services: open on every node of the cluster, whose range has 2768 of them."""
+    config_maps: int = Field(default=1000, ge=0, le=100_000)
+    secrets: int = Field(default=1000, ge=0, le=100_000)
+    claims: int = Field(default=500, ge=0, le=100_000)
+    """PersistentVolumeClaims."""
+    storage: Quantity = "100Ti"
+    """Storage that all PersistentVolumeClaims request together."""
+
+
 class GpuUnits(SpecModel):
     """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0."""
 
@@ -33,6 +53,8 @@ class Quota(GpuUnits):
     """CPUs of all pods. With `queueing`: of pods on nodes without GPUs; a GPU comes with its share of its node."""
     memory: Quantity | None = None
     """Memory of all pods; with `queueing` as for CPU."""
+    objects: ObjectLimits = ObjectLimits()
+    """Numbers of objects, and storage."""
 
 
 class TeamQueue(SpecModel):

@@ -221,6 +221,35 @@ def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(s
     assert set(by_name) == {"default-deny", "allow-dns", "allow-own-namespace"}
 
 
+@pytest.mark.parametrize(
+    ("name", "reached"),
+    [
+        ("local", set()),
+        ("eks-training", {("169.254.170.23/32", 80, "TCP")}),
+        (
+            "gke-training",
+            {
+                ("169.254.169.254/32", 80, "TCP"),
+                ("169.254.169.254/32", 53, "UDP"),
+                ("169.254.169.254/32", 53, "TCP"),
+            },
+        ),
+    ],
+)
+def test_a_tenants_pods_reach_the_identity_and_dns_addresses_of_their_cloud_and_no_other_address(
+    stack: Stack, name: str, reached: set[tuple[str, int, str]]
+) -> None:
+    found = {
+        (peer["ipBlock"]["cidr"], port["port"], port["protocol"])
+        for record in stack(name).of("NetworkPolicy")
+        for rule in record.inputs["spec"].get("egress", ())
+        for peer in rule["to"]
+        if "ipBlock" in peer
+        for port in rule["ports"]
+    }
+    assert found == reached | {("169.254.20.10/32", 53, "UDP"), ("169.254.20.10/32", 53, "TCP")}
+
+
 def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_deletes_the_rest(stack: Stack) -> None:
     of_team = [
         record

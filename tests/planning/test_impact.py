@@ -192,6 +192,17 @@ def test_an_admin_and_a_viewer_that_leave_lose_access() -> None:
     assert sorted(read, key=str) == [(Effect.CUTS_ACCESS, "admins"), (Effect.CUTS_ACCESS, "viewers")]
 
 
+def test_limits_of_objects_over_a_team_deployed_without_them_are_announced() -> None:
+    outputs = dict(outputs_of(plan_of()))
+    outputs["teams"] = {
+        name: {key: value for key, value in facts.items() if key != "objects"}
+        for name, facts in outputs["teams"].items()
+    }
+    [impact] = classify(outputs, plan_of(), load_catalog(), live=live())
+    assert (impact.effect, impact.field, impact.old) == (Effect.REMOVES_CAPACITY, "quota.objects", "unlimited")
+    assert "services.loadbalancers: 0" in impact.new
+
+
 def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> None:
     after = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 4}}])
     [impact] = impacts(plan_of(), after, pod("a"))

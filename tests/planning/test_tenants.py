@@ -137,3 +137,29 @@ def test_a_member_with_two_roles_is_refused_where_the_weaker_one_is(make_plan: P
     with pytest.raises(BadInput, match="admins includes the rights of viewers") as error:
         make_plan(pool(), teams=[team(admins=["user:ada"], viewers=["user:bob", "user:ada"])])
     assert [problem.path for problem in error.value.problems] == ["teams[0].viewers[1]"]
+
+
+def test_a_team_may_open_no_load_balancer_and_no_node_port_unless_its_quota_says_so(make_plan: PlanMaker) -> None:
+    opened = team("b", quota={"gpus": 1, "objects": {"load_balancers": 1, "node_ports": 2, "storage": "5Ti"}})
+    closed, allowed = (dict(tenant.object_quota) for tenant in make_plan(pool(), teams=[team(), opened]).tenants)
+    assert (closed["services.loadbalancers"], closed["services.nodeports"]) == ("0", "0")
+    assert (allowed["services.loadbalancers"], allowed["services.nodeports"]) == ("1", "2")
+    assert (closed["requests.storage"], allowed["requests.storage"]) == ("100Ti", "5Ti")
+
+
+def test_every_kind_of_object_that_members_store_has_a_limit(make_plan: PlanMaker) -> None:
+    limits = make_plan(pool(), teams=[team()]).tenants[0].object_quota
+    assert limits.keys() >= {
+        "pods",
+        "services",
+        "configmaps",
+        "secrets",
+        "persistentvolumeclaims",
+        "count/jobs.batch",
+    }
+
+
+def test_workloads_with_more_replicas_than_pods_in_the_quota_are_refused(make_plan: PlanMaker) -> None:
+    work = {"name": "work", "pool": "train", "replicas": 2}
+    with pytest.raises(BadInput, match=r"raise quota\.objects\.pods"):
+        make_plan(pool(), teams=[team(quota={"gpus": 2, "objects": {"pods": 1}}, workloads=[work])])

@@ -591,6 +591,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].quota.devices": [{"gpu.nvidia.com": 9}],
     "teams[].quota.cpu": [9],
     "teams[].quota.memory": ["33Gi"],
+    "teams[].quota.objects.storage": ["5Ti"],
     "teams[].priority": ["inference"],
     "teams[].members": [["user:ada@example.com"]],
     "teams[].admins": [["user:ada@example.com"]],

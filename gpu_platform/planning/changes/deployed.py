@@ -82,6 +82,7 @@ def member_text(member: TeamMember) -> str:
 def _team(tenant: TenantPlan) -> Mapping[str, Any]:
     return {
         "quota": dict(tenant.quota),
+        "objects": dict(tenant.object_quota),
         "members": [member_text(member) for member in tenant.members],
         "admins": [member_text(member) for member in tenant.admins],
         "viewers": [member_text(member) for member in tenant.viewers],

@@ -70,12 +70,23 @@ def _of_team(
                 parts=(Part(Phase.TEAMS, f"team {namespace}", "rights"),),
                 because=f"{', '.join(gone)}: lost {what}",
             )
-    before = mapping_of(old.get("quota"))
+    before = {**mapping_of(old.get("quota")), **mapping_of(old.get("objects"))}
+    now = {**new["quota"], **new["objects"]}
     lower = {
-        name: (str(amount), str(new["quota"].get(name, "0")))
+        name: (str(amount), str(now[name]))
         for name, amount in before.items()
-        if name in new["quota"] and parse_quantity(new["quota"][name]) < parse_quantity(amount)
+        if name in now and parse_quantity(now[name]) < parse_quantity(amount)
     }
+    if "objects" not in old and new["objects"]:
+        yield Impact(
+            subject=f"team {namespace}",
+            effect=Effect.REMOVES_CAPACITY,
+            field="quota.objects",
+            old="unlimited",
+            new=", ".join(f"{name}: {amount}" for name, amount in new["objects"].items()),
+            parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
+            because="objects and storage had no limit; what exists stays, new ones above it are refused",
+        )
     if lower:
         over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
         yield Impact(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
-from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool
+from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -222,6 +222,10 @@ class Cloud(Protocol):
     ) -> Decided[StoragePlan]:
         """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
         return Decided(StoragePlan())
+
+    def pod_egress(self) -> tuple[PodEgress, ...]:
+        """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
+        return ()
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

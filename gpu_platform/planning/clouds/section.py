@@ -102,6 +102,18 @@ class ClusterSetting:
     """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEgress:
+    """An address outside every namespace that pods of all teams may reach, with its ports (number, protocol).
+
+    `name`: of the NetworkPolicy, allow-<name>.
+    """
+
+    name: str
+    cidr: str
+    ports: tuple[tuple[int, str], ...]
+
+
 class CreatedCluster(Protocol):
     """The settings of a new cluster that all clouds share."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems, check_unique
@@ -82,7 +83,8 @@ def _plan(
     teams: Sequence[Team], stack: str, environment: Environment, available: Available
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
-    tenants = [plan_tenant(team, stack, available, priorities) for team in teams]
+    egress = cloud_of(environment.cluster).pod_egress()
+    tenants = [plan_tenant(team, stack, available, priorities, egress) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:
         decisions += tenant.decisions

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 
@@ -89,6 +90,10 @@ class TenantPlan:
     members: tuple[TeamMember, ...]
     admins: tuple[TeamMember, ...] = ()
     viewers: tuple[TeamMember, ...] = ()
+    object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
+    egress: tuple[PodEgress, ...] = ()
+    """What its pods may reach beside their namespace and the cluster's DNS."""
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))

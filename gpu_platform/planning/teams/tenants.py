@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
@@ -22,7 +23,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
-from gpu_platform.spec.team import GpuUnits, Team
+from gpu_platform.spec.team import GpuUnits, ObjectLimits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -211,6 +212,13 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
 
 def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
     allowed = quota_units(team.quota)
+    pods = sum(workload.replicas for workload in team.workloads)
+    if pods > team.quota.objects.pods:
+        problems.at("workloads").add(
+            f"{pods} replicas in all",
+            f"at most {team.quota.objects.pods}: the team's quota.objects.pods",
+            "raise quota.objects.pods or lower replicas",
+        )
     wanted: dict[str, int] = {}
     for workload in team.workloads:
         pool = next((pool for pool in pools if pool.name == workload.pool), None)
@@ -265,7 +273,11 @@ def check_quotas(
 
 
 def plan_tenant(
-    team: Team, stack: str, available: Available, priorities: Mapping[str, int]
+    team: Team,
+    stack: str,
+    available: Available,
+    priorities: Mapping[str, int],
+    egress: tuple[PodEgress, ...],
 ) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image."""
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
@@ -293,6 +305,8 @@ def plan_tenant(
             "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
+        egress=egress,
+        object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
         admins=tuple(_subject(member) for member in team.admins),
@@ -310,6 +324,21 @@ def plan_tenant(
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
     return Decided(tenant, (decision, *notes))
+
+
+def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:
+    """Return limits by key of a ResourceQuota."""
+    return {
+        "pods": str(limits.pods),
+        "count/jobs.batch": str(limits.jobs),
+        "services": str(limits.services),
+        "services.loadbalancers": str(limits.load_balancers),
+        "services.nodeports": str(limits.node_ports),
+        "configmaps": str(limits.config_maps),
+        "secrets": str(limits.secrets),
+        "persistentvolumeclaims": str(limits.claims),
+        "requests.storage": limits.storage,
+    }
 
 
 def _subject(member: str) -> TeamMember:

@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.topology import topology_levels
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -155,6 +156,14 @@ class Eks(Cloud):
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return a warning about members that have neither a login nor an OIDC provider."""
         return login_notes(self._cluster, team, members)
+
+    def pod_egress(self) -> tuple[PodEgress, ...]:
+        """Return the address of the EKS Pod Identity agent.
+
+        Source: EKS user guide, "Set up the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 on each
+        node; read 2026-11-23.
+        """
+        return (PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.gke.window import check_window, recurring_wind
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
+from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -213,6 +214,21 @@ class Gke(Cloud):
     ) -> Decided[StoragePlan]:
         """Return classes of Google Cloud's disks, Filestore and Managed Lustre."""
         return plan_gke_storage(self._cluster, storage, pools, catalog)
+
+    def pod_egress(self) -> tuple[PodEgress, ...]:
+        """Return the addresses of GKE's metadata server and of Cloud DNS, on clusters that the program creates.
+
+        Of another cluster neither the dataplane nor whether every node conceals its own credentials is known.
+        Dataplane v2 evaluates policies before the address is translated. Port 8080 of the metadata server is for
+        ALTS alone; tokens need port 80. Sources: gke-labs/kube-agents#777 and #805; read 2026-11-23.
+        """
+        if self._cluster.create is None:
+            return ()
+        address = "169.254.169.254/32"
+        return (
+            PodEgress(name="identity", cidr=address, ports=((80, "TCP"),)),
+            PodEgress(name="cloud-dns", cidr=address, ports=((53, "UDP"), (53, "TCP"))),
+        )
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""
