@@ -155,7 +155,7 @@ def _inference_extension(_: EnvironmentPlan) -> _Finding:
 
 def _fabric(plan: EnvironmentPlan) -> _Finding:
     claimed = tuple(
-        f"pool {pool.name}: {pool.cloud.nic_devices.per_node} claims of {pool.cloud.nic_devices.device_class} a node"
+        f"pool {pool.name}: {pool.cloud.nic_devices.per_node} of {pool.cloud.nic_devices.device_class} a node"
         for pool in plan.pools
         if pool.cloud is not None and pool.cloud.nic_devices is not None
     )
@@ -176,7 +176,7 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
         return _Finding(
             Status.PARTIAL,
             by,
-            "a device plugin counts the interfaces; write network: {via: dranet} where the pool can have it",
+            "a device plugin counts the interfaces; write network: {via: dranet} where possible",
         )
     return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
 
