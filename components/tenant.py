@@ -11,6 +11,7 @@ import pulumi_kubernetes as k8s
 from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
+from components.tenant_admission import TenantAdmission, TenantAdmissionArgs
 from gpu_platform import names
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -71,7 +72,12 @@ class Tenant(pulumi.ComponentResource):
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         self._kept = retained(self._child)
-        guards = [*self._create_quotas(), self._create_limits()]
+        admission = TenantAdmission(
+            self._logical("admission"),
+            TenantAdmissionArgs(namespace=args.namespace, rules=args.rules),
+            self._child,
+        )
+        guards = [*self._create_quotas(), self._create_limits(), *admission.guards]
         self._create_access()
         self._create_network_policies()
         for claim in args.claims:

@@ -42,14 +42,14 @@ def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[
     granted = workload.requests_gpus
     for container in workload.containers:
         for variable in container.spec.get("env").items():
-            if variable.get("name").text() != _VISIBLE_DEVICES or (granted and container.requested):
+            if variable.get("name").text() != _VISIBLE_DEVICES:
                 continue
             value = variable.get("value")
             if (value.text() or "").casefold() in _NO_DEVICES and not variable.get("valueFrom").present:
                 continue
             yield Breach(
                 at=value if value.present else variable,
-                found=f"{_VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} in a container without a GPU",
+                found=f"{_VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} of a container",
                 allowed="void, or no such variable: the device plugin sets it for granted GPUs",
                 fix=f"remove it, and request {names.GPU_RESOURCE} under resources.limits",
             )

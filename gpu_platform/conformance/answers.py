@@ -258,6 +258,19 @@ def _access(plan: EnvironmentPlan) -> _Finding:
         "the device plugin or claims allocate GPUs; the operator's toolkit gives none by an environment variable",
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
+    if plan.tenants and all(tenant.rules for tenant in plan.tenants):
+        kind = "ValidatingAdmissionPolicy"
+        objects = tuple(
+            LiveObject(
+                api_version="admissionregistration.k8s.io/v1",
+                kind=kind,
+                namespace=None,
+                name=f"pods-of-{one.namespace}",
+            )
+            for one in plan.tenants
+        )
+        refused = f"the API server refuses such pods in the namespaces of {len(plan.tenants)} teams"
+        return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)
     return _Finding(
         Status.PARTIAL,
         by,

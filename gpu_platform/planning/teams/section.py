@@ -9,6 +9,7 @@ from typing import Literal
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
+from gpu_platform.planning.teams.admission import PodRule
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
@@ -100,5 +101,7 @@ class TenantPlan:
     default_limit: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_LIMIT))
     claims: tuple[ClaimPlan, ...] = ()
     workloads: tuple[WorkloadPlan, ...] = ()
+    rules: tuple[PodRule, ...] = ()
+    """Rules at admission of the team's pods."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""

@@ -12,6 +12,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.admission import pod_rules
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import (
     check_claim_of_workload,
@@ -316,6 +317,7 @@ def plan_tenant(
             *plan_nic_claims(workloads, available.pools),
         ),
         workloads=workloads,
+        rules=pod_rules(available.pools),
         compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
     )
     notes = [

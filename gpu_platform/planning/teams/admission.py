@@ -1,0 +1,144 @@
+"""Rules at admission that keep the pods of a team to what it was granted.
+
+They judge what quotas, Pod Security and RBAC do not see: GPUs taken by an environment variable or an annotation,
+GPU nodes entered without a request for a GPU, and requests that no node can ever satisfy. The ids are those of the
+policy pack where it has the same rule.
+
+Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotations; GKE's NRI device injector
+(container-engine-accelerators); Kubernetes docs, ValidatingAdmissionPolicy, CEL in Kubernetes; CVE-2020-8554
+(external addresses of Services). Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.pools.section import PoolPlan
+
+_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+# Annotations by which a runtime gives a container any device of its node, unseen by scheduler and Pod Security.
+_DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
+_KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRule:
+    """One rule: a CEL expression that must be true, and a message with what is wrong and the fix."""
+
+    id: str
+    expression: str
+    message: str
+
+
+def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+    """Return the rules of pods of a team, given the pools of the environment."""
+    return (
+        PodRule(
+            id="gpu-visible-devices-bypass",
+            expression=" && ".join(_of_all(kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
+            message=f"{_VISIBLE} may be void or none alone: remove it, and request GPUs under resources.limits",
+        ),
+        PodRule(
+            id="gpu-device-annotation",
+            expression="!has(object.metadata.annotations) || object.metadata.annotations.all(key, "
+            + " && ".join(f"!key.startsWith('{prefix}')" for prefix in _DEVICE_ANNOTATIONS)
+            + ")",
+            message="annotations may not name devices ("
+            + ", ".join(_DEVICE_ANNOTATIONS)
+            + "): remove them, and request GPUs under resources.limits",
+        ),
+        PodRule(
+            id="gpu-runtime-class",
+            expression="!has(object.spec.runtimeClassName) || variables.asksForGpus || "
+            "!object.spec.runtimeClassName.startsWith('nvidia')",
+            message="the runtime class of NVIDIA is for pods that request a GPU: remove runtimeClassName",
+        ),
+        PodRule(
+            id="gpu-wildcard-toleration",
+            expression="variables.asksForGpus || !has(object.spec.tolerations) || "
+            "object.spec.tolerations.all(one, has(one.key) && one.key != '' && "
+            f"!(one.key in {_texts(_gpu_taints(pools))}))",
+            message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
+            "toleration, or request a GPU",
+        ),
+        PodRule(
+            id="gpu-node-name",
+            expression="request.operation != 'CREATE' || !has(object.spec.nodeName) || object.spec.nodeName == ''",
+            message="the scheduler chooses nodes: remove nodeName, and use a node selector",
+        ),
+        PodRule(
+            id="gpu-max-per-container",
+            expression=" && ".join(
+                _of_all(kind, _within(_most_per_node(pools))) for kind in ("containers", "initContainers")
+            ),
+            message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
+        ),
+    )
+
+
+SERVICE_RULE: Final = PodRule(
+    id="service-external-address",
+    expression="!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
+    message="externalIPs of a Service take traffic for any address: remove them",
+)
+VARIABLES: Final[Mapping[str, str]] = {
+    "asksForGpus": "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) || "
+    + " || ".join(
+        f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, has(one.resources) && "
+        "has(one.resources.limits) && one.resources.limits.exists(name, "
+        f"name.startsWith('{names.NVIDIA_PREFIX}') && "
+        "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
+        for kind in ("containers", "initContainers")
+    )
+}
+"""Variables that expressions of pods use, as CEL."""
+
+_NO_VISIBLE_DEVICES: Final = (
+    f"!has(one.env) || one.env.all(variable, variable.name != '{_VISIBLE}' || "
+    "(has(variable.value) && variable.value in ['', 'void', 'none'] && !has(variable.valueFrom)))"
+)
+
+
+def _of_all(kind: str, expression: str) -> str:
+    """Return that an expression of `one` holds for all containers of a kind."""
+    return f"(!has(object.spec.{kind}) || object.spec.{kind}.all(one, {expression}))"
+
+
+def _within(most: Mapping[str, int]) -> str:
+    """Return that the GPU resources of `one` are offered by a node, in that number."""
+    offered = "{" + ", ".join(f"'{name}': {count}" for name, count in sorted(most.items())) + "}"
+    return (
+        "!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, "
+        f"!name.startsWith('{names.NVIDIA_PREFIX}') || "
+        "quantity(string(one.resources.limits[name])).asInteger() == 0 || "
+        f"(name in {offered} && quantity(string(one.resources.limits[name])).asInteger() <= {offered}[name]))"
+    )
+
+
+def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
+    """Return the most units of each GPU resource that one container can get; of shares one."""
+    most: dict[str, int] = {names.GPU_RESOURCE: 0}
+    for pool in pools:
+        for offer in pool.resources:
+            if offer.name.startswith(names.NVIDIA_PREFIX):
+                count = 1 if pool.sharing.mode in ("time-slicing", "mps") else offer.per_node
+                most[offer.name] = max(most.get(offer.name, 0), count)
+    return most
+
+
+def _most_text(pools: Sequence[PoolPlan]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(_most_per_node(pools).items()) if count) or "none"
+
+
+def _gpu_taints(pools: Sequence[PoolPlan]) -> list[str]:
+    """Return the keys of the taints that keep pods without GPUs off GPU nodes."""
+    with_gpus = [pool for pool in pools if pool.resources]
+    keys = {taint.key for pool in with_gpus for taint in pool.taints if taint.effect != "PreferNoSchedule"}
+    return sorted({names.GPU_TAINT_KEY, *keys})
+
+
+def _texts(values: Sequence[str]) -> str:
+    return "[" + ", ".join(f"'{value}'" for value in values) + "]"

@@ -1,0 +1,57 @@
+"""What the API server is told to refuse in a team's namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.spec.field_cases import STACKS
+from tests.support.recorded import Recorded
+
+
+def recorded(cloud: str, tmp_path: Path) -> Recorded:
+    platform = STACKS[cloud]
+    loaded = LoadedStack("test", tmp_path / "Pulumi.test.yaml", platform, plan_platform(platform, "test"))
+    return Recorded(record_stack(loaded))
+
+
+@pytest.mark.parametrize("cloud", ["sandbox", "existing", "eks", "gke"])
+def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace_alone(cloud: str, tmp_path: Path):
+    found = recorded(cloud, tmp_path)
+    teams = [one.inputs["metadata"]["name"] for one in found.of("Namespace") if _is_team(one.inputs)]
+    assert teams
+    for team in teams:
+        for name in (f"pods-of-{team}", f"services-of-{team}"):
+            policy = found.one("ValidatingAdmissionPolicy", name).inputs["spec"]
+            binding = found.one("ValidatingAdmissionPolicyBinding", name).inputs["spec"]
+            assert policy["failurePolicy"] == "Fail"
+            selector = policy["matchConstraints"]["namespaceSelector"]["matchLabels"]
+            assert selector == {"kubernetes.io/metadata.name": team}
+            assert (binding["policyName"], binding["validationActions"]) == (name, ["Deny"])
+
+
+def _is_team(inputs: dict[str, Any]) -> bool:
+    return "gpu-platform.dev/team" in inputs["metadata"].get("labels", {})
+
+
+def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins_with_its_rule(tmp_path: Path):
+    policy = recorded("sandbox", tmp_path)
+    spec = next(one for one in policy.of("ValidatingAdmissionPolicy") if one.name.startswith("pods-of-")).inputs[
+        "spec"
+    ]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert rule["resources"] == ["pods", "pods/ephemeralcontainers"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+    ids = [one["message"].partition(":")[0] for one in spec["validations"]]
+    assert ids == [
+        "gpu-visible-devices-bypass",
+        "gpu-device-annotation",
+        "gpu-runtime-class",
+        "gpu-wildcard-toleration",
+        "gpu-node-name",
+        "gpu-max-per-container",
+    ]
