@@ -32,10 +32,11 @@ class TenantAdmission(pulumi.ComponentResource):
 
     `guards`: what workloads of the team must wait for.
 
-    Outputs: none.
+    Outputs: `rules`, their ids.
     """
 
     guards: list[pulumi.Resource]
+    rules: pulumi.Output[list[str]]
 
     def __init__(self, name: str, args: TenantAdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TenantAdmission", name, None, opts)
@@ -43,7 +44,8 @@ class TenantAdmission(pulumi.ComponentResource):
         pods = self._create(f"pods-of-{args.namespace}", args, _PODS, args.rules, child, variables=True)
         services = self._create(f"services-of-{args.namespace}", args, _SERVICES, (SERVICE_RULE,), child)
         self.guards = [*pods, *services]
-        self.register_outputs({})
+        self.rules = pulumi.Output.from_input([rule.id for rule in (*args.rules, SERVICE_RULE)])
+        self.register_outputs({"rules": self.rules})
 
     def _create(
         self,

@@ -146,7 +146,7 @@ def test_quotas_and_permissions_are_left_for_a_manual_check(
     assert "1280 vCPU in us-east-2" in quota["needed_for"]
     assert "6 nodes more while they are rolled" in quota["needed_for"]
     system = found["quota Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"]
-    assert "20 vCPU in us-east-2" in system["needed_for"]
+    assert "40 vCPU in us-east-2" in system["needed_for"]
     assert "3 Elastic IP addresses in us-east-2" in found["quota EC2-VPC Elastic IPs"]["needed_for"]
     assert (quota["known"], quota["required"]) == (False, False)
     assert "eks:*" in found["permissions"]["needed_for"]

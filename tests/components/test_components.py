@@ -259,7 +259,15 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     kept = {record.type.rsplit(":", 1)[-1] for record in of_team if record.retain_on_delete}
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
     assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
-    assert deleted == {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment"}
+    assert deleted == {
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Deployment",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
 
 
 @pytest.mark.parametrize("name", ["local", "dev", "speech", "eks-training", "gke-training"])
@@ -327,6 +335,7 @@ def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) ->
         "gpu-platform:index:Team",
         "gpu-platform:index:Cluster",
         "gpu-platform:index:Tenant",
+        "gpu-platform:index:TenantAdmission",
     }
 
 
