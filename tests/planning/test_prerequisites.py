@@ -90,8 +90,8 @@ def test_aws_counts_vcpus_of_system_nodes_and_addresses_of_nat_gateways_beside_g
     needed = prerequisites(plan, ())
     assert needed is not None
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
-        # 4 x m7i.large, and two more in each of three zones while EKS rolls them
-        ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPU"): (4 + 6) * 2,
+        # 4 x m7i.xlarge, and two more in each of three zones while EKS rolls them
+        ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPU"): (4 + 6) * 4,
         ("EC2-VPC Elastic IPs", "Elastic IP addresses"): 3,
     }
 
