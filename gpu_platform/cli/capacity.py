@@ -45,7 +45,7 @@ def show_capacity(
             f"run `gpu-platform capacity {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
-    pools = [pool.name for pool in plan.pools]
+    pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = read_utilisation(utilisation, pools) if utilisation is not None else None
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
@@ -147,18 +147,26 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
             pool["name"],
             str(pool["nodes"]),
             pool["machine_type"],
-            pool["gpu"],
+            pool["gpu"] or "none",
             str(pool["physical_gpus"]),
-            pool["mode"],
+            pool["mode"] or "",
             logical,
             _number(pool["usd_per_hour"]),
             _number(pool["usd_per_month"]),
-            f"{pool['allocated_share']:.0%}",
-            "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}",
+            f"{pool['allocated_share']:.0%}" if pool["gpu"] else "",
+            _utilisation(pool),
         )
     out.print(pools)
     for pool in document["pools"]:
-        out.print(escape(f"  {pool['name']}: {pool['logical_how']}{_mps(pool)}; {pool['price_how']}"))
+        each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
+        logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
+        out.print(escape(f"  {pool['name']}: {logical}; {pool['price_how']}"))
+
+
+def _utilisation(pool: Mapping[str, Any]) -> str:
+    if pool["gpu"] is None:
+        return ""
+    return "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}"
 
 
 def _mps(pool: Mapping[str, Any]) -> str:

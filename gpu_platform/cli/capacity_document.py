@@ -77,15 +77,21 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     nodes = pool.nodes.desired
     # With DRA a GPU is allocated as a whole or partitioned for claims, so the counts are alternatives.
     also = " or " if pool.devices else " + "
-    logical = also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    logical = (
+        "no GPUs"
+        if not pool.has_gpus
+        else also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    )
     share = pool.sharing.mps
     return {
         "name": pool.name,
         "machine_type": pool.machine_type,
         "nodes": nodes,
-        "gpu": pool.gpu_product,
+        "gpu": pool.gpu_product or None,
         "physical_gpus": use.gpus,
-        "mode": pool.sharing.mode,
+        "mode": pool.sharing.mode if pool.has_gpus else None,
+        "cpu_millicores": pool.cpu_millicores,
+        "memory_mib": pool.memory_mib,
         "logical_gpus": dict(pool.units_desired),
         "logical_how": logical,
         "mps_share": share
@@ -101,7 +107,9 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
         if use.measured
         else f"declared in {pool.path}.utilisation"
         if use.utilisation is not None
-        else "unknown: neither declared nor measured",
+        else "unknown: neither declared nor measured"
+        if pool.has_gpus
+        else "not of a pool without GPUs",
         "wasted_gpus": {cause: _rounded(use.wasted[cause]) for cause in CAUSES},
     }
 
@@ -110,6 +118,8 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
     """Return physical and logical GPUs by sharing mode."""
     modes: dict[str, dict[str, Any]] = {}
     for pool in pools:
+        if not pool.has_gpus:
+            continue
         mode = modes.setdefault(
             pool.sharing.mode, {"mode": pool.sharing.mode, "physical_gpus": 0, "logical_gpus": 0}
         )

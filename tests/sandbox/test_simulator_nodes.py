@@ -98,3 +98,18 @@ def test_a_node_with_its_desired_state_is_not_patched_again() -> None:
     for _ in range(3):
         nodes.reconcile(copy.deepcopy(server.node), OPERATOR, "")
     assert server.node["metadata"]["resourceVersion"] == version
+
+
+def test_of_a_node_without_gpus_the_kubelet_alone_is_simulated() -> None:
+    node = _node()
+    node["metadata"]["annotations"] = {
+        names.KWOK_NODE_ANNOTATION: "fake",
+        names.SANDBOX_MACHINE_ANNOTATION: "m7i.2xlarge",
+    }
+    server = Server(node)
+    nodes = Nodes(cast("Informer", server), load_catalog(), mig_seconds=0)
+    _reconcile_until_quiet(nodes, server)
+    assert server.node["status"]["allocatable"]["cpu"] == "7910m"
+    assert server.node["metadata"]["labels"] == {}
+    assert "nvidia.com/gpu" not in server.node["status"]["allocatable"]
+    assert nodes.record("a") is None

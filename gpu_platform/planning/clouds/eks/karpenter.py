@@ -71,6 +71,14 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         budgets=(_EMPTY_GO, {"nodes": "10%", "reasons": ["Drifted", "Underutilized"]}),
         why="sessions are not moved, and idle nodes are deleted",
     ),
+    "general": Disruption(
+        policy="WhenEmptyOrUnderutilized",
+        consolidate_after="15m",
+        expire_after="504h",
+        termination_grace="1h",
+        budgets=({"nodes": "10%"},),
+        why="controllers and data loaders can move: little used nodes are consolidated, a tenth of them at a time",
+    ),
 }
 
 
@@ -88,13 +96,14 @@ def plan_karpenter_pool(
     node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
+    labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa)
     plan = KarpenterPoolPlan(
         name=pool.name,
         efa=efa,
         placement_group=group,
         zones=zones_of(pool),
         node_class=node_class,
-        node_pool=_node_pool(pool, machine, settings, eks_labels(requirements.labels, efa), requirements.taints),
+        node_pool=_node_pool(pool, machine, settings, labels, requirements.taints),
         protect=cluster.is_protected or pool.protect,
     )
     return Decided(plan, tuple(_explain(pool, settings, node_class)))
@@ -212,7 +221,13 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 
 
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
-    """Return the limits of all nodes together; Karpenter counts the shares that a running node advertises."""
+    """Return the limits of all nodes together; Karpenter counts the shares that a running node advertises.
+
+    Nodes without GPUs are limited by CPU, since alternatives may be larger than the pool's machine type.
+    """
+    if not machine.has_gpus:
+        own = {"nodes": str(pool.count.maximum), "cpu": str(pool.count.maximum * machine.vcpu)}
+        return {**own, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
     shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
     most = {
         "nodes": str(pool.count.maximum),

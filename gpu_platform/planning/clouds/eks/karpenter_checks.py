@@ -167,8 +167,15 @@ def _differences(pool: Pool, machine: MachineType, other: MachineType) -> list[t
     """Return the differences that pods can observe: what was found, what is allowed."""
     differences: list[tuple[str, str]] = []
     if other.gpu != machine.gpu:
-        differences.append((f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"))
-    if other.gpu_count != machine.gpu_count:
+        own = f"GPU {machine.gpu}, that of {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
+        differences.append((f"GPU {other.gpu}" if other.gpu else "no GPUs", own))
+    elif not machine.has_gpus and (other.vcpu < machine.vcpu or other.memory_mib < machine.memory_mib):
+        found = f"{other.vcpu} vCPUs and {other.memory_mib}Mi"
+        least = (
+            f"at least {machine.vcpu} vCPUs and {machine.memory_mib}Mi, as {machine.name}: pods are planned for it"
+        )
+        differences.append((found, least))
+    if other.gpu and other.gpu_count != machine.gpu_count:
         differences.append((counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"))
     if other.arch != machine.arch:
         differences.append((other.arch, f"{machine.arch}, as {machine.name}"))

@@ -16,9 +16,9 @@ _EFFECTS: Mapping[str, str] = {
 }
 
 
-def eks_labels(labels: Mapping[str, str], efa: bool) -> Mapping[str, str]:
+def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool) -> Mapping[str, str]:
     """Return the labels of a pool, and those that select nodes for the EFA device plugin and GPU software."""
-    present = {names.GPU_PRESENT_LABEL: "true"}
+    present = {names.GPU_PRESENT_LABEL: "true"} if has_gpus else dict[str, str]()
     if efa:
         present[EFA_PRESENT_LABEL] = "true"
     return {**labels, **present}

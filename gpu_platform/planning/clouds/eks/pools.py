@@ -107,14 +107,14 @@ def plan_eks_pool(
         return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
-    labels = eks_labels(requirements.labels, efa)
+    labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa)
     base = user_data(pool, machine, requirements.software, requirements.kubelet)
     own_image = pool.image.ami is not None
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
         node_group=pool.name,
         instance_type=machine.name,
-        ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
+        ami_type=OWN_IMAGE if own_image else image.image_type(machine),
         ami=pool.image.ami,
         release_version=pool.image.release,
         capacity_type=bought.capacity_type,

@@ -16,7 +16,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        _image(plan),
+        _image(machine, plan),
         *_local_nvme(pool, machine),
         (
             "instance metadata",
@@ -24,7 +24,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
             "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
         ),
         *_disk_key(pool),
-        _repair(pool, plan),
+        _repair(pool, machine, plan),
         (
             "size",
             *_size(plan),
@@ -39,7 +39,8 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> list[Decisio
 _Line = tuple[str, str, str]
 
 
-def _image(plan: EksPoolPlan) -> _Line:
+def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
+    whom = "the GPUs" if machine.has_gpus else "machines without GPUs"
     if plan.ami is not None:
         return "image", plan.ami, "the stack file sets it"
     if plan.release_version is not None:
@@ -47,7 +48,7 @@ def _image(plan: EksPoolPlan) -> _Line:
     return (
         "image",
         plan.ami_type,
-        "EKS's own for the GPUs, its newest release at the creation of the pool; nodes are then patched only when "
+        f"EKS's own for {whom}, its newest release at the creation of the pool; nodes are then patched only when "
         "image.release is set to a newer one, or Kubernetes is upgraded",
     )
 
@@ -140,11 +141,11 @@ def _disk_key(pool: Pool) -> Iterator[_Line]:
         )
 
 
-def _repair(pool: Pool, plan: EksPoolPlan) -> _Line:
+def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
     if pool.repair is not None:
         why = "the stack file sets it"
     elif plan.node_repair:
-        why = "EKS reboots or replaces nodes with broken GPUs"
+        why = "EKS reboots or replaces " + ("nodes with broken GPUs" if machine.has_gpus else "unhealthy nodes")
     else:
         why = "a capacity block has no spare: a replacement would wait for the host that was released"
     return "repair", "on" if plan.node_repair else "off", why
