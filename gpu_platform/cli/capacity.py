@@ -99,6 +99,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         out.print(f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical")
     for resource in document["resources"]:
         out.print(f"{resource['name']}: {resource['allocated']} of {resource['offered']} allocated to teams")
+    _show_compute(out, document)
     _show_team_stacks(out, document)
     _show_quotas(out, document["quotas"])
     cost, effective, waste = document["cost"], document["effective"], document["waste"]
@@ -174,6 +175,17 @@ def _mps(pool: Mapping[str, Any]) -> str:
     return (
         f", each with {share['memory_mib']} MiB and {share['threads_percent']} % of the threads" if share else ""
     )
+
+
+def _show_compute(out: Console, document: Mapping[str, Any]) -> None:
+    """Print the CPU and memory that quotas of teams allow, beside what the nodes of all pools have."""
+    for one in document["compute"]:
+        most = f" (at most {one['offered_most']:g})" if one["offered_most"] > one["offered"] else ""
+        unlimited = f"; without a limit: {', '.join(one['unlimited'])}" if one["unlimited"] else ""
+        out.print(
+            f"{one['name']}: {one['allocated']:g} {one['unit']} in quotas of teams, "
+            f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
+        )
 
 
 def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:

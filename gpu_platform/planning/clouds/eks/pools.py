@@ -47,10 +47,10 @@ def check_eks_pool(
     if pool.provisioner == "karpenter":
         check_karpenter_pool(pool, machine, catalog, problems)
     else:
-        _check_node_group(pool, problems)
+        _check_node_group(pool, machine, problems)
 
 
-def _check_node_group(pool: Pool, problems: Problems) -> None:
+def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> None:
     if pool.karpenter is not None:
         problems.at("karpenter").add(
             "karpenter with provisioner managed",
@@ -63,7 +63,7 @@ def _check_node_group(pool: Pool, problems: Problems) -> None:
             "1 or more: a node group of EKS has a maximum of at least one node",
             "write max: 1, or remove the pool",
         )
-    if len(pool.taints) >= _MAX_TAINTS:
+    if machine.has_gpus and len(pool.taints) >= _MAX_TAINTS:
         problems.at("taints").add(
             f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "use one taint per pool"
         )

@@ -44,7 +44,8 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
     if plan.ami is not None:
         return "image", plan.ami, "the stack file sets it"
     if plan.release_version is not None:
-        return "image", f"{plan.ami_type} {plan.release_version}", "image.release pins the release, and its driver"
+        pins = "image.release pins the release" + (", and its driver" if machine.has_gpus else "")
+        return "image", f"{plan.ami_type} {plan.release_version}", pins
     return (
         "image",
         plan.ami_type,
