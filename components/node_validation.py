@@ -63,7 +63,8 @@ class NodeValidation(pulumi.ComponentResource):
 
     The agent is a zipapp in a ConfigMap (standard library and nvidia-ml-py) on a stock Python image pinned by
     digest: there is no image to build. With `gate` an update waits until every pod is Ready.
-    A pool without nodes has no pods to wait for: its nodes are validated when they are created.
+    A pool without nodes has no pods to wait for: its nodes are validated when they are created. A CPU pool has no
+    DaemonSet: the proof waits for the resources of its nodes.
 
     Outputs: `namespace`, where the reports are. `proof`: a resource that depends on all gates.
     """
@@ -100,7 +101,10 @@ class NodeValidation(pulumi.ComponentResource):
         self._agent = self._create_config(
             "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
         )
-        gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in args.pools]
+        # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
+        proven = [pool for pool in args.pools if pool.expectations.by_agent]
+        gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
+        gates += [one for pool in args.pools if pool not in proven for one in args.nodes.get(pool.name, ())]
         self.proof = self._create_proof(args, gates)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
@@ -180,7 +184,7 @@ class NodeValidation(pulumi.ComponentResource):
         return k8s.core.v1.ConfigMap(
             "proven-pools",
             metadata=self._meta("proven-pools"),
-            data={pool.name: pool.expectations.hash for pool in args.pools},
+            data={pool.name: pool.expectations.hash for pool in args.pools if pool.expectations.by_agent},
             opts=pulumi.ResourceOptions(parent=self, depends_on=gates),
         )
 

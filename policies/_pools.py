@@ -138,7 +138,7 @@ class NodePool(ABC):
 
     @property
     def workload(self) -> str | None:
-        """What the pool is for: training, inference or development."""
+        """What the pool is for: training, inference, development, or general without GPUs."""
         return self.label(names.WORKLOAD_LABEL).text()
 
     @property
@@ -167,7 +167,7 @@ class NodePool(ABC):
 
     @property
     def machines(self) -> tuple[MachineType, ...]:
-        """The pool's machine types that are in the catalogue; all of them have GPUs."""
+        """The pool's machine types that are in the catalogue, with GPUs or without."""
         known = self.stack.catalog.machine_types
         return tuple(known[name] for name in self.machine_types if name in known)
 
@@ -176,7 +176,7 @@ class NodePool(ABC):
         """The GPU models of the pool, each once. Raises NotVisible where not one machine type is known."""
         if not self.machines:
             raise self._no_machine()
-        models = dict.fromkeys(machine.gpu for machine in self.machines)
+        models = dict.fromkeys(machine.gpu for machine in self.machines if machine.gpu is not None)
         return tuple(self.stack.catalog.gpus[model] for model in models if model in self.stack.catalog.gpus)
 
     @property
@@ -189,7 +189,8 @@ class NodePool(ABC):
     @property
     def has_gpus(self) -> bool:
         """Whether the nodes have GPUs, by a machine type, a label or another field."""
-        if self.declares_gpus or self.machines or any(self.label(key).present for key in _GPU_LABELS):
+        labelled = any(self.label(key).present for key in _GPU_LABELS)
+        if self.declares_gpus or labelled or any(machine.has_gpus for machine in self.machines):
             return True
         return not self.machine_types and self.label(names.POOL_LABEL).present
 

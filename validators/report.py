@@ -32,6 +32,7 @@ _EXIT_CODES: Final = {
 class ExpectedPool:
     """Expectations for one pool: for the node agent, for the cluster checks, and the number of nodes.
 
+    Without expectations of hardware (a CPU pool) no agent runs on the nodes, and none must have reported.
     `selector` selects its nodes; `least` and `most` are the bounds of their number. `usual`: the number in the
     stack file, if an autoscaler may change it; `why`: what sets the number within the bounds.
     """
@@ -249,7 +250,9 @@ def _node_report(
     report = reports.get(name)
     why = _why_not_counted(report, pool, None if pod_uids is None else pod_uids.get(name, ""))
     duration = 0.0
-    if report is None or why:
+    if not pool.hardware.by_agent:
+        checks: list[CheckResult] = []
+    elif report is None or why:
         checks = [_no_report(why or "no report", name)]
     else:
         try:

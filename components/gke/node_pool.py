@@ -137,7 +137,7 @@ def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePo
     return gcp.container.NodePoolNodeConfigArgs(
         machine_type=plan.machine_type,
         image_type=plan.image_type,
-        guest_accelerators=[_accelerator(plan.accelerator)],
+        guest_accelerators=[_accelerator(plan.accelerator)] if plan.accelerator is not None else None,
         disk_type=plan.disk_type,
         disk_size_gb=plan.disk_size_gb,
         boot_disk_kms_key=plan.kms_key,

@@ -71,8 +71,15 @@ class Catalog:
     ai_conformance: Mapping[str, AiConformance]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
-        """Return the GPU model of a machine type."""
+        """Return the GPU model of a machine type with GPUs; raises ValueError for one without."""
+        if machine.gpu is None:
+            raise ValueError(f"{machine.name} has no GPUs")
         return self.gpus[machine.gpu]
+
+    def has_gpus(self, machine_type: str) -> bool:
+        """Return whether machines of a type have GPUs; an unknown type counts as one with GPUs."""
+        machine = self.machine_types.get(machine_type)
+        return machine is None or machine.has_gpus
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""

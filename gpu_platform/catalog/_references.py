@@ -52,7 +52,8 @@ def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[
 
 
 def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> Iterator[Problem]:
-    yield from _known(machine.gpu, [gpu.model for gpu in facts.gpus], f"{path}.gpu", "gpus")
+    if machine.gpu is not None:
+        yield from _known(machine.gpu, [gpu.model for gpu in facts.gpus], f"{path}.gpu", "gpus")
     if machine.numa_nodes is not None and len(machine.numa_nodes) != machine.gpu_count:
         found = f"{counted(len(machine.numa_nodes), 'NUMA node')} for {counted(machine.gpu_count, 'GPU')}"
         yield Problem(f"{path}.numa_nodes", found, "the NUMA node of each GPU", "write one for each GPU, or none")
@@ -60,7 +61,7 @@ def _check_machine_type(machine: MachineType, facts: CatalogFile, path: str) -> 
         return
     families = [family.name for family in _families(facts, machine.vendor)]
     yield from _known(family_of(machine), families, f"{path}.name", f"{machine.vendor}_families")
-    if machine.vendor == "gcp" and machine.accelerator_label is None:
+    if machine.vendor == "gcp" and machine.has_gpus and machine.accelerator_label is None:
         allowed = "the value of cloud.google.com/gke-accelerator: GKE's API names the GPU by it"
         yield Problem(f"{path}.accelerator_label", "nothing", allowed, "add accelerator_label")
     limits = (machine.default_enis, machine.ips_per_eni)

@@ -122,12 +122,12 @@ class Gpu(Fact):
 
 
 class MachineType(Fact):
-    """One machine type with whole GPUs."""
+    """One machine type: with whole GPUs, or without GPUs, for CPU pools."""
 
     name: str
     vendor: VendorName
-    gpu: str = Field(description="a Gpu.model")
-    gpu_count: int = Field(ge=1)
+    gpu: str | None = Field(default=None, description="a Gpu.model; None: a machine without GPUs")
+    gpu_count: int = Field(default=0, ge=0)
     vcpu: int
     memory_mib: int
     arch: Literal["amd64", "arm64"] = "amd64"
@@ -153,6 +153,17 @@ class MachineType(Fact):
     accelerator_label: str | None = Field(default=None, description="GKE's cloud.google.com/gke-accelerator value")
     verified: bool = True
     source: Source
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the machine has GPUs; a pool of machines without GPUs is a CPU pool."""
+        return self.gpu is not None
+
+    @model_validator(mode="after")
+    def _gpus(self) -> MachineType:
+        if (self.gpu is None) != (self.gpu_count == 0):
+            raise ValueError(f"{self.name}: gpu and gpu_count together, or neither for a machine without GPUs")
+        return self
 
 
 class NvlinkDomain(Fact):
@@ -213,6 +224,9 @@ class NodeImage(Fact):
     family: Literal["al2023", "bottlerocket", "cos", "ubuntu"]
     vendor: CloudVendor
     image_types: dict[Literal["amd64", "arm64"], str] = Field(description="EKS ami_type or GKE image_type")
+    plain_image_types: dict[Literal["amd64", "arm64"], str] | None = Field(
+        default=None, description="the same of machines without GPUs; None: image_types are theirs, too"
+    )
     includes: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
     driver_branch: int | None = Field(default=None, description="branch of the driver that it includes")
     data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
@@ -220,6 +234,11 @@ class NodeImage(Fact):
         default=None, description="pinned release, where a program must name one: v20260714"
     )
     source: Source
+
+    def image_type(self, machine: MachineType) -> str:
+        """Return the EKS ami_type or GKE image_type of a machine's nodes."""
+        plain = None if machine.has_gpus else self.plain_image_types
+        return (plain or self.image_types)[machine.arch]
 
 
 class EksAddon(Fact):
@@ -298,7 +317,10 @@ class Offering(Fact):
 
 
 class GpuQuota(Fact):
-    """A cloud's quota on machines with GPUs, per account or project and region."""
+    """A cloud's quota on machines of pools, per account or project and region.
+
+    Most are on machines with GPUs; those without GPUs count by vCPU.
+    """
 
     vendor: CloudVendor
     families: tuple[str, ...] = Field(description="machine families that count: p5, a3-megagpu")

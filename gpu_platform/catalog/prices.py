@@ -39,7 +39,11 @@ def find_price(machine: MachineType, region: str, lists: Collection[PriceList]) 
 
 
 def offered(machine: MachineType, lists: Collection[PriceList], offerings: Collection[Offering]) -> Offered | None:
-    """Return the regions and zones of a machine type: those of offerings, and every region with a list price."""
+    """Return the regions and zones of a machine type: those of offerings, and every region with a list price.
+
+    Lists of machines without GPUs have the prices of few regions, so they do not say where these are offered.
+    """
+    lists = lists if machine.has_gpus else ()
     priced = [one for one in lists if one.vendor == machine.vendor and machine.name in one.usd_per_hour]
     named = [one for one in offerings if one.vendor == machine.vendor and machine.name in one.machine_types]
     zones: dict[str, set[str]] = {region: set() for one in priced for region in one.usd_per_hour[machine.name]}

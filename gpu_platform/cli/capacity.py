@@ -45,7 +45,7 @@ def show_capacity(
             f"run `gpu-platform capacity {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
-    pools = [pool.name for pool in plan.pools]
+    pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = read_utilisation(utilisation, pools) if utilisation is not None else None
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
@@ -99,6 +99,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         out.print(f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical")
     for resource in document["resources"]:
         out.print(f"{resource['name']}: {resource['allocated']} of {resource['offered']} allocated to teams")
+    _show_compute(out, document)
     _show_team_stacks(out, document)
     _show_quotas(out, document["quotas"])
     cost, effective, waste = document["cost"], document["effective"], document["waste"]
@@ -149,18 +150,26 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
             pool["name"],
             str(pool["nodes"]),
             pool["machine_type"],
-            pool["gpu"],
+            pool["gpu"] or "none",
             str(pool["physical_gpus"]),
-            pool["mode"],
+            pool["mode"] or "",
             logical,
             _number(pool["usd_per_hour"]),
             _number(pool["usd_per_month"]),
-            f"{pool['allocated_share']:.0%}",
-            "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}",
+            f"{pool['allocated_share']:.0%}" if pool["gpu"] else "",
+            _utilisation(pool),
         )
     out.print(pools)
     for pool in document["pools"]:
-        out.print(escape(f"  {pool['name']}: {pool['logical_how']}{_mps(pool)}; {pool['price_how']}"))
+        each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
+        logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
+        out.print(escape(f"  {pool['name']}: {logical}; {pool['price_how']}"))
+
+
+def _utilisation(pool: Mapping[str, Any]) -> str:
+    if pool["gpu"] is None:
+        return ""
+    return "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}"
 
 
 def _mps(pool: Mapping[str, Any]) -> str:
@@ -168,6 +177,17 @@ def _mps(pool: Mapping[str, Any]) -> str:
     return (
         f", each with {share['memory_mib']} MiB and {share['threads_percent']} % of the threads" if share else ""
     )
+
+
+def _show_compute(out: Console, document: Mapping[str, Any]) -> None:
+    """Print the CPU and memory that quotas of teams allow, beside what the nodes of all pools have."""
+    for one in document["compute"]:
+        most = f" (at most {one['offered_most']:g})" if one["offered_most"] > one["offered"] else ""
+        unlimited = f"; without a limit: {', '.join(one['unlimited'])}" if one["unlimited"] else ""
+        out.print(
+            f"{one['name']}: {one['allocated']:g} {one['unit']} in quotas of teams, "
+            f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
+        )
 
 
 def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:

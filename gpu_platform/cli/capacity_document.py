@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from gpu_platform import names
@@ -13,6 +14,7 @@ from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.cost.section import PoolCost
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import parse_quantity
 
 _HOW_CAUSE = {
     GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",
@@ -52,6 +54,7 @@ def capacity_document(plan: EnvironmentPlan, report: CapacityReport) -> dict[str
             {"name": name, "offered": count, "allocated": allocated[name]}
             for name, count in sorted(offered.items())
         ],
+        "compute": _compute(plan),
         "quotas": _quotas(report),
         "cost": _cost(plan),
         "effective": _effective(report.uses),
@@ -77,15 +80,21 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     nodes = pool.nodes.desired
     # With DRA a GPU is allocated as a whole or partitioned for claims, so the counts are alternatives.
     also = " or " if pool.devices else " + "
-    logical = also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    logical = (
+        "no GPUs"
+        if not pool.has_gpus
+        else also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+    )
     share = pool.sharing.mps
     return {
         "name": pool.name,
         "machine_type": pool.machine_type,
         "nodes": nodes,
-        "gpu": pool.gpu_product,
+        "gpu": pool.gpu_product or None,
         "physical_gpus": use.gpus,
-        "mode": pool.sharing.mode,
+        "mode": pool.sharing.mode if pool.has_gpus else None,
+        "cpu_millicores": pool.cpu_millicores,
+        "memory_mib": pool.memory_mib,
         "logical_gpus": dict(pool.units_desired),
         "logical_how": logical,
         "mps_share": share
@@ -101,7 +110,9 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
         if use.measured
         else f"declared in {pool.path}.utilisation"
         if use.utilisation is not None
-        else "unknown: neither declared nor measured",
+        else "unknown: neither declared nor measured"
+        if pool.has_gpus
+        else "not of a pool without GPUs",
         "wasted_gpus": {cause: _rounded(use.wasted[cause]) for cause in CAUSES},
     }
 
@@ -110,6 +121,8 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
     """Return physical and logical GPUs by sharing mode."""
     modes: dict[str, dict[str, Any]] = {}
     for pool in pools:
+        if not pool.has_gpus:
+            continue
         mode = modes.setdefault(
             pool.sharing.mode, {"mode": pool.sharing.mode, "physical_gpus": 0, "logical_gpus": 0}
         )
@@ -117,6 +130,35 @@ def _modes(pools: Sequence[PoolPlan]) -> list[dict[str, Any]]:
         units = pool.units_desired.values()
         mode["logical_gpus"] += max(units) if pool.devices else sum(units)
     return list(modes.values())
+
+
+def _compute(plan: EnvironmentPlan) -> list[dict[str, Any]]:
+    """Return CPU (cores) and memory (GiB) of all pools, CPU pools among them, and what quotas of teams allow."""
+    return [
+        _compute_line(
+            plan, "cpu", "cores", {pool.name: pool.cpu_millicores / 1000 for pool in plan.pools}, Decimal(1)
+        ),
+        _compute_line(
+            plan, "memory", "GiB", {pool.name: pool.memory_mib / 1024 for pool in plan.pools}, Decimal(2**30)
+        ),
+    ]
+
+
+def _compute_line(
+    plan: EnvironmentPlan, name: str, unit: str, each: Mapping[str, float], scale: Decimal
+) -> dict[str, Any]:
+    quotas = {tenant.namespace: tenant.quota.get(f"requests.{name}") for tenant in plan.tenants}
+    return {
+        "name": name,
+        "unit": unit,
+        "offered": round(sum(each[pool.name] * pool.nodes.desired for pool in plan.pools), 2),
+        "offered_most": round(sum(each[pool.name] * pool.nodes.max for pool in plan.pools), 2),
+        "allocated": round(
+            float(sum((parse_quantity(quota) for quota in quotas.values() if quota), Decimal(0)) / scale), 2
+        ),
+        "unlimited": [team for team, quota in quotas.items() if quota is None],
+        "how": "what pods can request on the nodes of all pools; quotas without a limit are not in the sum",
+    }
 
 
 def _price_how(pool: PoolPlan) -> str:

@@ -195,7 +195,7 @@ def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
     out, plan = run.out, run.plan
     out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
     for name, nodes, gpus, goes in _pools(run):
-        size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU')}"
+        size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU') if gpus else 'no GPUs'}"
         fate = (
             "deleted, and the pods on them end" if goes else "the nodes stay, the labels of this stack are removed"
         )

@@ -35,4 +35,7 @@ def document_for_machine(name: str, catalog: Catalog) -> str:
         known = catalog.machine_types
         allowed = "one of the machine types of the catalogue"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, did_you_mean(name, known))])
+    if not machine.has_gpus:
+        allowed = "a machine type with GPUs: the node agent reads GPUs alone"
+        raise BadInput("node-check", [Problem("--machine", repr(name), allowed, "remove --machine")])
     return json.dumps(expectations_for_machine(machine, catalog).to_json())

@@ -141,7 +141,7 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         out.print(escape(f"{'MIG' if index == 0 else '':<12}{outcome}"))
     # Of a rollout that was given up, nothing else of the stack was applied.
     heading = "planned" if summary.changes is None and summary.usage is None else "GPUs"
-    for index, pool in enumerate(plan.pools):
+    for index, pool in enumerate(pool for pool in plan.pools if pool.has_gpus):
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
         physical = pool.gpus_per_node * pool.nodes.desired
         label = heading if index == 0 else ""

@@ -39,7 +39,7 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
 
 
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quotas of the pools that pay for capacity as they use it.
+    """Return the quotas of the pools, CPU pools among them, that pay for capacity as they use it.
 
     Reservations and capacity blocks counted when they were made. Flex-start counts as spot does.
     """
@@ -51,15 +51,17 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
         if pool.capacity["type"] in _PAID_AS_USED:
             machine = catalog.machine_types[pool.machine_type]
             quota = catalog.gpu_quota(machine, spot=pool.capacity["type"] != "on-demand")
-            unit = quota.unit if quota is not None else vendor_of(machine).quota_unit
+            unit = (
+                quota.unit if quota is not None else vendor_of(machine).quota_unit if machine.has_gpus else "vCPU"
+            )
             pools.setdefault((quota.name if quota is not None else None, unit), []).append(pool)
     needs = [
         _need(name, unit, cloud.region, counted, cloud, catalog)
         for (name, unit), counted in sorted(pools.items(), key=str)
     ]
     of_all_regions = cloud.prerequisites(()).all_regions_quota
-    if needs and of_all_regions is not None:
-        counted = [pool for each in pools.values() for pool in each]
+    counted = [pool for each in pools.values() for pool in each if pool.has_gpus]
+    if counted and of_all_regions is not None:
         needs.append(_need(of_all_regions, "GPU", "all regions", counted, cloud, catalog))
     return tuple(needs)
 

@@ -86,7 +86,7 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
 
 
 def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> Iterator[Answer]:
-    models = {catalog.machine_types[pool.machine_type].gpu for pool in plan.pools}
+    models = {pool.gpu_model for pool in plan.pools if pool.has_gpus}
     found: dict[str, tuple[str, bool]] = {
         "service": (plan.cluster.provider, _SERVICES.get(criteria.service) == plan.cluster.provider),
         "accelerator": (
@@ -94,7 +94,7 @@ def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> It
             any(model.partition("-")[0] == criteria.accelerator for model in models),
         ),
         "intent": (
-            ", ".join(sorted({pool.workload for pool in plan.pools})),
+            ", ".join(sorted({pool.workload for pool in plan.pools if pool.has_gpus})),
             any(pool.workload == criteria.intent for pool in plan.pools),
         ),
     }

@@ -133,7 +133,8 @@ class Karpenter(SpecModel):
     """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
     alternatives: Annotated[tuple[str, ...], Shows(karpenter=("requirements",))] = ()
-    """The former place of `capacity.alternatives`, which managed node groups have, too; not both."""
+    """The former place of `capacity.alternatives`, which managed node groups have, too; not both. On a CPU pool
+    without GPUs, with at least the vCPUs and memory of the pool's own."""
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node; unset: depends on the workload."""
     expire_after: Annotated[str | None, Shows(karpenter=("template",))] = Field(
@@ -141,5 +142,5 @@ class Karpenter(SpecModel):
     )
     """Age at which a node is replaced; unset: depends on the workload."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
-    """CPU and memory limits of all nodes of the pool together; the limit of `nvidia.com/gpu` is computed from
-    `count`."""
+    """CPU and memory limits of all nodes of the pool together; the limit of `nvidia.com/gpu`, on a CPU pool that
+    of `cpu`, is computed from `count`."""

@@ -1,4 +1,4 @@
-"""Stack file field `pools[]`: GPU node pools; most settings have defaults that depend on the machine type."""
+"""Stack file field `pools[]`: GPU and CPU pools; most settings have defaults that depend on the machine type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
 BLOCK_ID = r"^cr-[0-9a-f]+$"
-Workload = Literal["training", "inference", "development"]
+GpuWorkload = Literal["training", "inference", "development"]
+Workload = Literal[GpuWorkload, "general"]
 MAX_NODES = 1000
 
 
@@ -243,7 +244,7 @@ _KARPENTER = On(("eks",), "GKE has an autoscaler of its own, and count sets its 
 
 
 class Pool(SpecModel):
-    """GPU node pool in the stack file."""
+    """Node pool in the stack file: a GPU pool, or a CPU pool if its machine type has no GPUs."""
 
     name: DnsLabel
     machine_type: Annotated[
@@ -255,7 +256,8 @@ class Pool(SpecModel):
             sandbox=("machine_type",),
         ),
     ]
-    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and list prices."""
+    """A machine type of the catalogue, which has its GPU model and count, memory, NVLinks and list prices. One
+    without GPUs makes a CPU pool: no GPU software runs there, and fields about GPUs are refused."""
     count: Count
     capacity: Capacity = OnDemand()
     placement: Annotated[
@@ -271,7 +273,8 @@ class Pool(SpecModel):
     number of nodes in each zone, so in a regional cluster a pool with initial nodes must name its zones."""
     workload: Workload
     """Purpose of the pool; sets the defaults of Topology Manager policy, GPU network, placement and disruption,
-    and decides which policy rules apply."""
+    and decides which policy rules apply. `general` is for CPU pools, and their only one: monitoring, ingress, Ray
+    heads, data loaders."""
     declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
     )
@@ -284,7 +287,8 @@ class Pool(SpecModel):
     ] = None
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
-    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has."""
+    """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
+    these."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: the nodes that form the pool."""
     provisioner: Annotated[

@@ -77,8 +77,9 @@ class Workload(SpecModel):
     name: DnsLabel
     pool: DnsLabel
     replicas: int = Field(default=1, ge=0, le=1000)
-    gpus: int = Field(default=1, ge=1, le=16)
-    """Whole GPUs per pod; on a shared or MIG pool a pod gets exactly one share or instance."""
+    gpus: int = Field(default=1, ge=0, le=16)
+    """Whole GPUs per pod; on a shared or MIG pool a pod gets exactly one share or instance. 0 on a CPU pool, and
+    only there."""
     profile: MigProfileName | None = None
     """MIG profile, if the pool offers several."""
     claim: DnsLabel | None = None

@@ -10,14 +10,14 @@ from pydantic import Field, TypeAdapter
 
 from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel, UsdPerHour
 from gpu_platform.spec.load import parse_document, read_yaml_file
-from gpu_platform.spec.pool import Workload
+from gpu_platform.spec.pool import GpuWorkload
 
 
 class WorkloadDemand(SpecModel):
     """Identical pods that run at the same time, and the GPUs that they need."""
 
     name: DnsLabel
-    kind: Workload
+    kind: GpuWorkload
     """training, inference or development: determines how GPUs may be shared, and the pool's workload."""
     count: int = Field(ge=1, le=10_000)
     """Number of pods that run at the same time."""

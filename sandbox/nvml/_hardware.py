@@ -112,6 +112,8 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
         known = catalog.machine_types
         raise _wrong("machine_type", repr(profile.machine_type), "a machine type of the catalogue",
                      did_you_mean(profile.machine_type, known))  # fmt: skip
+    if not machine.has_gpus:
+        raise _wrong("machine_type", repr(profile.machine_type), "a machine type with GPUs", "")
     gpu = catalog.gpu_of(machine)
     gpus: list[SimulatedGpu | None] = [
         _healthy_gpu(profile, machine, gpu, index, in_rack=catalog.nvlink_domain(machine) is not None)

@@ -16,7 +16,7 @@ from sandbox.simulator.driver_upgrades import DriverUpgrades
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
 from sandbox.simulator.kubelet import holds_devices
-from sandbox.simulator.nodes import Nodes, OperatorObjects, is_simulated
+from sandbox.simulator.nodes import Nodes, OperatorObjects, has_gpus, is_simulated
 from sandbox.simulator.operands import Operands
 from sandbox.simulator.pods import Pods
 from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
@@ -40,6 +40,7 @@ class Controller:
         validation: ValidationPods,
     ) -> None:
         self._api = api
+        self._catalog = catalog
         self._changed = validation.changed
         self._stop = threading.Event()
 
@@ -120,7 +121,8 @@ class Controller:
                 waits.append(_reconcile(f"node {name}", update))
                 publish = partial(self._resource_slices.reconcile, node, operator, faults.get(name, ""))
                 waits.append(_reconcile(f"resource slices of {name}", publish))
-        of_operator = [node for node in self._node_objects.all() if is_simulated(node)]
+        simulated = [node for node in self._node_objects.all() if is_simulated(node)]
+        of_operator = [node for node in simulated if has_gpus(node, self._catalog)]
         claims = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self._claims.all()}
         upgrade = partial(self._driver_upgrades.reconcile, of_operator, by_node, claims, operator.driver)
         waits.append(_reconcile("driver upgrades", upgrade))

@@ -90,7 +90,7 @@ class NodeRecord:
 
 
 def is_simulated(node: Object) -> bool:
-    """Return whether a Node is one of the sandbox's simulated GPU nodes."""
+    """Return whether a Node is one of the sandbox's simulated nodes, with GPUs or without."""
     metadata = node["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     return (
@@ -103,7 +103,7 @@ def is_simulated(node: Object) -> bool:
 def simulated_machine(
     node: Object, faults: str, catalog: Catalog, installed_by_operator: str = ""
 ) -> SimulatedMachine | str:
-    """Return the simulated machine of a Node, or why there is none.
+    """Return the simulated machine of a Node with GPUs, or why there is none.
 
     `faults`: of this node, as JSON, or empty. `installed_by_operator`: the driver version of the ClusterPolicy.
     """
@@ -112,6 +112,8 @@ def simulated_machine(
     machine = catalog.machine_types.get(machine_type)
     if machine is None:
         return f"machine type {machine_type!r} is not in the catalogue: no status"
+    if not machine.has_gpus:
+        return f"machine type {machine_type!r} has no GPUs"
     gpu = catalog.gpu_of(machine)
     memory = read_mig_memory(annotations.get(MIG_MEMORY_ANNOTATION), machine.gpu_count)
     profile = NodeProfile(
@@ -147,6 +149,17 @@ def _fabric(node: Object, machine: MachineType, catalog: Catalog) -> str | None:
     if pool is None or catalog.nvlink_domain(machine) is None:
         return None
     return str(uuid5(NAMESPACE_DNS, pool))
+
+
+def _without_gpus(node: Object, catalog: Catalog) -> MachineType | None:
+    """Return the machine of a Node without GPUs: only its kubelet is simulated, and no operand runs there."""
+    machine = catalog.machine_types.get(node["metadata"]["annotations"][names.SANDBOX_MACHINE_ANNOTATION])
+    return machine if machine is not None and not machine.has_gpus else None
+
+
+def has_gpus(node: Object, catalog: Catalog) -> bool:
+    """Return whether a simulated Node has GPUs, so that the operator's operands run on it."""
+    return catalog.has_gpus(node["metadata"]["annotations"][names.SANDBOX_MACHINE_ANNOTATION])
 
 
 def _default_driver(catalog: Catalog) -> str:
@@ -186,6 +199,10 @@ class Nodes:
         name = node["metadata"]["name"]
         record = self._records.setdefault(name, NodeRecord(node["metadata"]["uid"]))
         if record.settled_at == (version_of(node), operator.version, faults):
+            return _IDLE_SECONDS
+        if (plain := _without_gpus(node, self._catalog)) is not None:
+            node = self._patch_status(node, plain, {})
+            record.settled_at = (version_of(node), operator.version, faults)
             return _IDLE_SECONDS
         installed = operator.driver.version if operator.driver is not None else ""
         simulated = simulated_machine(node, faults, self._catalog, installed)

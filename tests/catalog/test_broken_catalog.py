@@ -88,8 +88,8 @@ BROKEN: dict[str, Broken] = {
         AWS,
         "machine_types",
         f"name: p5.9xlarge, vendor: aws, {MACHINE}",
-        f"{AWS}: machine_types[p5.9xlarge].gpu",
-        "Field required",
+        f"{AWS}: machine_types[p5.9xlarge]",
+        "gpu and gpu_count together, or neither for a machine without GPUs",
     ),
     "a price of an unknown machine type": added(
         "prices_aws.yaml",
@@ -200,4 +200,5 @@ def test_all_mistakes_of_the_catalogue_are_shown_at_once(tmp_path: Path) -> None
     (tmp_path / "facts" / "machine_families.yaml").write_text("{}", "utf-8")
 
     paths = {problem.path.partition(":")[0] for problem in problems_of(tmp_path / "facts")}
-    assert paths == {AWS, GCP, "quotas.yaml"}
+    of_cpu = {"machine_types_aws_cpu.yaml", "machine_types_gcp_cpu.yaml"}
+    assert paths == {AWS, GCP, "quotas.yaml", *of_cpu}

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
+from gpu_platform.planning.clouds.vendors import eks_max_pods
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,12 @@ def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_
         for spot in (False, True)
         if machine.vendor != "on-prem" and catalog.gpu_quota(machine, spot=spot) is None
     }
-    families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in unknown}
+    with_gpus = {one for one in unknown if catalog.machine_types[one[2]].has_gpus}
+    families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in with_gpus}
+    without = {(provider, spot, name.partition("-")[0]) for provider, spot, name in unknown - with_gpus}
+    # Spot VMs count as preemptible only where a project has such a quota; newer series count by VM family.
+    assert {series for _, spot, series in without if not spot} == {"c4", "c4a", "n4"}
+    assert {provider for provider, _, _ in without} == {"gcp"}
     assert families == {
         ("aws", True, "p6"),
         ("aws", False, "p6e"),  # sold in capacity blocks alone, which count when they are made
@@ -91,7 +97,34 @@ def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_
 
 
 def test_every_machine_type_names_a_gpu_of_the_catalogue(catalog: Catalog):
-    assert {machine.gpu for machine in catalog.machine_types.values()} <= set(catalog.gpus)
+    models = {machine.gpu for machine in catalog.machine_types.values() if machine.has_gpus}
+    assert models <= set(catalog.gpus)
+    assert None not in models
+
+
+def test_a_machine_type_without_gpus_has_no_fact_about_gpus(catalog: Catalog):
+    cpu = [machine for machine in catalog.machine_types.values() if not machine.has_gpus]
+    assert {"m7i.large", "m8g.large", "n2-standard-8", "e2-standard-4"} <= {machine.name for machine in cpu}
+    for machine in cpu:
+        links = (machine.nvlinks_per_gpu, machine.rdma_interfaces, machine.numa_nodes, machine.accelerator_label)
+        assert (machine.gpu_count, *links) == (0, 0, 0, None, None), machine.name
+
+
+@pytest.mark.parametrize(
+    ("machine", "vcpu", "gib", "arch", "pods"),
+    [
+        ("m7i.large", 2, 8, "amd64", 29),  # eni-max-pods.txt of awslabs/amazon-eks-ami
+        ("m7i.4xlarge", 16, 64, "amd64", 234),
+        ("c7g.xlarge", 4, 8, "arm64", 58),
+        ("m8g.48xlarge", 192, 768, "arm64", 737),
+    ],
+)
+def test_an_instance_type_without_gpus_has_the_size_that_ec2_documents(
+    catalog: Catalog, machine: str, vcpu: int, gib: int, arch: str, pods: int
+) -> None:
+    found = catalog.machine_types[machine]
+    assert (found.vcpu, found.memory_mib, found.arch) == (vcpu, gib * 1024, arch)
+    assert eks_max_pods(found) == pods
 
 
 def test_numa_nodes_are_given_for_every_gpu_of_a_machine_or_for_none(catalog: Catalog):
@@ -129,7 +162,7 @@ def test_memory_of_machine_types_is_in_mib(catalog: Catalog):
     assert memory["a2-highgpu-1g"] == 85 * 1024
     for name, mib in memory.items():
         assert mib % 1024 == 0, name
-        assert 8 <= mib / 1024 <= 4096, name
+        assert (8 if catalog.machine_types[name].has_gpus else 2) <= mib / 1024 <= 4096, name
 
 
 @pytest.mark.parametrize(
@@ -161,7 +194,7 @@ def test_fractions_of_a_gpu_are_not_machine_types_of_ours(catalog: Catalog):
 
 def test_only_gke_machine_types_have_an_accelerator_label_and_it_names_their_gpu(catalog: Catalog):
     for machine in catalog.machine_types.values():
-        if machine.vendor == "gcp":
+        if machine.vendor == "gcp" and machine.has_gpus:
             assert machine.accelerator_label is not None
             assert catalog.find_gpu(machine.accelerator_label) == catalog.gpu_of(machine), machine.name
         else:
@@ -170,7 +203,7 @@ def test_only_gke_machine_types_have_an_accelerator_label_and_it_names_their_gpu
 
 def test_only_gpus_on_arm_hosts_are_in_arm_machine_types(catalog: Catalog):
     on_arm = {machine.gpu for machine in catalog.machine_types.values() if machine.arch == "arm64"}
-    assert on_arm == {"t4g", "gb200"}
+    assert on_arm == {"t4g", "gb200", None}
 
 
 def test_exactly_the_newest_major_release_of_the_operator_is_supported(catalog: Catalog):

@@ -21,7 +21,9 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Called:
     return int(stop.value.code or 0), printed.out, printed.err
 
 
-@pytest.mark.parametrize("stack", ["local", "dev", "eks-training", "gke-training"])
+@pytest.mark.parametrize(
+    "stack", ["local", "dev", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
+)
 def test_the_quotas_of_every_shipped_environment_can_be_honoured_together(
     capsys: pytest.CaptureFixture[str], stack: str
 ) -> None:
@@ -98,3 +100,23 @@ def test_a_utilisation_file_that_is_not_there_is_bad_input(capsys: pytest.Captur
     code, _, err = _run(capsys, "local", "--utilisation", "nowhere.yaml")
     assert code == 2
     assert "nowhere.yaml" in err
+
+
+def test_cpu_and_memory_of_quotas_are_shown_beside_those_of_all_pools(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, "gke-monitoring", "--format", "json")
+    document = json.loads(out)
+    cpu, memory = document["compute"]
+    own = {pool["name"]: pool["nodes"] * pool["cpu_millicores"] / 1000 for pool in document["pools"]}
+    assert own["monitoring"] > 0
+    assert cpu["offered"] == pytest.approx(sum(own.values()))
+    assert (cpu["allocated"], memory["allocated"]) == (300, 1024)
+    _, text, _ = _run(capsys, "gke-monitoring")
+    assert "cpu: 300 cores in quotas of teams, " in text
+
+
+def test_a_cpu_pool_is_shown_without_gpus_and_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = _run(capsys, "gke-monitoring", "--format", "json")
+    pools = {pool["name"]: pool for pool in json.loads(out)["pools"]}
+    found = pools["monitoring"]
+    assert (found["gpu"], found["mode"], found["physical_gpus"], found["logical_gpus"]) == (None, None, 0, {})
+    assert [mode["mode"] for mode in json.loads(out)["modes"]] == ["none"]

@@ -302,3 +302,39 @@ def test_an_endpoint_that_does_not_answer_is_asked_once(
 
     assert {finding.severity for finding in findings} == {"unknown"}
     assert "sts did not answer" in findings[0].why
+
+
+STANDARD = "L-1216C47A"
+
+
+def test_cpu_pools_and_system_nodes_of_a_new_cluster_count_against_one_quota(account: AwsAccount) -> None:
+    monitoring = {
+        "name": "monitoring",
+        "machine_type": "m7i.2xlarge",
+        "count": {"desired": 2},
+        "workload": "general",
+    }
+    account.quotas[STANDARD] = 19.0
+    plan = plan_eks(monitoring, cluster={**CREATED, "create": {"admins": CREATED["create"]["admins"]}})
+
+    finding = by_title(ask(account, plan), "Standard (A, C, D, H, I, M, R, T, Z) instances")
+
+    # 2 x 8 vCPUs of the pool, and 2 x 2 of the system nodes.
+    assert finding.severity == "stops"
+    assert finding.why == "1 vCPU are missing for the desired nodes"
+
+
+def test_cpu_pools_of_an_existing_cluster_count_against_standard_instances(account: AwsAccount) -> None:
+    existing = existing_cluster(account)
+    monitoring = {
+        "name": "monitoring",
+        "machine_type": "m7i.2xlarge",
+        "count": {"desired": 2},
+        "workload": "general",
+    }
+    account.quotas[STANDARD] = 15.0
+    plan = plan_eks(monitoring, cluster={"provider": "eks", "name": existing.cluster.name, "region": REGION})
+
+    finding = by_title(ask(account, plan), "Standard (A, C, D, H, I, M, R, T, Z) instances")
+
+    assert (finding.severity, finding.why) == ("stops", "1 vCPU are missing for the desired nodes")

@@ -16,7 +16,9 @@ from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
 
 
-@pytest.mark.parametrize("stack", ["local", "dev", "speech", "eks-training", "gke-training"])
+@pytest.mark.parametrize(
+    "stack", ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
+)
 def test_the_plan_of_a_shipped_stack_is_the_one_that_was_reviewed(stack: str, snapshot: SnapshotAssertion) -> None:
     document = json.loads(json.dumps(plan_to_json(load_stack(stack).plan)))
     assert document == snapshot(extension_class=JSONSnapshotExtension, name=stack)

@@ -52,6 +52,20 @@ def test_a_gpu_pool_without_a_taint_is_found_where_the_taint_belongs(pool: Recor
 
 
 @pytest.mark.parametrize(
+    "pool",
+    [
+        eks_node_group(taints=[], labels={"gpu-platform.dev/pool": "monitoring"}, instanceTypes=["m7i.2xlarge"],
+                       amiType="AL2023_x86_64_STANDARD"),
+        gke_node_pool(taints=None, machineType="n2-standard-8", guestAccelerators=None,
+                      labels={"gpu-platform.dev/pool": "monitoring"}),
+    ],
+    ids=["eks", "gke"],
+)  # fmt: skip
+def test_a_pool_of_machines_without_gpus_needs_no_taint(pool: Record):
+    assert violations("gpu-node-taint", pool) == []
+
+
+@pytest.mark.parametrize(
     "taint",
     [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "PreferNoSchedule"},

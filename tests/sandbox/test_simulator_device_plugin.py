@@ -235,5 +235,5 @@ def test_a_lost_gpu_stays_in_the_capacity_and_leaves_the_allocatable() -> None:
 
 
 def test_every_machine_type_of_the_catalogue_advertises_its_gpus() -> None:
-    machines = load_catalog().machine_types
+    machines = {name: machine for name, machine in load_catalog().machine_types.items() if machine.gpu}
     assert all(_counts(node(name)) == {"gpu": machine.gpu_count} for name, machine in machines.items())

@@ -113,3 +113,18 @@ def test_simulated_nodes_of_a_rack_pool_are_in_one_fabric_and_pools_in_different
     assert fabric("rack-0", "rack") == fabric("rack-17", "rack")
     assert fabric("rack-0", "rack") != fabric("other-0", "other")
     assert fabric("train-0", "train", "p5.48xlarge") is None
+
+
+def test_of_a_node_without_gpus_the_kubelet_alone_is_simulated() -> None:
+    node = _node()
+    node["metadata"]["annotations"] = {
+        names.KWOK_NODE_ANNOTATION: "fake",
+        names.SANDBOX_MACHINE_ANNOTATION: "m7i.2xlarge",
+    }
+    server = Server(node)
+    nodes = Nodes(cast("Informer", server), load_catalog(), mig_seconds=0)
+    _reconcile_until_quiet(nodes, server)
+    assert server.node["status"]["allocatable"]["cpu"] == "7910m"
+    assert server.node["metadata"]["labels"] == {}
+    assert "nvidia.com/gpu" not in server.node["status"]["allocatable"]
+    assert nodes.record("a") is None

@@ -113,7 +113,7 @@ def test_only_memory_has_a_tolerance():
 
 def test_what_planning_writes_is_what_the_agent_reads():
     catalog = load_catalog()
-    for name, machine in catalog.machine_types.items():
+    for name, machine in ((name, one) for name, one in catalog.machine_types.items() if one.has_gpus):
         written = expectations_for_machine(machine, catalog, mig_layouts=[{}] * machine.gpu_count).expect
         read = of_machine(name, mig_layouts=[{}] * machine.gpu_count).expect
         assert {check: entry.value for check, entry in read.items()} == {

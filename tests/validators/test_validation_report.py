@@ -294,3 +294,35 @@ def test_junit_survives_characters_that_xml_cannot_hold():
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
     assert "<T4> & co" in failure.get("message", "")
+
+
+# -- CPU pools --------------------------------------------------------------------------------------------
+
+
+def of_cpu_pool(*nodes):
+    """Return the report of nodes that have no GPUs, without any report of the agent."""
+    hardware = dataclasses.replace(POOL.hardware, machine_type="m7i.2xlarge", expect={})
+    expected = dataclasses.replace(POOL.node, allocatable={}, labels={"gpu-platform.dev/pool": "serve"}, taints=())
+    pool = dataclasses.replace(POOL, hardware=hardware, node=expected, least=len(nodes), most=len(nodes))
+    return build_report([pool], nodes, {}, {})
+
+
+def without_gpus(name="serve-0", **changes):
+    return node(name, **{"allocatable": {"cpu": "7910m"}, "taints": [], **changes})
+
+
+def test_nodes_of_a_cpu_pool_pass_without_a_report_of_the_agent():
+    report = of_cpu_pool(without_gpus(), without_gpus("serve-1"))
+    assert (report.verdict, report.exit_code) == ("pass", ExitCode.GOOD)
+
+
+def test_a_node_of_a_cpu_pool_that_is_not_ready_fails():
+    report = of_cpu_pool(
+        without_gpus(conditions=[{"type": "Ready", "status": "False", "reason": "NetworkNotReady"}])
+    )
+    assert attention(report) == [("serve-0", "node-ready", "fail", "Ready is False: NetworkNotReady")]
+
+
+def test_a_node_of_a_cpu_pool_that_advertises_gpus_fails():
+    report = of_cpu_pool(without_gpus(allocatable={"nvidia.com/gpu": "1"}))
+    assert attention(report) == [("serve-0", "allocatable", "fail", "1")]

@@ -37,9 +37,13 @@ def page() -> str:
     ]
     for vendor in VENDORS.values():
         machines = [machine for machine in catalog.machine_types.values() if machine.vendor == vendor.name]
-        parts += [f"### {vendor.title}\n", _machines(machines, catalog)]
+        with_gpus = [machine for machine in machines if machine.has_gpus]
+        without = [machine for machine in machines if not machine.has_gpus]
+        parts += [f"### {vendor.title}\n", _machines(with_gpus, catalog)]
         if vendor.reference_region is not None:
-            parts += [f"#### Prices by region: {vendor.title}\n", _prices(machines, catalog)]
+            parts += [f"#### Prices by region: {vendor.title}\n", _prices(with_gpus, catalog)]
+        if without:
+            parts += [f"#### Without GPUs: {vendor.title}\n", _cpu_machines(without, catalog)]
     parts += ["## GPU Operator releases\n", _operator(catalog)]
     parts += ["## Support of Kubernetes versions\n", _kubernetes(catalog)]
     parts += ["## Support of driver branches\n", _branches(catalog)]
@@ -126,6 +130,28 @@ def _machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
                 str(machine.local_nvme_gb or ""),
                 _reference_price(machine, catalog),
                 sources.number(machine.source) + ("" if machine.verified else ", not verified"),
+            )
+            for machine in machines
+        ],
+    )
+    return f"{rows}\n{sources.listed()}"
+
+
+def _cpu_machines(machines: Sequence[MachineType], catalog: Catalog) -> str:
+    """Return the table of machine types of CPU pools."""
+    sources = _Sources()
+    header = ("Machine type", "vCPU", "Memory GiB", "Architecture", "Local NVMe GB", "USD/h", "Source")
+    rows = table(
+        header,
+        [
+            (
+                code(machine.name),
+                str(machine.vcpu),
+                f"{machine.memory_mib / _MIB_PER_GIB:g}",
+                machine.arch,
+                str(machine.local_nvme_gb or ""),
+                _reference_price(machine, catalog),
+                sources.number(machine.source),
             )
             for machine in machines
         ],

@@ -35,6 +35,7 @@ from gpu_platform.online.aws.quotas import (
     QuotaCode,
     network_demands,
     system_demand,
+    together,
     used_by_others,
 )
 from gpu_platform.online.aws.storage import bucket_names, compare_bucket, compare_file_system, file_systems
@@ -86,6 +87,8 @@ class AwsCloud:
         kind = "new" if cluster.create is not None else "existing"
         yield Lookup(title=f"{kind} cluster {cluster.name}", look=self._named_cluster)
         for demand in gpu_demands(plan, self._catalog):
+            if demand.name == STANDARD and cluster.create is not None:
+                continue  # asked together with the system nodes, which count against the same quota
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
         unnamed = unnamed_findings(plan, self._catalog, _CONSOLE)
         if unnamed:
@@ -138,8 +141,12 @@ class AwsCloud:
     def _system_quota(self) -> Iterator[OnlineFinding]:
         create = self._cluster.create
         assert create is not None  # noqa: S101 - asked for new clusters alone
+        of_pools = [one for one in gpu_demands(self._plan, self._catalog) if one.name == STANDARD]
         if is_deployed(self._plan, self._found_cluster()):
-            yield _created_already(STANDARD, self._cluster.region)
+            for pools in of_pools:
+                yield self._compared(pools, CODES[STANDARD], lambda: self._used(CODES[STANDARD]))
+            if not of_pools:
+                yield _created_already(STANDARD, self._cluster.region)
             return
         first = create.system_pool.instance_types[0]
         try:
@@ -150,6 +157,8 @@ class AwsCloud:
             ) from error
         demand = system_demand(self._plan, self._cluster, vcpus)
         if demand is not None:
+            for pools in of_pools:
+                demand = together(demand, pools)
             yield self._compared(demand, CODES[STANDARD], lambda: self._used(CODES[STANDARD]))
 
     def _network_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:

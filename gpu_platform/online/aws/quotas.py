@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_platform import names
@@ -32,6 +32,7 @@ class QuotaCode:
 _G = r"(g|gr|vt)\d"
 _G_PATTERNS = ("g*", "vt*")
 _STANDARD = r"(a|c|d|h|i|m|r|t|z|im|is)\d"
+_STANDARD_PATTERNS = ("a*", "c*", "d*", "h*", "i*", "m*", "r*", "t*", "z*")
 
 # Codes of GPU quotas: EC2 user guide, "Spot Instance quotas", and public programs that use them, 2026-11-23; those
 # of standard instances, VPCs and Elastic IPs: AWS General Reference, not read again for this.
@@ -44,7 +45,10 @@ CODES: Final[Mapping[str, QuotaCode]] = {
         service="ec2",
         code="L-1216C47A",
         types=_STANDARD,
-        patterns=("a*", "c*", "d*", "h*", "i*", "m*", "r*", "t*", "z*"),
+        patterns=_STANDARD_PATTERNS,
+    ),
+    "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests": QuotaCode(
+        service="ec2", code="L-34B43A08", spot=True, types=_STANDARD, patterns=_STANDARD_PATTERNS
     ),
     "All P4, P3 and P2 Spot Instance Requests": QuotaCode(
         service="ec2", code="L-7212CCBC", spot=True, types=r"p[234]", patterns=("p2*", "p3*", "p4*")
@@ -103,6 +107,16 @@ def system_demand(plan: EnvironmentPlan, cluster: EksClusterPlan, vcpus: int) ->
         desired=pool.desired_size * vcpus,
         most=pool.max_size * vcpus,
         wanted_by=f"the system nodes ({pool.instance_types[0]})",
+    )
+
+
+def together(one: QuotaDemand, other: QuotaDemand) -> QuotaDemand:
+    """Return what both count against the same quota."""
+    return replace(
+        one,
+        desired=one.desired + other.desired,
+        most=one.most + other.most,
+        wanted_by=f"{one.wanted_by}, {other.wanted_by}",
     )
 
 

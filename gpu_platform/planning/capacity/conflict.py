@@ -186,7 +186,8 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
     for what, cpu, memory in (("CPU", True, False), ("memory", False, True), ("CPU and memory", True, True)):
         freed = [_without(group, cpu=cpu, memory=memory) for group in groups]
         if prove(capacities, freed, seconds=seconds).verdict == "placed":
-            return (f"{what} on the nodes that have the GPUs",)
+            nodes = "the nodes that have the GPUs" if any(group.units for group in groups) else "the CPU nodes"
+            return (f"{what} on {nodes}",)
     return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",)
 
 

@@ -36,7 +36,10 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGroup:
-    """`count` equal pods of one owner. `needs`: CPU and memory of one pod by pool that it may run on."""
+    """`count` equal pods of one owner. `needs`: CPU and memory of one pod by pool that it may run on.
+
+    `units` 0: the pods have no GPU, and `resource` is empty.
+    """
 
     owner: str
     name: str

@@ -113,7 +113,7 @@ class _Node:
         need = group.needs.get(self.pool)
         if need is None:
             return 0
-        fits = [self.units.get(group.resource, 0) // group.units]
+        fits = [self.units.get(group.resource, 0) // group.units] if group.units else [group.count]
         if part := self.parts.get(group.resource):
             fits.append(int(self.gpus // (part * group.units)))
         fits += [self.cpu // need.cpu_millicores] if need.cpu_millicores else []
@@ -122,8 +122,9 @@ class _Node:
 
     def take(self, group: PodGroup, pods: int) -> None:
         need = group.needs[self.pool]
-        self.units[group.resource] -= group.units * pods
-        self.gpus -= self.parts[group.resource] * group.units * pods
+        if group.units:
+            self.units[group.resource] -= group.units * pods
+            self.gpus -= self.parts[group.resource] * group.units * pods
         self.cpu -= need.cpu_millicores * pods
         self.memory -= need.memory_mib * pods
 
@@ -176,7 +177,9 @@ def _search(
         # In whole numbers, as the solver needs them.
         scale = lcm(*(part.denominator for part in node.parts.values())) if node.gpus else 0
         if scale:
-            taken = sum(pods * group.units * int(node.parts[group.resource] * scale) for group, pods in held)
+            taken = sum(
+                pods * group.units * int(node.parts[group.resource] * scale) for group, pods in held if group.units
+            )
             model.add(taken <= int(node.gpus * scale))
         model.add(sum(pods * group.needs[node.pool].cpu_millicores for group, pods in held) <= node.cpu)
         model.add(sum(pods * group.needs[node.pool].memory_mib for group, pods in held) <= node.memory)

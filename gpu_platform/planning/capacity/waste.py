@@ -27,6 +27,7 @@ CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
 class PoolUse:
     """The GPUs of a pool at its desired size, split. `price`: USD/h of one GPU, None where it is not known.
 
+    A CPU pool has no GPUs, and wastes none.
     `wasted`: GPUs by cause; without a known utilisation the effective GPUs and the idle quota are not known.
     """
 
@@ -83,7 +84,7 @@ def pool_use(
     return PoolUse(
         pool=pool.name,
         gpus=gpus,
-        price=None if price is None else price / pool.gpus_per_node,
+        price=None if price is None or not pool.has_gpus else price / pool.gpus_per_node,
         utilisation=utilisation,
         measured=measured is not None,
         wasted=wasted,
@@ -92,8 +93,8 @@ def pool_use(
 
 def _geometry_remainder(pool: PoolPlan, catalog: Catalog) -> float:
     """Return the GPUs of one node whose compute slices belong to no MIG instance."""
-    mig = catalog.gpus[pool.gpu_model].mig
-    if pool.sharing.mode != "mig" or mig is None:
+    mig = catalog.gpus[pool.gpu_model].mig if pool.sharing.mode == "mig" else None
+    if mig is None:
         return 0.0
     sizes = {profile.name: profile.compute_slices for profile in mig.profiles}
     remainder = 0.0
@@ -123,7 +124,8 @@ def _is_cut(pool: PoolPlan, resource: str) -> bool:
 def _units_left(capacity: NodeCapacity, held: Sequence[PodsOnNode]) -> dict[str, int]:
     left = {name: count for name, count in capacity.units.items() if count}
     for pods in held:
-        left[pods.group.resource] -= pods.pods * pods.group.units
+        if pods.group.units:
+            left[pods.group.resource] -= pods.pods * pods.group.units
     if not capacity.gpus or not left:
         return left
     # GPUs that are available whole and as instances are counted once: in the smallest units.

@@ -56,7 +56,7 @@ def impact_of_pool(
     nodes = None if live is None else live.nodes.get(change.pool, ())
     count = int(deployed.get("nodes") or 0) if nodes is None else len(nodes)
     if change.effect == "shrunk":
-        count = change.gpus // (int(deployed.get("gpus_per_node") or 0) or 1)
+        count = change.nodes
         kept = {name for pool in plan.pools if pool.name == change.pool for name in pool.nodes.names}
         if kept and nodes is not None:
             nodes = tuple(name for name in nodes if name not in kept)

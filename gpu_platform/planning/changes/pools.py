@@ -51,13 +51,15 @@ class Cause:
 class PoolChange:
     """What happens to the nodes of one pool of the last deployment.
 
-    `gpus`: lost GPUs of the nodes desired then; `gpus_most`: of all nodes that an autoscaler may have created.
+    `nodes`: lost nodes of those desired then; `gpus`: their GPUs, 0 of a CPU pool; `gpus_most`: those of all nodes
+    that an autoscaler may have created.
     `order`: whether a pool or node is deleted before its replacement is created; None: no replacement.
     `protected`: the engine refuses to delete the pool, because of the field `protected_by`.
     """
 
     pool: str
     effect: Effect
+    nodes: int
     gpus: int
     gpus_most: int
     order: Order | None
@@ -67,7 +69,8 @@ class PoolChange:
 
     def __str__(self) -> str:
         most = f" (at most {self.gpus_most} if the autoscaler has scaled up)" if self.gpus_most > self.gpus else ""
-        head = f"pool {self.pool} is {self.effect}: {_gpus(self.gpus)} lost{most}{self._how()}"
+        lost = _gpus(self.gpus) if self.gpus or not self.nodes else _nodes(self.nodes)
+        head = f"pool {self.pool} is {self.effect}: {lost} lost{most}{self._how()}"
         tail = (
             f"; it is protected, so `up` refuses: set {self.protected_by}: false and run `up` with that alone "
             "first"
@@ -100,6 +103,7 @@ class PoolChange:
         return {
             "pool": self.pool,
             "effect": self.effect,
+            "nodes": self.nodes,
             "gpus": self.gpus,
             "gpus_most": self.gpus_most,
             "order": self.order,
@@ -344,6 +348,7 @@ def _loss(
     return PoolChange(
         pool=name,
         effect=effect,
+        nodes=int(old["nodes"]),
         gpus=int(old["nodes"]) * int(old["gpus_per_node"]),
         gpus_most=int(old["most_nodes"]) * int(old["gpus_per_node"]),
         order=order,
@@ -356,6 +361,10 @@ def _loss(
 def _protected_by(old: Mapping[str, Any]) -> str:
     """Return the field that lifts the protection; older releases protected by `cluster.production`."""
     return str(old.get("protected_by", CLUSTER_PROTECT)).replace("cluster.production", CLUSTER_PROTECT)
+
+
+def _nodes(count: int) -> str:
+    return f"{counted(count, 'node')} without GPUs {'is' if count == 1 else 'are'}"
 
 
 def _gpus(count: int) -> str:

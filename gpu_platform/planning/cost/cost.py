@@ -38,7 +38,9 @@ def held_shares(pools: Sequence[PoolPlan], held: Mapping[str, Mapping[str, int]]
 
 
 def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
-    """Weigh the shares of a pool's resources by their physical GPUs."""
+    """Weigh the shares of a pool's resources by their physical GPUs; 1 without GPUs: it wastes none."""
+    if not pool.has_gpus:
+        return 1.0
     whole = pool.gpus_per_node
     # With DRA a GPU is available whole and as instances: together they are at most one GPU.
     return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))

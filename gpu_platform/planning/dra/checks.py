@@ -31,7 +31,8 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     if not of_dra:
         return
     for resolved in resolved_pools:
-        if resolved.sound and not isinstance(resolved.pool.sharing, Dra):
+        with_gpus = catalog.has_gpus(resolved.pool.machine_type)
+        if with_gpus and resolved.sound and not isinstance(resolved.pool.sharing, Dra):
             problems.at(resolved.path).at("sharing").add(
                 f"{resolved.pool.sharing.mode!r} on pool {resolved.pool.name} beside dra on pool "
                 f"{of_dra[0].pool.name}",

@@ -31,8 +31,10 @@ def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPo
 
 
 def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
-    """Return what the node agent compares a pool's nodes with."""
+    """Return what the node agent compares a pool's nodes with: nothing without GPUs, where it does not run."""
     machine, sharing = requirements.machine, requirements.sharing
+    if requirements.gpu is None:
+        return Expectations(requirements.pool.name, machine.name, {})
     layouts = None
     # With partitions the DRA driver changes MIG mode and instances as claims come and go.
     if requirements.gpu.mig is not None and not sharing.partitions:
@@ -79,7 +81,7 @@ def _node(
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
     # Feature discovery is an operand. Single renames the product and counts instances, not GPUs.
-    if software.device_plugin == "operator" and sharing.mig_strategy != "single":
+    if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
         unrenamed = sharing.replicas > 1 and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = requirements.gpu.product_label + ("-SHARED" if unrenamed else "")
         expected[names.GPU_COUNT_LABEL] = str(machine.gpu_count)

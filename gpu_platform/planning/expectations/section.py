@@ -46,6 +46,11 @@ class Expectations:
     expect: Mapping[str, Expectation]
 
     @property
+    def by_agent(self) -> bool:
+        """Whether the node agent runs on the nodes: it reads GPUs, so not on those of a CPU pool."""
+        return bool(self.expect)
+
+    @property
     def hash(self) -> str:
         """Twelve hex digits of the content; a report with another hash is stale."""
         return expectations_hash(self._content())

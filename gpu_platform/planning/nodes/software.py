@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
@@ -17,10 +17,10 @@ from gpu_platform.spec.cluster import Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra
 
-Owner = Literal["operator", "image", "installer", "cloud", "dra"]
+Owner = Literal["operator", "image", "installer", "cloud", "dra", "none"]
 """`installer`: a DaemonSet of the platform's own; `cloud`: GKE installs and manages it; `dra`: in place of a
 device plugin, the DRA driver, which the operator's GPUCluster installs. The stack file's `device_plugin: provider`
-is `image` on Bottlerocket and `cloud` on GKE."""
+is `image` on Bottlerocket and `cloud` on GKE. `none`: nobody, on nodes without GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +70,19 @@ class NodeSoftware:
         return GpuAccess(runtime_class="nvidia", privileged=True, driver_dir=None)
 
     def node_labels(self) -> Mapping[str, str]:
-        """Return the labels that exclude the nodes from DaemonSets of the operator."""
-        return {} if self.operands else {names.DEPLOY_OPERANDS_LABEL: "false"}
+        """Return the labels that exclude GPU nodes from DaemonSets of the operator, which selects no others."""
+        return {} if self.operands or self.device_plugin == "none" else {names.DEPLOY_OPERANDS_LABEL: "false"}
+
+
+NO_GPU_SOFTWARE: Final = NodeSoftware(driver="none", toolkit="none", device_plugin="none")
+"""Nodes without GPUs."""
 
 
 def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
     """Return who installs what on the nodes of a pool; `Cloud.check_software` finds contradictions."""
+    machine = catalog.machine_types.get(pool.machine_type)
+    if machine is not None and not machine.has_gpus:
+        return NO_GPU_SOFTWARE
     found = cloud.software(pool, operator, catalog) if cloud is not None else declared_software(operator)
     if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
         return found
@@ -109,5 +116,5 @@ def driver_version(
             own = pool.image.driver
             # A branch alone is no version to compare a node with.
             return declared if own is None else own if "." in own else None
-        case "cloud" | "dra":
+        case "cloud" | "dra" | "none":
             return None

@@ -16,7 +16,8 @@ from gpu_platform.spec.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record an operator release, driver or Kubernetes version that do not go together, or with the pools."""
+    """Record an operator release, driver or Kubernetes version that do not go together, or with the GPU pools."""
+    resolved_pools = [one for one in resolved_pools if context.catalog.has_gpus(one.pool.machine_type)]
     check_parts(context, resolved_pools)
     operator = context.operator
     if operator is None:

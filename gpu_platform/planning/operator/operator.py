@@ -63,7 +63,12 @@ def plan(
     pools: Sequence[PoolPlan],
     metrics: ConfigMapPlan | None,
 ) -> Decided[OperatorPlan]:
-    """Return the operator's plan for pools that are planned; `resolved_pools`: where their sharing comes from."""
+    """Return the operator's plan for pools that are planned; `resolved_pools`: where their sharing comes from.
+
+    It has no part in CPU pools: its operands select nodes with GPUs, and tolerate the taints of those alone.
+    """
+    with_gpus = [one for one in zip(pools, resolved_pools, strict=True) if one[0].has_gpus]
+    pools, resolved_pools = [pool for pool, _ in with_gpus], [resolved for _, resolved in with_gpus]
     present, cluster = gpu_parts(context.cloud.cluster), context.cloud.cluster
     parts = plan_gpu_parts(cluster, exporter=context.environment.monitoring.enabled)
     if present.gpu_operator == "present":
@@ -196,9 +201,9 @@ def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], versio
         why = "the stack file sets it" if operator.driver.version else f"default of {operator.release}"
     else:
         unknown = [text for owner, text in _UNKNOWN_DRIVER.items() if owner in owners]
-        chosen = f"{version}, installed by the host" if version is not None else " or ".join(unknown)
-        why = "operator.driver.owner is host"
-        if context.cloud.creates_nodes:
+        chosen = f"{version}, installed by the host" if version is not None else " or ".join(unknown) or "none"
+        why = "operator.driver.owner is host" if owners else "no pool has GPUs"
+        if owners and context.cloud.creates_nodes:
             why = "the nodes have a driver without the operator"
     return Decision(subject="operator", what="driver", chosen=chosen, why=why)
 

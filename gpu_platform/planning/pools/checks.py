@@ -9,6 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
+from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.nvlink_domain import check_domain
 from gpu_platform.planning.problems import Problems
@@ -26,7 +27,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record what is wrong with each pool by itself."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
-        if context.operator is not None:
+        if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
 
 
@@ -45,7 +46,10 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
         fix = did_you_mean(pool.machine_type, known) or "see gpu_platform/catalog/facts for the known ones"
         problems.at("machine_type").add(f"{pool.machine_type!r}", "one of the machine types of the catalogue", fix)
     else:
-        if resolved.sound:
+        check_workload(pool, machine, problems)
+        if not machine.has_gpus:
+            check_cpu_pool(dict(context.pools)[resolved.index], machine, problems)
+        elif resolved.sound:
             check_sharing(resolved, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
@@ -62,12 +66,13 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
                 + " are set by the program",
                 "remove it, or use the fields of the pool",
             )
-    taken = {(GPU_TAINT.key, GPU_TAINT.effect)}
+    has_gpus = catalog.has_gpus(pool.machine_type)
+    taken = {(GPU_TAINT.key, GPU_TAINT.effect)} if has_gpus else set[tuple[str, str]]()
     for index, taint in enumerate(pool.taints):
         if (taint.key, taint.effect) in taken:
             problems.at("taints").at(f"[{index}]").add(
                 f"{taint.key}:{taint.effect} again",
-                "each key and effect once; the GPU taint is always included",
+                "each key and effect once" + ("; the GPU taint is always included" if has_gpus else ""),
                 "remove it",
             )
         taken.add((taint.key, taint.effect))
@@ -90,10 +95,11 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
         return
     catalog, operator = context.catalog, context.operator
     if operator is not None:
-        cloud.check_software(pool, operator, catalog, problems)
         software = node_software(pool, cloud, operator, catalog)
-        cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
-    check_domain(pool, machine, cloud, catalog, problems)
+        if machine.has_gpus:
+            cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
+    if machine.has_gpus:
+        check_domain(pool, machine, cloud, catalog, problems)
     cloud.check_pool(pool, machine, catalog, problems)
 
 

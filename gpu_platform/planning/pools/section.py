@@ -51,6 +51,7 @@ class NodePrice:
 class PoolPlan:
     """One node pool. Memory in MiB.
 
+    A CPU pool has no GPUs: `gpus_per_node` and `gpu_memory_mib` are 0, `gpu_model` and `gpu_product` empty.
     `utilisation`: share of its GPUs' time that is expected to be in use; None: not declared.
     """
 
@@ -89,6 +90,11 @@ class PoolPlan:
     """With DRA: devices that claims can request."""
     protect: bool = False
     """Whether the stack file says that the pool must not be deleted."""
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether its nodes have GPUs; else it is a CPU pool."""
+        return self.gpus_per_node > 0
 
     @property
     def price_usd_per_hour(self) -> float | None:

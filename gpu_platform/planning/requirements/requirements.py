@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform import names
+from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
-from gpu_platform.planning.nodes.software import NodeSoftware, driver_version, node_software
+from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
-from gpu_platform.planning.sharing.sharing import offered_resources, plan_sharing, sharing_decisions
+from gpu_platform.planning.sharing.sharing import (
+    no_sharing,
+    offered_resources,
+    plan_sharing,
+    sharing_decisions,
+)
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 
@@ -27,6 +33,8 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     """Return the requirements on nodes of a pool without problems."""
     pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
+    if not machine.has_gpus:
+        return _without_gpus(resolved, machine)
     gpu = catalog.gpu_of(machine)
     software = node_software(pool, context.cloud, operator, catalog)
     sharing = plan_sharing(resolved, gpu, software.device_plugin)
@@ -59,7 +67,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         (
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
-            *_taint_decisions(pool),
+            *_taint_decisions(pool, requirements.taints),
             *_class_decisions(pool, place, class_labels, class_taints),
             *_software_decision(context, pool, software),
         ),
@@ -78,6 +86,40 @@ def _configures_plugin(context: CompleteContext) -> bool:
     """Return whether the device plugin's config is the program's: another's has no key for the label."""
     parts = gpu_parts(context.cloud.cluster)
     return parts.gpu_operator == "install" and parts.device_plugin == "install"
+
+
+def _without_gpus(resolved: ResolvedPool, machine: MachineType) -> Decided[NodeRequirements]:
+    """Return the requirements on nodes of a CPU pool: no GPU software, and only declared taints."""
+    pool = resolved.pool
+    taints = _declared_taints(pool)
+    requirements = NodeRequirements(
+        path=resolved.path,
+        pool=pool,
+        machine=machine,
+        gpu=None,
+        software=NO_GPU_SOFTWARE,
+        driver_version=None,
+        sharing=no_sharing(resolved),
+        resources=(),
+        devices=(),
+        kubelet=None,
+        labels={
+            names.POOL_LABEL: pool.name,
+            names.MACHINE_TYPE_LABEL: pool.machine_type,
+            names.WORKLOAD_LABEL: pool.workload,
+            **pool.labels,
+        },
+        taints=taints,
+    )
+    subject = f"pool {pool.name}"
+    no_gpus = Decision(
+        subject=subject,
+        what="GPU software",
+        chosen="none",
+        why=f"{machine.name} has no GPUs: no driver, device plugin, operand or node agent runs there",
+    )
+    open_to_all = Decision(subject=subject, what="taint", chosen="none", why="pods without GPUs run on a CPU pool")
+    return Decided(requirements, (no_gpus, *(_taint_decisions(pool, taints) if taints else (open_to_all,))))
 
 
 def _labels(
@@ -105,12 +147,15 @@ def _declared_taints(pool: Pool) -> tuple[Taint, ...]:
     return tuple(Taint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.taints)
 
 
-def _taint_decisions(pool: Pool) -> tuple[Decision, ...]:
-    reasons = {GPU_TAINT: "keeps pods without GPUs off GPU nodes"}
-    reasons |= dict.fromkeys(_declared_taints(pool), "the stack file sets it")
+def _taint_decisions(pool: Pool, taints: Sequence[Taint]) -> tuple[Decision, ...]:
     return tuple(
-        Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
-        for taint, why in reasons.items()
+        Decision(
+            subject=f"pool {pool.name}",
+            what="taint",
+            chosen=str(taint),
+            why="keeps pods without GPUs off GPU nodes" if taint == GPU_TAINT else "the stack file sets it",
+        )
+        for taint in dict.fromkeys(taints)
     )
 
 

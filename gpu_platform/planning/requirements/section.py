@@ -25,13 +25,15 @@ class ClassPlace:
 class NodeRequirements:
     """Nodes of one pool. `path`: of the pool in the file; `pool`: with its sharing made concrete.
 
+    `gpu` None: the nodes have no GPUs.
+
     `kubelet` None: the image's own settings; `driver_version` None: not known before a deploy.
     """
 
     path: str
     pool: Pool
     machine: MachineType
-    gpu: Gpu
+    gpu: Gpu | None
     software: NodeSoftware
     driver_version: str | None
     sharing: SharingPlan

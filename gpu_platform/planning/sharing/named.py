@@ -175,9 +175,11 @@ def _concrete_pool(
     sharing_path = f"sharing.{name}" if name is not None else f"{path}.sharing"
     machine = catalog.machine_types.get(pool.machine_type)
     concrete: Sharing | None = None
-    if machine is not None:
-        gpu = catalog.gpu_of(machine)
+    gpu = catalog.gpu_of(machine) if machine is not None and machine.has_gpus else None
+    if gpu is not None:
         concrete = concrete_sharing(declared, gpu, catalog, context.at(sharing_path), pool.name)
+    elif machine is not None and isinstance(declared, NoSharing):
+        concrete = declared
     return ResolvedPool(
         index=index,
         path=path,
@@ -187,7 +189,7 @@ def _concrete_pool(
         name=name if name in named else None,
         nodes=nodes,
         sound=concrete is not None and (name is None or name in named),
-        layout_places=_layout_places(declared, machine and catalog.gpu_of(machine), catalog),
+        layout_places=_layout_places(declared, gpu, catalog),
     )
 
 

@@ -57,6 +57,25 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
     )
 
 
+def no_sharing(resolved: ResolvedPool) -> SharingPlan:
+    """Return the plan of a pool whose nodes have no GPUs: nothing is offered, and nothing is configured."""
+    return SharingPlan(
+        mode="none",
+        name=None,
+        source=resolved.sharing_path,
+        replicas=1,
+        renamed=False,
+        mps=None,
+        mig_strategy="none",
+        mig_layouts=(),
+        mig_change=None,
+        mig_roll=None,
+        device_plugin_key=None,
+        device_plugin_config=None,
+        mig_config=None,
+    )
+
+
 def _mig_roll(sharing: Sharing) -> MigRollPlan:
     """Return how nodes get another layout; GPUs without MIG have the defaults."""
     roll = sharing if isinstance(sharing, Mig) else MigRoll()

@@ -20,7 +20,9 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
     check_unique("workload", [(f"workloads[{i}]", one.name) for i, one in enumerate(demands.workloads)], problems)
     machines = catalog.machine_types
     families = {
-        family_of(machine): None for machine in machines.values() if demands.provider in (None, machine.vendor)
+        family_of(machine): None
+        for machine in machines.values()
+        if machine.has_gpus and demands.provider in (None, machine.vendor)
     }
     for index, family in enumerate(demands.machine_families or ()):
         if family not in families:
@@ -29,10 +31,10 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
             )
     _check_region(demands, catalog, problems)
     for name in demands.usd_per_hour:
-        if name not in machines:
+        if name not in machines or not machines[name].has_gpus:
             problems.at("usd_per_hour").at(name).add(
                 f"{name!r}",
-                "one of the machine types of the catalogue",
+                "one of the machine types of the catalogue with GPUs",
                 did_you_mean(name, machines) or "remove it",
             )
     models = [gpu.model for gpu in catalog.gpus.values()]
@@ -85,7 +87,7 @@ def check_possible(
         enough = [machine for machine in linked if machine.gpu_count >= request.gpus]
         large = [machine for machine in enough if catalog.gpu_of(machine).memory_mib >= request.memory_mib]
         if not of_model:
-            models = sorted({machine.gpu for machine, _ in machines})
+            models = sorted({catalog.gpu_of(machine).model for machine, _ in machines})
             here.at("measured_on").add(
                 f"{request.model!r}", f"a GPU of the allowed machines ({', '.join(models)}){unpriced}", ""
             )

@@ -131,6 +131,8 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     left_out: list[str] = []
     vendor_of_region = _vendor_of_region(demands.region, catalog)
     for machine in catalog.machine_types.values():
+        if not machine.has_gpus:
+            continue
         allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
         if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue

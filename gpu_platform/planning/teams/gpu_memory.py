@@ -50,7 +50,7 @@ def check_gpu_memory(
 
 
 def _need(workload: WorkloadSpec, path: str, pool: PoolPlan, catalog: Catalog) -> _Need | None:
-    if workload.gpu_memory is None:
+    if workload.gpu_memory is None or not pool.has_gpus:
         return None
     device, memory = pool.gpu_product, pool.gpu_memory_mib
     if pool.sharing.mode == "mig":

@@ -29,7 +29,10 @@ class PriorityClassPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPlan:
-    """A Deployment of a team, with the node selector and tolerations of its pool."""
+    """A Deployment of a team, with the node selector and tolerations of its pool.
+
+    `units` 0: its pods have no GPU, and `resource` is empty.
+    """
 
     name: str
     pool: str
@@ -65,7 +68,7 @@ class WorkloadPlan:
     @property
     def requests(self) -> Mapping[str, str]:
         """Requests and limits of its container."""
-        held = {} if self.claim is not None else {self.resource: str(self.units)}
+        held = {} if self.claim is not None or not self.units else {self.resource: str(self.units)}
         return {"cpu": self.cpu, "memory": self.memory, **held, **self.network}
 
 

@@ -21,6 +21,7 @@ from gpu_platform.planning.teams.claims import (
     device_units,
 )
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
+from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
@@ -155,7 +156,9 @@ def _check_workload(workload: WorkloadSpec, team: Team, available: Available, he
         here.at("pool").add(f"{workload.pool!r}", "one of " + ", ".join(by_name), fix)
         return
     check_claim_of_workload(workload, team, pool, available, here)
-    if not pool.devices:
+    if not pool.has_gpus:
+        check_on_cpu_pool(workload, pool, here)
+    elif not pool.devices:
         _check_units(workload, pool, here)
     if workload.compute_domain:
         check_compute_domain(workload, team, pool, available, here)
@@ -175,6 +178,13 @@ def _check_workload(workload: WorkloadSpec, team: Team, available: Available, he
 
 def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None:
     """Record a workload that requests extended resources that its pool does not have, or too many."""
+    if workload.gpus == 0:
+        here.at("gpus").add(
+            f"0 on pool {pool.name}, whose nodes have GPUs",
+            "1 or more: a pod without GPUs would occupy a GPU node",
+            "name a CPU pool, one whose machine type has no GPUs, or request GPUs",
+        )
+        return
     if pool.sharing.mode in {"time-slicing", "mps", "mig"} and workload.gpus != 1:
         here.at("gpus").add(
             str(workload.gpus),
@@ -223,7 +233,7 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
     wanted: dict[str, int] = {}
     for workload in team.workloads:
         pool = next((pool for pool in pools if pool.name == workload.pool), None)
-        if pool is None or (pool.devices and claim_of(workload, team) is None):
+        if pool is None or not pool.has_gpus or (pool.devices and claim_of(workload, team) is None):
             continue
         resource, units = _held(workload, team, pool)
         wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
@@ -360,6 +370,8 @@ def _held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]
 
 
 def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
+    if not pool.resources:
+        return ""  # a pod without GPUs
     if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
         return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
     # A pool with several resources and no profile named means its instances, or its only resource.

@@ -67,8 +67,7 @@ class _Walk:
         self._release = catalog.operator_releases[plan.operator.release]
         owned = [pool for pool in plan.pools if pool.software.driver == "operator"]
         self._driver = owned[0].driver_version if owned else None
-        gpus = [catalog.machine_types[pool.machine_type].gpu for pool in owned]
-        self._gpus = [catalog.gpus[gpu] for gpu in gpus]
+        self._gpus = [catalog.gpus[pool.gpu_model] for pool in owned]
         self.steps: list[Step] = []
         self.blocked: list[str] = []
 

@@ -16,7 +16,7 @@ AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> ValidationPlan:
     """Return the gate: privileges only where no runtime adds NVML to the agent's container."""
     validation = context.environment.validation
-    access = [pool.software.gpu_access for pool in pools]
+    access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
     return ValidationPlan(
         gate=validation.gate,
         timeout_seconds=parse_duration(validation.timeout),

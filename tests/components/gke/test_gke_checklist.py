@@ -13,7 +13,7 @@ from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.errors import BadInput
 
 CATALOG = load_catalog()
-GCP = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "gcp"]
+GCP = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "gcp" and machine.gpu]
 NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 DRA_NETWORKING = "cloud.google.com/gke-networking-dra-driver"
 

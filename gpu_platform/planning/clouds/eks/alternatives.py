@@ -68,8 +68,14 @@ def _differences(
 ) -> Iterator[tuple[str, str]]:
     """Yield the differences that pods, or the checks of the nodes, would find: what was found, what is allowed."""
     if other.gpu != machine.gpu:
-        yield f"GPU {other.gpu}", f"GPU {machine.gpu}, that of {machine.name}"
-    if other.gpu_count != machine.gpu_count:
+        own = f"GPU {machine.gpu}, that of {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
+        yield (f"GPU {other.gpu}" if other.gpu else "no GPUs"), own
+    elif not machine.has_gpus and (other.vcpu < machine.vcpu or other.memory_mib < machine.memory_mib):
+        yield (
+            f"{other.vcpu} vCPUs and {other.memory_mib}Mi",
+            f"at least {machine.vcpu} vCPUs and {machine.memory_mib}Mi of {machine.name}: pods are planned for it",
+        )
+    if other.gpu and other.gpu_count != machine.gpu_count:
         yield counted(other.gpu_count, "GPU"), f"{machine.gpu_count}, as many as {machine.name}"
     if other.arch != machine.arch:
         yield other.arch, f"{machine.arch}, as {machine.name}: a node image is of one architecture"

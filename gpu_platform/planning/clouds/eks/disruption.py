@@ -45,4 +45,12 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         budgets=(_EMPTY_GO, {"nodes": "10%", "reasons": ["Drifted", "Underutilized"]}),
         why="sessions are not moved, and idle nodes are deleted",
     ),
+    "general": Disruption(
+        policy="WhenEmptyOrUnderutilized",
+        consolidate_after="15m",
+        expire_after="504h",
+        termination_grace="1h",
+        budgets=({"nodes": "10%"},),
+        why="controllers and data loaders can move: little used nodes are consolidated, a tenth of them at a time",
+    ),
 }

@@ -51,6 +51,7 @@ def plan_karpenter_pool(
     node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
+    labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa)
     plan = KarpenterPoolPlan(
         name=pool.name,
         efa=efa,
@@ -63,7 +64,7 @@ def plan_karpenter_pool(
             pool,
             machine,
             settings,
-            eks_labels(requirements.labels, efa),
+            labels,
             requirements.taints,
             requirements.compute_class,
         ),
@@ -191,7 +192,13 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
 
 
 def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
-    """Return the limits of all nodes together; Karpenter counts the shares that a running node advertises."""
+    """Return the limits of all nodes together; Karpenter counts the shares that a running node advertises.
+
+    Nodes without GPUs are limited by CPU, since alternatives may be larger than the pool's machine type.
+    """
+    if not machine.has_gpus:
+        own = {"nodes": str(pool.count.maximum), "cpu": str(pool.count.maximum * machine.vcpu)}
+        return {**own, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
     shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
     most = {
         "nodes": str(pool.count.maximum),

@@ -16,12 +16,12 @@ _EFFECTS: Mapping[str, str] = {
 }
 
 
-def eks_labels(labels: Mapping[str, str], efa: bool, *, dranet: bool = False) -> Mapping[str, str]:
+def eks_labels(labels: Mapping[str, str], *, has_gpus: bool, efa: bool, dranet: bool = False) -> Mapping[str, str]:
     """Return the labels of a pool, and those that select nodes for GPU software and one owner of EFA interfaces.
 
     The EFA device plugin and its DRA driver would give the same interfaces to two pods.
     """
-    present = {names.GPU_PRESENT_LABEL: "true"}
+    present = {names.GPU_PRESENT_LABEL: "true"} if has_gpus else dict[str, str]()
     if dranet:
         present[names.EFA_DRIVER_LABEL] = "dranet"
     elif efa:

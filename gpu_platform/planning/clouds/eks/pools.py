@@ -53,10 +53,10 @@ def check_eks_pool(
     if pool.provisioner == "karpenter":
         check_karpenter_pool(pool, machine, catalog, problems)
     else:
-        _check_node_group(pool, problems)
+        _check_node_group(pool, machine, problems)
 
 
-def _check_node_group(pool: Pool, problems: Problems) -> None:
+def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> None:
     if pool.karpenter is not None:
         problems.at("karpenter").add(
             "karpenter with provisioner managed",
@@ -69,7 +69,7 @@ def _check_node_group(pool: Pool, problems: Problems) -> None:
             "1 or more: a node group of EKS has a maximum of at least one node",
             "write max: 1, or remove the pool",
         )
-    if len(pool.taints) >= _MAX_TAINTS:
+    if machine.has_gpus and len(pool.taints) >= _MAX_TAINTS:
         problems.at("taints").add(
             f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "use one taint per pool"
         )
@@ -114,10 +114,10 @@ def plan_eks_pool(
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
     dranet = uses_dranet(pool, machine)
-    labels = eks_labels(requirements.labels, efa, dranet=dranet)
+    labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa, dranet=dranet)
     machines = machines_of(pool, machine, catalog)
     scales = scaled(pool, cluster)
-    if scales:
+    if scales and requirements.gpu is not None:
         labels = {**labels, **accelerator_label(requirements.gpu.model, requirements.resources)}
     nics = interfaces(machine, family, layout_of(pool, family)) if efa else ()
     base = user_data(pool, machine, requirements.software, requirements.kubelet)
@@ -128,7 +128,7 @@ def plan_eks_pool(
         instance_type=machine.name,
         alternatives=pool.alternatives,
         compute_class=requirements.compute_class,
-        ami_type=OWN_IMAGE if own_image else image.image_types[machine.arch],
+        ami_type=OWN_IMAGE if own_image else image.image_type(machine),
         ami=pool.image.ami,
         release_version=pool.image.release,
         capacity_type=bought.capacity_type,

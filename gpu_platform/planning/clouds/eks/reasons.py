@@ -23,7 +23,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
-        _image(plan),
+        _image(machine, plan),
         *_local_nvme(pool, machine),
         (
             "instance metadata",
@@ -31,9 +31,9 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
             "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
         ),
         *_disk_key(pool),
-        _repair(pool, plan),
+        _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
-        *_late_gpus(plan),
+        *(_late_gpus(plan) if machine.has_gpus else ()),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
     return [
@@ -41,15 +41,17 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
     ]
 
 
-def _image(plan: EksPoolPlan) -> _Line:
+def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
+    whom = "the GPUs" if machine.has_gpus else "machines without GPUs"
     if plan.ami is not None:
         return "image", plan.ami, "the stack file sets it"
     if plan.release_version is not None:
-        return "image", f"{plan.ami_type} {plan.release_version}", "image.release pins the release, and its driver"
+        pins = "image.release pins the release" + (", and its driver" if machine.has_gpus else "")
+        return "image", f"{plan.ami_type} {plan.release_version}", pins
     return (
         "image",
         plan.ami_type,
-        "EKS's own for the GPUs, its newest release at the creation of the pool; nodes are then patched only when "
+        f"EKS's own for {whom}, its newest release at the creation of the pool; nodes are then patched only when "
         "image.release is set to a newer one, or Kubernetes is upgraded",
     )
 
@@ -193,11 +195,11 @@ def _disk_key(pool: Pool) -> Iterator[_Line]:
         )
 
 
-def _repair(pool: Pool, plan: EksPoolPlan) -> _Line:
+def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
     if pool.repair is not None:
         why = "the stack file sets it"
     elif plan.node_repair:
-        why = "EKS reboots or replaces nodes with broken GPUs"
+        why = "EKS reboots or replaces " + ("nodes with broken GPUs" if machine.has_gpus else "unhealthy nodes")
     else:
         why = "a capacity block has no spare: a replacement would wait for the host that was released"
     return "repair", "on" if plan.node_repair else "off", why

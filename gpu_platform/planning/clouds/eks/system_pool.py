@@ -52,8 +52,8 @@ def plan_system_pool(cluster: EksCluster, system: SystemNodes) -> Decided[System
     why = "for add-ons, Karpenter and the GPU Operator"
     if system == SystemNodes():
         why += (
-            "; Prometheus, Ray heads, ingress and other controllers of your own need more: set "
-            "create.system.machine_types and desired"
+            "; Prometheus, Ray heads, ingress and other controllers of your own need more: add a CPU pool, with "
+            "workload general and a machine type without GPUs"
         )
     decision = Decision(
         subject=f"cluster {cluster.name}",

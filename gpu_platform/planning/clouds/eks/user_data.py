@@ -71,16 +71,15 @@ def with_own_image(
         by_key: dict[str, list[str]] = {}
         for taint in taints:
             by_key.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
-        registered = {"kubernetes": {"node-labels": dict(labels), "node-taints": by_key}}
+        registered = {"kubernetes": {"node-labels": dict(labels), **({"node-taints": by_key} if by_key else {})}}
         return UserData(
             format="bottlerocket",
             settings=_merged(user_data.settings if user_data else {}, registered),
             needs_cluster_access=True,
         )
-    flags = [
-        "--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items()),
-        "--register-with-taints=" + ",".join(f"{one.key}={one.value}:{one.effect}" for one in taints),
-    ]
+    flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in labels.items())]
+    if taints:
+        flags.append("--register-with-taints=" + ",".join(f"{one.key}={one.value}:{one.effect}" for one in taints))
     config = _node_config({"kubelet": {"flags": flags}})
     return UserData(
         format="nodeadm",
@@ -218,7 +217,7 @@ def _bottlerocket_sharing(sharing: Sharing, machine: MachineType) -> dict[str, A
         # Its names of GPU models are ours with a dot: a100.40gb.
         return {
             "device-partitioning-strategy": "mig",
-            "mig": {"profile": {machine.gpu.replace("-", "."): profile}},
+            "mig": {"profile": {(machine.gpu or "").replace("-", "."): profile}},
         }
     if not isinstance(sharing, TimeSlicing | Mps):
         return {}

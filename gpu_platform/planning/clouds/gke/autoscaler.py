@@ -22,7 +22,7 @@ from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
 
 def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: Problems) -> None:
     """Record an autoscaled pool whose GPUs the cluster autoscaler cannot see; `problems` is at the pool."""
-    if not nodes.autoscaled or pool.device_plugin == "provider":
+    if not machine.has_gpus or not nodes.autoscaled or pool.device_plugin == "provider":
         return
     whole, others = _offered(pool, machine)
     if not others or (whole and nodes.min > 0):

@@ -146,6 +146,7 @@ def plan_gke_cluster(
         vcpus=sum(
             catalog.machine_types[pool.machine_type].vcpu * (pool.nodes.max + cloud.surge)
             for pool, cloud in on_gke
+            if pool.has_gpus
         ),
         logins=logins,
         groups=google_groups(members),

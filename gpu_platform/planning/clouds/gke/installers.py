@@ -251,6 +251,7 @@ def _on_nodes(
 
 
 def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, Any]:
+    accelerators = {cloud.accelerator.type for _, cloud in pools if cloud.accelerator is not None}
     return {
         "priorityClassName": "system-node-critical",
         "automountServiceAccountToken": False,
@@ -263,7 +264,7 @@ def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, A
                     "nodeSelectorTerms": [
                         {
                             "matchExpressions": [
-                                _one_of(ACCELERATOR_LABEL, {cloud.accelerator.type for _, cloud in pools}),
+                                _one_of(ACCELERATOR_LABEL, accelerators),
                                 _one_of(names.POOL_LABEL, {pool.name for pool, _ in pools}),
                             ]
                         }

@@ -37,7 +37,7 @@ _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys
 
 def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
     """Return the node image using the GKE API name."""
-    return catalog.node_images["gcp", pool.image.family or "cos"].image_types[machine.arch]
+    return catalog.node_images["gcp", pool.image.family or "cos"].image_type(machine)
 
 
 def disk_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
@@ -50,18 +50,20 @@ def local_ssd_count(machine: MachineType) -> int:
     return machine.local_nvme_gb // (machine.local_disk_gb or LOCAL_SSD_GB)
 
 
-def secure_boot(pool: Pool) -> bool:
-    """Return whether nodes load only signed kernel modules.
+def secure_boot(pool: Pool, machine: MachineType) -> bool:
+    """Return whether nodes load only signed kernel modules; those without GPUs need no others.
 
     Google signs the drivers that GKE and the installer install on Container-Optimized OS; cluster-toolkit keeps it
     on for every GPU pool. On Ubuntu the driver's modules are built on the node, and unsigned
     (NVIDIA/gpu-operator#1726).
     """
-    return pool.image.family != "ubuntu"
+    return pool.image.family != "ubuntu" or not machine.has_gpus
 
 
-def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator:
+def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Accelerator | None:
     """Return the GPUs of a node: GKE shares and partitions them only where it runs the device plugin."""
+    if not machine.has_gpus:
+        return None
     assert machine.accelerator_label is not None  # noqa: S101 - a test checks it for every machine type of GCP
     sharing = pool.sharing if software.device_plugin == "cloud" else None
     strategy: Literal["TIME_SHARING", "MPS"] | None = None

@@ -110,7 +110,8 @@ class GkePoolPlan:
     node_locations: tuple[str, ...]
     """Exactly one where placement or a reservation needs it; empty: the cluster's."""
     machine_type: str
-    accelerator: Accelerator
+    accelerator: Accelerator | None
+    """None: the machine type has no GPUs."""
     image_type: str
     version: str | None
     """GKE version of the nodes; None: the cluster's when they are created."""
@@ -360,7 +361,7 @@ class GkeClusterPlan:
     disks_gb: Mapping[str, int] = field(default_factory=dict[str, int])
     """Boot disks of all pools at their most nodes, GB by type of disk."""
     vcpus: int = 0
-    """Of all pools at their most nodes."""
+    """Of all GPU pools at their most nodes."""
     logins: tuple[str, ...] = ()
     """Members of teams, as IAM names them, who get the role for logins."""
     groups: tuple[str, ...] = ()

@@ -100,9 +100,9 @@ def plan_gke_pool(
         disk_type=disk_type(pool, machine, catalog),
         disk_size_gb=pool.disk.size_gb,
         kms_key=pool.disk.kms_key,
-        # GPUDirect needs gVNIC, and every machine type with GPUs supports it.
+        # GPUDirect needs gVNIC, and every machine type of the catalogue supports it.
         gvnic=True,
-        secure_boot=secure_boot(pool),
+        secure_boot=secure_boot(pool, machine),
         kubelet=kubelet_config(requirements.kubelet),
         image_streaming=pool.image.fast_pull,
         image_cache=pool.image.cache,
@@ -222,5 +222,9 @@ def _reasons(
     yield (
         "secure boot",
         "on" if plan.secure_boot else "off",
-        "Google signs the driver" if plan.secure_boot else "the driver's kernel modules are unsigned",
+        "the nodes load no driver of NVIDIA"
+        if not machine.has_gpus
+        else "Google signs the driver"
+        if plan.secure_boot
+        else "the driver's kernel modules are unsigned",
     )

@@ -43,12 +43,12 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
     accelerator, kubelet = pool.accelerator, pool.kubelet
     sharing = (
         f"{accelerator.sharing_strategy}, {accelerator.max_shared_clients}"
-        if accelerator.sharing_strategy is not None
+        if accelerator is not None and accelerator.sharing_strategy is not None
         else NOT_SET
     )
     networks = listed(f"{network.vpc}/{network.subnet}" for network in cluster.networks[: pool.gpu_networks])
     return {
-        "guest_accelerator": f"{accelerator.count} x {accelerator.type}",
+        "guest_accelerator": f"{accelerator.count} x {accelerator.type}" if accelerator is not None else NOT_SET,
         "provisioning": listed(
             [
                 "spot" if pool.spot else "flex-start" if pool.flex_start else "standard",
@@ -64,9 +64,9 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         "local_ssd": str(pool.local_ssd_count),
         "boot_disk_kms_key": pool.kms_key or NOT_SET,
         "shielded_instance_config": "secure boot" if pool.secure_boot else NOT_SET,
-        "gpu_driver_installation_config": accelerator.driver_version,
+        "gpu_driver_installation_config": accelerator.driver_version if accelerator is not None else NOT_SET,
         "gpu_sharing_config": sharing,
-        "gpu_partition_size": accelerator.partition_size or NOT_SET,
+        "gpu_partition_size": (accelerator.partition_size if accelerator is not None else None) or NOT_SET,
         "version": pool.version or NOT_SET,
         "machine_type": pool.machine_type,
         "image_type": pool.image_type,

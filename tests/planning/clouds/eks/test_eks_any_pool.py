@@ -16,7 +16,7 @@ from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation, 
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, context_and_share, eks, pool, problems_of
 
 CATALOG = load_catalog()
-MACHINES = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "aws"]
+MACHINES = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "aws" and machine.gpu]
 ZONES = st.sampled_from(["us-east-2a"] * 8 + ["us-east-2b", "us-west-2a"])
 NOTHING: dict[str, Any] = {}
 

@@ -18,7 +18,7 @@ from gpu_platform.stacks import plan_platform
 
 A, B, C = (f"us-central1-{letter}" for letter in "abc")
 CATALOG = load_catalog()
-GCP = {name: machine for name, machine in CATALOG.machine_types.items() if machine.vendor == "gcp"}
+GCP = {name: one for name, one in CATALOG.machine_types.items() if one.vendor == "gcp" and one.has_gpus}
 RESERVED = {"type": "reservation", "reservation": "h100", "zone": A}
 FLEX = {"type": "flex-start"}
 GROW = {"desired": 0, "max": 8}

@@ -1,0 +1,79 @@
+"""Check pools whose machine type has no GPUs: CPU pools, for monitoring, ingress, Ray heads and data loaders.
+
+No field decides that a pool is a CPU pool: its machine type does. What only GPUs can have is refused there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_platform.catalog import MachineType
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.requirements import GPU_TAINT
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import NoSharing
+
+GENERAL = "general"
+"""The workload of CPU pools."""
+_GPU_FIELDS = {
+    "per_node": "it gives GPUs of some nodes another sharing",
+    "device_plugin": "a device plugin advertises GPUs",
+    "topology": "its policies align GPUs and NICs with CPUs",
+    "network": "its interfaces are for traffic between GPUs",
+    "utilisation": "it is the utilisation of GPUs",
+}
+
+
+def check_workload(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    """Record a workload that does not fit the machine type; `problems` is at the pool."""
+    here = problems.at("workload")
+    if machine.has_gpus and pool.workload == GENERAL:
+        here.add(
+            f"'{GENERAL}' on {machine.name}, which has GPUs",
+            "training, inference or development: it sets the defaults of GPU nodes",
+            "write one of them, or take a machine type without GPUs",
+        )
+    elif not machine.has_gpus and pool.workload != GENERAL:
+        here.add(
+            f"{pool.workload!r} on {machine.name}, which has no GPUs",
+            f"{GENERAL}: {pool.workload} sets defaults of GPU nodes, and policy rules for them",
+            f"write workload: {GENERAL}, or take a machine type with GPUs",
+        )
+
+
+def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    """Record every field of a pool without GPUs that only GPUs can have; `problems` is at the pool."""
+    for field, because in _used(pool):
+        problems.at(field).add(
+            f"{field} on {machine.name}, which has no GPUs",
+            f"{field} only on a pool with GPUs: {because}",
+            f"remove {field}, or take a machine type with GPUs",
+        )
+    if pool.image.driver is not None:
+        problems.at("image").at("driver").add(
+            f"{pool.image.driver!r} on {machine.name}, which has no GPUs",
+            "driver only on a pool with GPUs: its image has no NVIDIA driver",
+            "remove driver",
+        )
+    if pool.capacity.type == "flex-start":
+        problems.at("capacity").at("type").add(
+            f"'flex-start' on {machine.name}, which has no GPUs",
+            "on-demand, spot or reservation: the platform plans flex-start for GPU pools",
+            "write type: on-demand, or remove capacity",
+        )
+    for index, taint in enumerate(pool.taints):
+        if taint.key == GPU_TAINT.key:
+            problems.at("taints").at(f"[{index}]").add(
+                f"{taint.key}:{taint.effect} on {machine.name}, which has no GPUs",
+                "another key: this one marks GPU nodes, and pods with GPUs tolerate it",
+                "use a key of your own, such as example.com/dedicated",
+            )
+
+
+def _used(pool: Pool) -> Iterator[tuple[str, str]]:
+    """Yield the GPU fields that the stack file has, and why they need GPUs."""
+    if isinstance(pool.declared_sharing, str) or not isinstance(pool.declared_sharing, NoSharing):
+        yield "sharing", "it says how pods share a GPU"
+    for field, because in _GPU_FIELDS.items():
+        if field in pool.model_fields_set and getattr(pool, field) not in (None, ()):
+            yield field, because

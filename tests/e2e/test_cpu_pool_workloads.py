@@ -1,0 +1,78 @@
+"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run there and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from gpu_platform.engine.client import KubernetesClient
+from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
+from tests.support.eventually import eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-cpu-pools")]
+
+STACK: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {"name": "serve", "machine_type": "g4dn.xlarge", "count": {"desired": 1}, "workload": "inference"},
+        {"name": "monitoring", "machine_type": "m7i.2xlarge", "count": {"desired": 2}, "workload": "general"},
+    ],
+    "teams": [
+        {
+            "name": "vision",
+            "quota": {"gpus": 1, "cpu": 8, "memory": "32Gi"},
+            "priority": "inference",
+            "members": ["group:vision"],
+            "workloads": [{"name": "loader", "pool": "monitoring", "gpus": 0, "replicas": 2, "cpu": "2"}],
+        }
+    ],
+    "validation": {"timeout": VALIDATION_TIMEOUT},
+}
+CPU_NODES = {"monitoring-0", "monitoring-1"}
+
+
+@pytest.fixture
+def deployed(platform: Platform) -> Platform:
+    """The stack, up."""
+    if platform.state.get("shop") != STACK:
+        ran = platform.up(STACK)
+        assert ran.code == 0, ran.err
+    platform.write(STACK)
+    return platform
+
+
+def test_a_workload_without_gpus_runs_on_the_cpu_pool(deployed: Platform) -> None:
+    def loaders() -> list[dict[str, Any]]:
+        pods = deployed.client.objects("v1", "Pod", namespace="vision")
+        running = [dict(pod) for pod in pods if pod["status"].get("phase") == "Running"]
+        return running if len(running) == 2 else []
+
+    found = eventually(loaders)
+    assert {pod["spec"]["nodeName"] for pod in found} <= CPU_NODES
+    assert all("nvidia.com/gpu" not in str(pod["spec"]["containers"][0]["resources"]) for pod in found)
+
+
+def test_a_pod_that_names_no_pool_and_tolerates_nothing_runs_on_the_cpu_pool(deployed: Platform) -> None:
+    deployed.pod("prometheus", "ephemeral-storage", 1024, tolerate=False)
+    eventually(lambda: deployed.find_pod("prometheus")["status"].get("phase") == "Running")
+    assert deployed.find_pod("prometheus")["spec"]["nodeName"] in CPU_NODES
+
+
+def test_nodes_without_gpus_pass_by_kubernetes_alone_and_have_nothing_of_the_operator(deployed: Platform) -> None:
+    ran = deployed.run("validate", str(deployed.folder / "Pulumi.shop.yaml"), "--format", "json")
+    assert ran.code == 0, ran.err
+    nodes = {node["node"]: node for node in json.loads(ran.out)["nodes"]}
+    assert {node: nodes[node]["verdict"] for node in CPU_NODES} == dict.fromkeys(CPU_NODES, "pass")
+    assert {check["id"] for check in nodes["monitoring-0"]["checks"]} == {"node-ready", "label"}
+    assert deployed.allocatable("monitoring-0") == {}
+    assert [key for key in _labels(deployed.client, "monitoring-0") if key.startswith(names.NVIDIA_PREFIX)] == []
+
+
+def _labels(client: KubernetesClient, node: str) -> dict[str, str]:
+    found = client.get("v1", "Node", node)
+    assert found is not None
+    return found["metadata"]["labels"]
