@@ -207,6 +207,7 @@ class GcpFamily(Fact):
 
     name: str
     fabric: Literal["none", "tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack of the GPU NICs")
+    compact_placement: bool = Field(default=True, description="compact placement policies")
     compact_with_flex_start: bool = False
     compact_max_nodes: int | None = Field(default=None, description="most nodes of one policy; None: not known")
     nvlink_domain: NvlinkDomain | None = None

@@ -115,7 +115,15 @@ def check_placement(
             "the bare name of a resource policy of the cluster's project and region: a-z, 0-9 and -",
             "see gcloud compute resource-policies list, or remove it",
         )
-    _check_compact(pool, machine, cluster, catalog.gcp_family(machine), here.at("type"))
+    family = catalog.gcp_family(machine)
+    if not family.compact_placement and domain is None:
+        here.at("type").add(
+            f"'compact' with {machine.name}",
+            f"none: Compute Engine places no machines of {family.name} compactly",
+            "remove placement, or take another machine type",
+        )
+        return
+    _check_compact(pool, machine, cluster, family, here.at("type"))
 
 
 def _check_size(pool: Pool, choice: PlacementChoice, family: GcpFamily, problems: Problems) -> None:
