@@ -41,7 +41,9 @@ class TenantAdmission(pulumi.ComponentResource):
     def __init__(self, name: str, args: TenantAdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TenantAdmission", name, None, opts)
         child = child_options(self, opts)
-        pods = self._create(f"pods-of-{args.namespace}", args, _PODS, args.rules, child, variables=True)
+        pods: list[pulumi.Resource] = []
+        if args.rules:  # a policy has one rule at least
+            pods = self._create(f"pods-of-{args.namespace}", args, _PODS, args.rules, child, variables=True)
         services = self._create(f"services-of-{args.namespace}", args, _SERVICES, (SERVICE_RULE,), child)
         self.guards = [*pods, *services]
         self.rules = pulumi.Output.from_input([rule.id for rule in (*args.rules, SERVICE_RULE)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace
             assert (binding["policyName"], binding["validationActions"]) == (name, ["Deny"])
 
 
-def _is_team(inputs: dict[str, Any]) -> bool:
+def _is_team(inputs: Mapping[str, Any]) -> bool:
     return "gpu-platform.dev/team" in inputs["metadata"].get("labels", {})
 
 

@@ -16,7 +16,9 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
     pod = {
         "metadata": {"labels": labels},
         "spec": {
-            "containers": [{"name": "main", "image": "db:1"}],
+            "containers": [
+                {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+            ],
             "tolerations": [TOLERATION],
             # Half of it is how long a namespace waits before it looks again whether its pods are gone.
             "terminationGracePeriodSeconds": 1,

@@ -105,7 +105,7 @@ def test_a_team_gets_its_quota_back_from_one_that_borrows_it(vision: Team, searc
 def test_pods_without_a_job_wait_in_the_queue_too(queues: Platform, vision: Team, search: Team) -> None:
     search.job("all", gpus=8, pods=2)
     eventually(lambda: search.running("all") == 2)
-    queues.pod("alone", "nvidia.com/gpu", 9, namespace="vision", tolerate=False)
+    queues.pod("alone", "nvidia.com/gpu", 8, namespace="vision", tolerate=False)
     pod = queues.find_pod("alone", "vision")
     gates = [gate["name"] for gate in pod["spec"]["schedulingGates"]]
     assert "kueue.x-k8s.io/admission" in gates

@@ -19,7 +19,7 @@ BEFORE, DURING, AFTER = (
 )
 
 
-def planned(desired: int = 2, **times: str) -> EnvironmentPlan:
+def planned(desired: int = 2, **times: Any) -> EnvironmentPlan:
     capacity = {"type": "reservation", "reservation": "h100-mega", "zone": "us-central1-a", **times}
     pool: dict[str, Any] = {
         "name": "train",
