@@ -13,7 +13,7 @@ from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.stacks import plan_platform
 from gpu_platform.validation import expected_pool
 
-TIMES = {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-14T00:00:00Z"}
+TIMES: dict[str, Any] = {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-14T00:00:00Z"}
 BEFORE, DURING, AFTER = (
     datetime.fromisoformat(f"2026-{day}T00:00:00+00:00") for day in ("11-30", "12-02", "12-14")
 )
