@@ -337,6 +337,9 @@ def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anythin
         def objects(self, api_version: str, kind: str) -> list[dict[str, Any]]:
             return [live] if (api_version, kind) == ("apps/v1", "DaemonSet") else []
 
+        def find_resource(self, api_version: str, kind: str) -> object:
+            return object()
+
     monkeypatch.setattr(ClusterAccess, "client", lambda _self: Client())
     deployment = PulumiDeployment(
         loaded, record_stack(loaded), Progress(quiet=True), cluster, find_cli(install=False)

@@ -155,9 +155,9 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
         ("NETWORKS", "VPC networks"): 9,
         ("CPUS", "vCPU"): 24,
-        # one node more of serve while GKE rolls it
-        ("SSD_TOTAL_GB", "GB"): (4 + 2 + 1) * 200 + 6 * 100,
-        (None, "vCPU"): 4 * 208 + (2 + 1) * 48,
+        # one node more of serve and of develop while GKE rolls them
+        ("SSD_TOTAL_GB", "GB"): (4 + (2 + 1) + (8 + 1)) * 200 + 6 * 100,
+        (None, "vCPU"): 4 * 208 + (2 + 1) * 48 + (8 + 1) * 12,
     }
 
 
