@@ -97,6 +97,7 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
     if operator is not None:
         software = node_software(pool, cloud, operator, catalog)
         if machine.has_gpus:
+            cloud.check_software(pool, operator, catalog, problems)
             cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
     if machine.has_gpus:
         check_domain(pool, machine, cloud, catalog, problems)
