@@ -84,6 +84,7 @@ def gke(cluster: GkeClusterPlan = GKE, **fields: Any) -> EnvironmentPlan:
 
 
 def accelerator(**fields: Any) -> dict[str, Any]:
+    assert NODE_POOL.accelerator is not None
     return {"accelerator": dataclasses.replace(NODE_POOL.accelerator, **fields)}
 
 

@@ -23,7 +23,7 @@ def table_of(product: str) -> MigTable:
     return table
 
 
-GPU = table_of(load_catalog().gpus[load_catalog().machine_types[A100].gpu].product)
+GPU = table_of(load_catalog().gpu_of(load_catalog().machine_types[A100]).product)
 SEVEN = {"1g.10gb": 7}
 EMPTY: dict[str, int] = {}
 

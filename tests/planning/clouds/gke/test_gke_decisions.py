@@ -378,6 +378,7 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
         assert not cloud.flex_start
     # accelerator and its software
     gpus = cloud.accelerator
+    assert gpus is not None
     assert (gpus.type, gpus.count) == (machine.accelerator_label, machine.gpu_count)
     theirs = gpus.driver_version == "DEFAULT"
     assert theirs == (pool["device_plugin"] == "provider")
