@@ -17,7 +17,7 @@ def _run(folder: Path, nodes: str, pods: str, *arguments: str) -> subprocess.Com
     (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\n" + nodes, "utf-8")
     (folder / "pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n" + pods, "utf-8")
     files = ("--nodes", str(folder / "nodes.csv"), "--pods", str(folder / "pods.csv"))
-    command = [sys.executable, str(SCRIPT), *files, "--seconds", "2", "--workers", "1", *arguments]
+    command = [sys.executable, str(SCRIPT), *files, "--work", "50000000", "--workers", "1", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -18,7 +18,10 @@ _Floats = NDArray[np.float64]
 
 
 class Master:
-    """Nodes left by shape, pods left by kind, contents known so far. `prices`: of one more pod of each kind."""
+    """Nodes left by shape, pods left by kind, contents known so far.
+
+    `prices`: what one more pod of each kind would be worth, 0 or more.
+    """
 
     def __init__(self, supply: Mapping[NodeShape, int], demand: _Floats, value: _Floats) -> None:
         # The import takes a tenth of a second, and only this class needs it.
@@ -32,8 +35,12 @@ class Master:
         self._value = value
         solver: Any = make_solver("GLOP")
         self._solver = solver
-        self._nodes: dict[NodeShape, Any] = {shape: solver.Constraint(0, count) for shape, count in supply.items()}
-        self._pods: list[Any] = [solver.Constraint(0, float(count)) for count in demand]
+        # Without a lower limit: that of a range has a dual of its own, which makes a price negative.
+        least = -solver.infinity()
+        self._nodes: dict[NodeShape, Any] = {
+            shape: solver.Constraint(least, count) for shape, count in supply.items()
+        }
+        self._pods: list[Any] = [solver.Constraint(least, float(count)) for count in demand]
         self._objective: Any = solver.Objective()
         self._objective.SetMaximization()
         self._columns: list[tuple[NodeShape, Contents]] = []
@@ -76,10 +83,16 @@ class Master:
             self._pods[kind].SetCoefficient(variable, count)
         return True
 
+    @property
+    def work(self) -> int:
+        """Return the work of one `solve`: cells of its table."""
+        return len(self._columns) * (len(self.demand) + len(self.supply))
+
     def solve(self) -> float:
         """Solve with the contents known so far; returns the objective in thousandths of GPUs."""
         self._solver.Solve()
-        self.prices = np.array([row.dual_value() for row in self._pods])
+        # The solver's tolerance leaves prices just below zero.
+        self.prices = np.maximum([row.dual_value() for row in self._pods], 0.0)
         self._node_prices = {shape: row.dual_value() for shape, row in self._nodes.items()}
         return float(self._objective.Value())
 

@@ -4,14 +4,17 @@ A linear program decides how many nodes of each shape get which contents; conten
 (column generation, Gilmore and Gomory 1961), the prices smoothed so that they converge (Wentges 1997). Whole parts
 of the solution are fixed, the rest is solved again, until every node has its contents. Remaining pods, and
 pods without GPUs, are then placed where they fit. The bound is Lagrange's, with the best prices.
+
+The search ends after an amount of work, not of time: the same pods on the same nodes always get the same packing.
 """
 
 from __future__ import annotations
 
-import time
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +24,13 @@ from gpu_platform.planning.placement.pricing import Contents, Priced, Pricing
 from gpu_platform.planning.placement.shapes import WHOLE_GPU, NodeShape, PodShape
 
 _SMOOTHING = 0.7
-_SHARE_OF_TIME_FOR_PRICES = 0.45
+_SHARE_FOR_PRICES = 0.45
+_SHARE_FOR_EACH_REST = 0.1
 _CLOSE_ENOUGH = 1e-3
+_ROUNDING = 1e-6
+"""Relative error of a bound that was summed in floating point: it is added before the bound is rounded down."""
+WORK: Final = 8_000_000_000
+"""Cells of tables that a search fills by default: about a minute on one core for a fleet of 6,000 GPUs."""
 _Floats = NDArray[np.float64]
 
 
@@ -37,12 +45,18 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Every pod that was placed. GPU in thousandths; `bound_milli`: no packing can place more."""
+    """Every pod that was placed. GPU in thousandths; `bound_milli`: no packing can place more.
+
+    `bound_by` says where the bound comes from: all GPUs of the nodes, all that the pods demand, or the prices of a
+    linear relaxation. `converged`: more work would not lower the bound of the prices by more than a thousandth.
+    """
 
     placed: tuple[PlacedPod, ...]
     allocated_milli: int
     capacity_milli: int
     bound_milli: int
+    bound_by: Literal["capacity", "demand", "prices"]
+    converged: bool
 
     @property
     def share(self) -> float:
@@ -50,20 +64,40 @@ class Packing:
         return self.allocated_milli / self.capacity_milli if self.capacity_milli else 0.0
 
 
-def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, seconds: float = 50.0) -> Packing:
-    """Return a packing of `pods` on `nodes`, found within about `seconds`."""
-    deadline = time.monotonic() + seconds
+@dataclass(slots=True)
+class _Work:
+    """Cells that may still be filled."""
+
+    left: float
+
+    def part(self, share: float, of: float) -> _Work:
+        """Return a share of a whole, as far as it is left."""
+        return _Work(min(self.left, share * of))
+
+
+def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, work: int = WORK) -> Packing:
+    """Return a packing of `pods` on `nodes`, found by filling about `work` cells of tables."""
     demand = Counter(pod for pod in pods if pod.gpus)
     supply = Counter(node for node in nodes if node.gpus)
     search = _Search(tuple(sorted(demand)), dict(supply), demand)
-    chosen, bound = search.run(deadline, seconds)
+    chosen, by_prices = search.run(work)
     packed = _Nodes(nodes)
     packed.fill(chosen, search.kinds, pods)
     packed.add_leftovers(pods)
     capacity = sum(node.gpus for node in nodes) * WHOLE_GPU
-    allocated = sum(pods[one.pod].demand_milli for one in packed.placed)
     wanted = sum(pod.demand_milli for pod in pods)
-    return Packing(tuple(packed.placed), allocated, capacity, min(bound, capacity, wanted))
+    bounds: dict[Literal["capacity", "demand", "prices"], int] = {"capacity": capacity, "demand": wanted}
+    if by_prices is not None:
+        bounds["prices"] = by_prices
+    bound_by = min(bounds, key=lambda name: bounds[name])
+    return Packing(
+        placed=tuple(packed.placed),
+        allocated_milli=sum(pods[one.pod].demand_milli for one in packed.placed),
+        capacity_milli=capacity,
+        bound_milli=bounds[bound_by],
+        bound_by=bound_by,
+        converged=search.converged,
+    )
 
 
 class _Search:
@@ -84,16 +118,17 @@ class _Search:
             shape.model: np.array([kind.accepts(shape.model) for kind in kinds]) for shape in self.shapes
         }
         self._prices: _Floats = np.zeros(len(kinds))
+        self.converged = True
 
-    def run(self, deadline: float, seconds: float) -> tuple[list[tuple[NodeShape, Contents]], int]:
-        """Return the contents of every node that gets any, and the bound in thousandths of GPUs."""
-        total = int(self._value @ self._demand)
+    def run(self, work: int) -> tuple[list[tuple[NodeShape, Contents]], int | None]:
+        """Return the contents of every node that gets any, and the bound of the prices in thousandths of GPUs."""
         if not self.kinds or not self.shapes:
-            return [], 0 if not self.shapes else total
+            return [], None
+        budget = _Work(work)
         master = Master(self._supply, self._demand, self._value)
         self._seed(master)
-        self._settle(master, time.monotonic() + seconds * _SHARE_OF_TIME_FOR_PRICES)
-        bound = min(total, self._bound())
+        self.converged = self._settle(master, budget, budget.part(_SHARE_FOR_PRICES, work))
+        bound = self._bound()
         chosen: list[tuple[NodeShape, Contents]] = []
         while True:
             fixed = master.take()
@@ -101,17 +136,17 @@ class _Search:
                 return chosen, bound
             chosen.extend((shape, contents) for shape, contents, count in fixed for _ in range(count))
             master = master.rest(fixed)
-            left = deadline - time.monotonic()
-            if left > 0:
-                self._settle(master, time.monotonic() + min(left, seconds * 0.1))
+            if budget.left > 0:
+                self._settle(master, budget, budget.part(_SHARE_FOR_EACH_REST, work))
 
-    def _settle(self, master: Master, until: float) -> None:
-        """Generate contents until none is worth more than the prices, or time is over."""
+    def _settle(self, master: Master, budget: _Work, part: _Work) -> bool:
+        """Generate contents until none is worth more than the prices; returns False if `part` was spent before."""
         objective = master.solve()
         best, smoothing = np.inf, _SMOOTHING
-        while time.monotonic() < until:
+        while part.left > 0:
             prices = smoothing * self._prices + (1 - smoothing) * master.prices
             values = np.where(master.demand > 0, np.maximum(self._value - prices, 0), 0)
+            solved = master.work
             priced: dict[tuple[str, float], Priced] = {}
             possible = float(prices @ master.demand)
             new = 0
@@ -128,9 +163,12 @@ class _Search:
             elif smoothing > 0:
                 smoothing = smoothing / 2 if smoothing > 0.05 else 0.0
             else:
-                return
+                return True
             if best - objective <= _CLOSE_ENOUGH * objective:
-                return
+                return True
+            for each in (budget, part):
+                each.left -= len(priced) * self._pricing.work + (solved if new else 0)
+        return False
 
     def _seed(self, master: Master) -> None:
         """Begin as a greedy packing would: fill node after node with the most valuable of what is left."""
@@ -179,7 +217,7 @@ class _Search:
             values = np.where(self._runs_on[model], np.maximum(self._value - self._prices, 0), 0)
             best = relaxed.best(values)
             bound += sum(best.worth(shape) * self._supply[shape] for shape in self.shapes if shape.model == model)
-        return int(bound)
+        return math.floor(bound * (1 + _ROUNDING))
 
 
 class _Nodes:

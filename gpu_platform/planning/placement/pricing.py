@@ -89,6 +89,12 @@ class Pricing:
         self.levels = WHOLE_GPU // unit
         self.milli = [kind.gpu_milli // unit for kind in self.kinds]
 
+    @property
+    def work(self) -> int:
+        """Return the work of one `best`: cells of its tables."""
+        single = sum(1 for kind in self.kinds if kind.gpus == 1)
+        return self._size * (self.levels * max(1, single) + self._most_gpus * self._size)
+
     def quanta_of(self, node: NodeShape) -> int:
         """Return the CPU quanta of a node."""
         return self._rounded(node.cpu_milli, up=self._relaxed)
