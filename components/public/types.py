@@ -570,6 +570,7 @@ class TeamSettings(TypedDict, total=False):
     members: Required[Sequence[str]]
     admins: Sequence[str]
     viewers: Sequence[str]
+    image_pull_secrets: Sequence[str]
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
 
@@ -593,11 +594,29 @@ class TeamQueue(TypedDict, total=False):
     weight: float
 
 
+class TeamBucket(TypedDict, total=False):
+    """An existing bucket that pods of a team use by the cloud's SDKs."""
+
+    name: Required[str]
+    access: str
+    prefix: str
+    kms_key: str
+
+
+class TeamIdentity(TypedDict, total=False):
+    """Cloud identity of a team: buckets, or an existing role or service account."""
+
+    buckets: Sequence[TeamBucket]
+    role_arn: str
+    google_service_account: str
+
+
 class Team(TeamSettings, total=False):
     """A team of a platform."""
 
     name: Required[str]
     queue: TeamQueue
+    identity: TeamIdentity
 
 
 class Preemption(TypedDict, total=False):

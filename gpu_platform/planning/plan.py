@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.addons.section import AddonsPlan
+from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.cost.section import CostPlan
@@ -41,6 +42,8 @@ class EnvironmentPlan:
     decisions: tuple[Decision, ...]
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
+    identities: CloudIdentities | None = None
+    """What of the cloud stands behind the identities of teams."""
     queues: QueuesPlan | None = None
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     protect: bool = False

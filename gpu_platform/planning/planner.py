@@ -105,6 +105,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             changes.window,
             storage=spec.storage,
             members=[member for team in spec.teams for member in team.everybody],
+            identities=tuple(teams.identities_of(spec)),
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
@@ -128,6 +129,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
+    identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
     added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
@@ -142,6 +144,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         device_classes=classes.value,
         storage=stored.value,
         tenants=tenants.value,
+        identities=identities.value,
         queues=queued.value,
         addons=added.value,
         monitoring=monitored.value,
@@ -160,6 +163,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *identities.decisions,
             *queued.decisions,
             *(
                 note

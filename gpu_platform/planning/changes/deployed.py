@@ -80,6 +80,7 @@ def member_text(member: TeamMember) -> str:
 
 
 def _team(tenant: TenantPlan) -> Mapping[str, Any]:
+    account = tenant.service_account
     return {
         "quota": dict(tenant.quota),
         "objects": dict(tenant.object_quota),
@@ -87,6 +88,8 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
         "admins": [member_text(member) for member in tenant.admins],
         "viewers": [member_text(member) for member in tenant.viewers],
         "priorities": list(tenant.priorities),
+        "identity": list(account.rights) if account is not None else [],
+        "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
         "workloads": [workload.name for workload in tenant.workloads],
     }
 

@@ -19,6 +19,12 @@ _RIGHTS = (
     ("members", "rights in the namespace", ("members", "admins")),
     ("viewers", "the right to read the namespace", ("viewers", "members", "admins")),
     ("priorities", "the right to use the class", ("priorities",)),
+    ("identity", "the right of pods with the service account team", ("identity",)),
+    (
+        "image_pull_secrets",
+        "the Secret of the service account team: new pods pull nothing with it",
+        ("image_pull_secrets",),
+    ),
 )
 
 

@@ -246,6 +246,8 @@ class EksClusterPlan:
     dranet: HelmChartPlan | None = None
     """EFA DRA driver where the program installs it."""
     access: AccessPlan
+    identities: tuple[str, ...] = ()
+    """Teams whose pods have an identity by EKS Pod Identity."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
