@@ -6,13 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pulumi_gcp as gcp
 import pytest
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
+from components._cloud import GkeOutputs
+from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
 from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.planning.clouds.gke.identities import GkeIdentities
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.components.gke.gke_recorded import CREATED, EXISTING, platform_of
+from tests.components.known_cloud import deploy_on
 from tests.support.recorded import Recorded
 
 ACCOUNT = "vision@my-project.iam.gserviceaccount.com"
@@ -90,6 +97,53 @@ def test_every_argument_of_a_member_is_one_of_the_providers() -> None:
         assert set(record.inputs) <= known
         checked += 1
     assert checked == 3
+
+
+class ProjectWithNumber(Mocks):
+    """Google Cloud in a deploy: the number of the project is known. `members`: by bucket or service account."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, str] = {}
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        for key in ("bucket", "serviceAccountId"):
+            if key in args.inputs:
+                self.members[args.inputs[key]] = args.inputs["member"]
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: MockCallArgs) -> Any:
+        assert args.token == "gcp:organizations/getProject:getProject"
+        return {**args.args, "number": "123456789"}
+
+
+def test_a_member_is_one_service_account_of_one_namespace_of_the_projects_identity_pool() -> None:
+    teams = [team("vision", buckets=BUCKETS[:1]), team("speech", google_service_account=ACCOUNT)]
+    plan = plan_platform({**platform_of({}), "teams": teams}, "test")
+    assert plan.kind == "environment"
+    identities, cloud = plan.identities, plan.cluster.cloud
+    assert isinstance(identities, GkeIdentities)
+    assert isinstance(cloud, GkeClusterPlan)
+
+    def program() -> str:
+        outputs = GkeOutputs(
+            cluster=pulumi.Output.from_input("ml"),
+            network=pulumi.Output.from_input("ml"),
+            node_service_account=pulumi.Output.from_input("nodes@example.com"),
+            gpu_networks=(),
+            provider=gcp.Provider("google"),
+        )
+        GkeTeamIdentities("ids", GkeTeamIdentitiesArgs(identities=identities, plan=cloud, cluster=outputs))
+        return "done"
+
+    google = ProjectWithNumber()
+    deploy_on(google, program)
+    pool = f"projects/123456789/locations/global/workloadIdentityPools/{cloud.project}.svc.id.goog"
+    assert google.members == {
+        "acme-datasets": f"principal://iam.googleapis.com/{pool}/subject/ns/vision/sa/team",
+        f"projects/my-project/serviceAccounts/{ACCOUNT}": (
+            f"principal://iam.googleapis.com/{pool}/subject/ns/speech/sa/team"
+        ),
+    }
 
 
 def _camel(name: str) -> str:
