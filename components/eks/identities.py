@@ -50,7 +50,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
             created, policies = self._create_role(role)
             role_arn = created.arn
         association = aws.eks.PodIdentityAssociation(
-            f"{self._args.plan.role_prefix}-{role.suffix}",
+            self._args.plan.role_name(role.suffix),
             cluster_name=self._args.cluster.name,
             namespace=role.team,
             service_account=role.service_account,
@@ -61,7 +61,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
 
     def _create_role(self, role: TeamRole) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         plan = self._args.plan
-        name = f"{plan.role_prefix}-{role.suffix}"
+        name = plan.role_name(role.suffix)
         created, attached = pod_role(
             name, plan.name, role.service_account, (), plan.iam, self._child, namespace=role.team
         )

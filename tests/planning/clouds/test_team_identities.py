@@ -11,7 +11,8 @@ import yaml
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
-from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole, role_suffix
+from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
+from gpu_platform.planning.clouds.eks.role_names import role_name
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan
@@ -115,13 +116,16 @@ def test_an_existing_role_is_associated_as_it_is_and_its_owner_is_told_whom_to_t
 
 
 def test_teams_named_alike_have_roles_of_their_own_and_no_name_is_too_long() -> None:
-    alike = ["recommendation-models-eu", "recommendation-models-us", "recommendation", "a" * 63]
-    suffixes = [role_suffix(name) for name in alike]
-    assert len(set(suffixes)) == len(alike)
-    # IAM has 64 characters: the cluster's prefix has 35 and a dash, and Pulumi appends 8.
-    assert all(len(suffix) <= 64 - 36 - 8 for suffix in suffixes)
-    assert role_suffix("vision") == "team-vision"
-    assert suffixes == [role_suffix(name) for name in alike]
+    alike = ["recommendation-models-" + end for end in ("eu", "us", "eu-" + "a" * 30, "eu-" + "a" * 31)]
+    teams = [team(name, quota={}, identity={"buckets": [READS]}) for name in alike]
+    plan = eks(*teams, cluster={**CREATED, "name": "ml-" + "b" * 60})
+    cloud = plan.cluster.cloud
+    assert isinstance(cloud, EksClusterPlan)
+    assert isinstance(plan.identities, EksIdentities)
+    names = [cloud.role_name(one.suffix) for one in plan.identities.roles]
+    assert len(set(names)) == len(alike)
+    assert all(len(name) + 8 <= 64 for name in names)  # Pulumi appends 8 characters, and IAM has 64
+    assert role_name("ml", "team-vision") == "ml-team-vision"
 
 
 def test_an_existing_eks_cluster_needs_the_pod_identity_agent_for_identities_alone() -> None:

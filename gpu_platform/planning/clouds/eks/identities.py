@@ -9,7 +9,6 @@ trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quo
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,9 +23,6 @@ from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.team_identity import TeamIdentity
 
 AGENT: Final = "eks-pod-identity-agent"
-# A role has 64 characters: Pulumi appends 8, and the prefix and `-team-` have up to 41.
-_LONGEST_TEAM: Final = 15
-_HASH: Final = 6
 # Of all inline policies of a role; IAM counts no white space.
 _LONGEST_POLICY: Final = 10240
 
@@ -49,14 +45,6 @@ class EksIdentities:
 
     kind: Literal["eks"] = "eks"
     roles: tuple[TeamRole, ...]
-
-
-def role_suffix(team: str) -> str:
-    """Return `team-<name>`; of a long name the beginning and a hash, so that teams named alike have two roles."""
-    if len(team) <= _LONGEST_TEAM:
-        return f"team-{team}"
-    digest = hashlib.sha256(team.encode()).hexdigest()[:_HASH]
-    return f"team-{team[: _LONGEST_TEAM - _HASH - 1].rstrip('-')}-{digest}"
 
 
 def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
@@ -98,7 +86,7 @@ def plan_identities(
         TeamRole(
             team=team,
             service_account=SERVICE_ACCOUNT,
-            suffix=role_suffix(team),
+            suffix=f"team-{team}",
             role_arn=one.role_arn,
             statements=_statements(one, cluster, partition),
         )
