@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from gpu_platform.engine.properties import UNKNOWN
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
-from tests.support.eks_stacks import CREATED, EXISTING, record_eks
+from tests.components.eks.deploy import deploy
+from tests.components.eks.moto_cloud import moto_cloud
+from tests.support.eks_stacks import CREATED, EXISTING, load_eks, record_eks
 from tests.support.recorded import Recorded
 
 ROLE = "arn:aws:iam::123456789012:role/vision"
@@ -123,3 +127,27 @@ def test_a_team_without_identity_has_neither_role_nor_service_account() -> None:
     recorded = made(team("vision"))
     assert not [one for one in recorded.resources if "EksTeamIdentities" in one.type]
     assert not [one for one in recorded.of("ServiceAccount") if "Tenant" in one.parent]
+
+
+@pytest.mark.xdist_group("moto")
+def test_iam_accepts_the_role_and_the_policy_of_a_team_and_has_them_as_they_were_asked_for() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    buckets = [{**one, "kms_key": key} for one in BUCKETS]
+    teams = [team("v" * 63, identity={"buckets": buckets}), team("speech", identity={"buckets": buckets})]
+    with moto_cloud() as cloud:
+        deploy(load_eks({"zones": ["us-east-2a"]}, cluster=COMPANY, teams=teams), cloud)
+        iam = cloud.client("iam")
+        roles = [role for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("ml-team-")]
+        assert len(roles) == 2
+        for role in roles:
+            assert role["Path"] == "/gpu/"
+            [name] = iam.list_role_policies(RoleName=role["RoleName"])["PolicyNames"]
+            document = iam.get_role_policy(RoleName=role["RoleName"], PolicyName=name)["PolicyDocument"]
+            actions = {action for one in document["Statement"] for action in one["Action"]}
+            assert {
+                "s3:ListBucket",
+                "s3:GetObject",
+                "s3:PutObject",
+                "kms:Decrypt",
+                "kms:GenerateDataKey",
+            } < actions
