@@ -92,9 +92,10 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog, names).found
     found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
     if found:
-        # Quotas cannot be checked with invalid pools; names, priorities and members can.
+        # Quotas cannot be checked with invalid pools; names, priorities, members and identities can.
         problems = Problems(found=found)
         teams.check_names(spec, problems)
+        teams.check_identities(spec, cloud_of(spec.cluster), problems)
         _check_members(spec, problems)
         raise BadInput(stack, problems.found)
     changes = maintenance.plan(spec.changes)

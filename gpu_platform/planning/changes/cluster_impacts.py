@@ -8,6 +8,7 @@ from typing import Any
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, texts_of
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.section import ClusterSetting
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 
@@ -75,7 +76,23 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         loss="cuts-access",
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",
     )
-    return (*plan.cluster.cloud.settings, classes, volumes)
+    return (*plan.cluster.cloud.settings, classes, volumes, _identities_of_own_stacks(plan))
+
+
+def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
+    """Return the rights of teams with a stack of their own; those of other teams are facts of the teams."""
+    declared = {tenant.namespace for tenant in plan.tenants}
+    rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
+    return ClusterSetting(
+        name="team_identities",
+        what="identities of teams with a stack of their own",
+        field="team_identities",
+        values=tuple(
+            f"{team}: {right}" for team, found in rights.items() if team not in declared for right in found
+        ),
+        loss="cuts-access",
+        on_loss=f"pods with the service account {SERVICE_ACCOUNT} lose their rights ({{lost}})",
+    )
 
 
 def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:

@@ -48,6 +48,11 @@ class CloudIdentities(Protocol):
         """The provider; `components.<kind>` transcribes the plan."""
         ...
 
+    @property
+    def rights(self) -> Mapping[str, tuple[str, ...]]:
+        """What pods of each team may use, as text: `read s3://acme-datasets/`."""
+        ...
+
 
 def bucket_rights(buckets: Sequence[Bucket], scheme: str) -> tuple[str, ...]:
     """Return the rights on buckets as text: `read s3://acme-datasets/`; who may write may read, too."""

@@ -10,12 +10,13 @@ from gpu_platform.planning.teams.environment import (
     plan_identities,
     plan_one,
 )
-from gpu_platform.planning.teams.identity import identities_of
+from gpu_platform.planning.teams.identity import check_identities, identities_of
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 
 __all__ = [
     "available_resources",
     "check",
+    "check_identities",
     "check_names",
     "check_one",
     "identities_of",

@@ -57,6 +57,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
             f"a team that the environment does not declare itself ({', '.join(taken)})",
             "remove it from the environment's teams, or rename it",
         )
+    check_pull_secrets(team, problems.at("team"))
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
@@ -73,7 +74,6 @@ def _check_teams(
     priorities = priority_values(environment.priorities)
     for path, team in own:
         check_team(team, available, priorities, problems.at(path))
-        check_pull_secrets(team, problems.at(path))
     queues = environment.queueing is not None
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available.pools, available.catalog, problems)

@@ -27,7 +27,9 @@ def identities_of(environment: Environment) -> Mapping[str, TeamIdentity]:
 
 
 def check_identities(environment: Environment, cloud: Cloud, problems: Problems) -> None:
-    """Record what is wrong with the identities of an environment; `problems` is at the file's root."""
+    """Record what is wrong with identities and pull secrets of an environment; `problems`: at the file's root."""
+    for index, team in enumerate(environment.teams):
+        check_pull_secrets(team, problems.at(f"teams[{index}]"))
     found = list(_places(environment, problems))
     names = {team.name for team in environment.teams}
     for team, identity, here in found:

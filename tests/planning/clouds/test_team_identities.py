@@ -306,3 +306,11 @@ def test_on_an_existing_cluster_the_stack_of_a_team_names_its_role_and_the_envir
         plan_platform(own_stack(identity={"role_arn": ROLE}), "speech", folder=folder)
     with pytest.raises(BadInput, match="team_identities only on EKS and GKE"):
         plan_platform({**environment, "team_identities": {"speech": {"role_arn": ROLE}}}, "test")
+
+
+def test_mistakes_of_pools_and_of_identities_are_reported_in_one_run() -> None:
+    pool = {"zones": ["us-east-2a"], "machine_type": "p5.48xlargee"}
+    with pytest.raises(BadInput) as caught:
+        plan_eks(pool, teams=[team(identity={}, image_pull_secrets=["a", "a"])])
+    places = {problem.path for problem in caught.value.problems}
+    assert places == {"pools[0].machine_type", "teams[0].identity", "teams[0].image_pull_secrets[1]"}

@@ -138,7 +138,8 @@ class Eks(Cloud):
 
     def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[EksIdentities | None]:
         """Return the IAM role of each team, for one service account by EKS Pod Identity."""
-        return plan_identities(identities, self._cluster, partition_of(self._cluster.region))
+        rights = {team: self.identity_rights(one) for team, one in identities.items()}
+        return plan_identities(identities, self._cluster, partition_of(self._cluster.region), rights)
 
     def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
         """Return rights on buckets, or the existing role."""

@@ -37,14 +37,16 @@ class TeamRole:
     """Of the name of the role, after the cluster's prefix."""
     role_arn: str | None
     statements: tuple[Mapping[str, Any], ...] = ()
+    buckets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksIdentities:
-    """The roles of teams on an EKS cluster."""
+    """The roles of teams on an EKS cluster. `rights`: of each team, as text."""
 
     kind: Literal["eks"] = "eks"
     roles: tuple[TeamRole, ...]
+    rights: Mapping[str, tuple[str, ...]]
 
 
 def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
@@ -77,9 +79,12 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
 
 
 def plan_identities(
-    identities: Mapping[str, TeamIdentity], cluster: EksCluster, partition: str
+    identities: Mapping[str, TeamIdentity],
+    cluster: EksCluster,
+    partition: str,
+    rights: Mapping[str, tuple[str, ...]],
 ) -> Decided[EksIdentities | None]:
-    """Return the roles of teams; `identities`: by team."""
+    """Return the roles of teams; `identities` and `rights`: by team."""
     if not identities:
         return Decided(None)
     roles = tuple(
@@ -89,11 +94,12 @@ def plan_identities(
             suffix=f"team-{team}",
             role_arn=one.role_arn,
             statements=_statements(one, cluster, partition),
+            buckets=tuple(bucket.name for bucket in one.buckets),
         )
         for team, one in identities.items()
     )
     decisions = [decision for team, one in identities.items() for decision in _decisions(team, one, cluster)]
-    return Decided(EksIdentities(roles=roles), tuple(decisions))
+    return Decided(EksIdentities(roles=roles, rights=rights), tuple(decisions))
 
 
 def _statements(identity: TeamIdentity, cluster: EksCluster, partition: str) -> tuple[Mapping[str, Any], ...]:

@@ -183,7 +183,8 @@ class Gke(Cloud):
 
     def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[GkeIdentities | None]:
         """Return the roles of each team's service account, by Workload Identity Federation."""
-        return plan_identities(identities, self._cluster)
+        rights = {team: self.identity_rights(one) for team, one in identities.items()}
+        return plan_identities(identities, self._cluster, rights)
 
     def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
         """Return rights on buckets, or the existing service account."""

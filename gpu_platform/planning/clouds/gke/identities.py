@@ -72,11 +72,12 @@ class TeamAccountGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeIdentities:
-    """The roles of teams on buckets and on service accounts of Google Cloud."""
+    """The roles of teams on buckets and on service accounts of Google Cloud. `rights`: of each team, as text."""
 
     kind: Literal["gke"] = "gke"
     buckets: tuple[TeamBucketGrant, ...]
     accounts: tuple[TeamAccountGrant, ...]
+    rights: Mapping[str, tuple[str, ...]]
 
 
 def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) -> None:
@@ -90,11 +91,14 @@ def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) 
         )
 
 
-def plan_identities(identities: Mapping[str, TeamIdentity], cluster: GkeCluster) -> Decided[GkeIdentities | None]:
-    """Return the roles of teams; `identities`: by team."""
+def plan_identities(
+    identities: Mapping[str, TeamIdentity], cluster: GkeCluster, rights: Mapping[str, tuple[str, ...]]
+) -> Decided[GkeIdentities | None]:
+    """Return the roles of teams; `identities` and `rights`: by team."""
     if not identities:
         return Decided(None)
     plan = GkeIdentities(
+        rights=rights,
         buckets=tuple(
             TeamBucketGrant(
                 team=team,
