@@ -534,6 +534,8 @@ class StorageClass(TypedDict, total=False):
     """bucket: directory of it that pods see."""
     teams: Sequence[str]
     """bucket, existing: teams that get a claim; unset: all."""
+    team_stacks: Sequence[str]
+    """bucket, existing: teams with a stack file of their own that get a claim."""
     purpose: str
     """bucket: datasets or checkpoints."""
     read_only: bool

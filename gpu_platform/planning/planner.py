@@ -219,6 +219,7 @@ def plan_team(
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available)
     queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
+    volumes = storage.plan_one(spec.team.name, environment_plan.storage)
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
     return TeamPlan(
@@ -228,6 +229,7 @@ def plan_team(
         cluster=environment_plan.cluster,
         tenants=tenants.value,
         queues=queued.value,
+        volumes=volumes.value,
         policy=policy.plan(
             spec.policy,
             environment.overcommit,
@@ -238,6 +240,7 @@ def plan_team(
         decisions=(
             *tenants.decisions,
             *queued.decisions,
+            *volumes.decisions,
             *cloud.login_notes(spec.team.name, spec.team.everybody, own_stack=True),
         ),
     )

@@ -76,6 +76,7 @@ class LustreStorage(SpecModel):
 
 
 _SEGMENT = BUCKET_PATH_SEGMENT
+TeamStacks = Annotated[tuple[DnsLabel, ...], Field(max_length=200)]
 
 
 class BucketStorage(SpecModel):
@@ -89,6 +90,8 @@ class BucketStorage(SpecModel):
     """Directory of the bucket that pods see, and beyond which they can read nothing; unset: the whole bucket."""
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that get the claim; unset: all of them."""
+    team_stacks: TeamStacks = ()
+    """Teams with a stack of their own that get the claim, from that stack; unset: none."""
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """What is in it, which sets how it is mounted. `datasets`: files that do not change, cached on the nodes;
     `checkpoints`: files that jobs write, nothing cached."""
@@ -154,6 +157,8 @@ class ExistingStorage(SpecModel):
     """Directory that pods see; `{team}` is the name of each team. It must exist. Unset: the whole file system."""
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that get the claim; unset: all of them."""
+    team_stacks: TeamStacks = ()
+    """Teams with a stack of their own that get the claim, from that stack; unset: none."""
     read_only: bool = False
 
     def path(self, team: str) -> str:

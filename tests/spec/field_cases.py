@@ -639,6 +639,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(existing).share": ["vol2"],
     "storage{}(existing).directory": ["teams/{team}"],
     "storage{}(existing).teams": [["vision"]],
+    "storage{}(bucket).team_stacks": [["other"]],
+    "storage{}(existing).team_stacks": [["other"]],
     "storage{}(bucket).bucket": ["acme-others"],
     "storage{}(bucket).prefix": ["imagenet"],
     "storage{}(bucket).teams": [["vision"]],
