@@ -10,6 +10,7 @@ import yaml
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.storage import EksStorage
+from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
@@ -209,3 +210,11 @@ def test_a_team_of_the_environment_is_not_one_with_a_stack_of_its_own() -> None:
     found = refused(datasets={**DATASETS, "team_stacks": ["vision", "chat", "chat"]})
     assert "write it in teams" in found["storage.datasets.team_stacks[0]"]
     assert "'chat' again" in found["storage.datasets.team_stacks[2]"]
+
+
+def test_roles_of_teams_and_buckets_named_alike_have_different_names() -> None:
+    alike = [
+        BucketGrant(bucket="b-c", namespace="a", role="r/x"),
+        BucketGrant(bucket="c", namespace="a-b", role="r/x"),
+    ]
+    assert alike[0].name != alike[1].name

@@ -42,10 +42,8 @@ class BucketGrant:
 
     @property
     def name(self) -> str:
-        """Logical name of the IAM member."""
-        return "-".join(
-            (self.namespace, self.bucket, self.role.rpartition(".")[2], *self.prefix.split("/"))
-        ).rstrip("-")
+        """Logical name of the IAM member: no part of it has a slash before the prefix."""
+        return "/".join((self.namespace, self.bucket, self.role.rpartition(".")[2], self.prefix)).rstrip("/")
 
     @property
     def condition(self) -> str | None:
