@@ -75,10 +75,16 @@ class Environment(pulumi.ComponentResource):
         before = [validation.proof]
         if args.queues is not None:
             before.append(Queues("queues", args.queues, self._child(cluster, priorities)))
-        proven = self._child(cluster, *before)
+        identities = self._create_identities(args, cluster)
         queues = args.queues.teams if args.queues is not None else ()
         tenants = [
-            Tenant(tenant.namespace, tenant, proven, queue_of(tenant.namespace, queues)) for tenant in args.tenants
+            Tenant(
+                tenant.namespace,
+                tenant,
+                self._child(cluster, *before, *identities.get(tenant.namespace, ())),
+                queue_of(tenant.namespace, queues),
+            )
+            for tenant in args.tenants
         ]
         if args.storage.volumes:
             TeamVolumes(
@@ -121,6 +127,17 @@ class Environment(pulumi.ComponentResource):
             StorageClasses(
                 "storage-classes", StorageClassesArgs(classes=storage.classes, parameters=parameters), on_cluster
             )
+
+    def _create_identities(
+        self, args: EnvironmentPlan, cluster: ReachedCluster
+    ) -> Mapping[str, Sequence[pulumi.Resource]]:
+        """Create what of the cloud stands behind the identities of teams; return it by team."""
+        identities = args.identities
+        if identities is None:
+            return {}
+        module = importlib.import_module(f"components.{identities.kind}")
+        opts = pulumi.ResourceOptions(parent=self)
+        return module.create_identities(cluster, args.cluster.cloud, identities, opts)
 
     def _child(self, cluster: ReachedCluster, *after: pulumi.Resource) -> pulumi.ResourceOptions:
         """Return the options of a component whose Kubernetes objects are on the cluster, after `after`."""

@@ -9,6 +9,7 @@ import pulumi
 
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
+from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.plan import TeamPlan
@@ -40,6 +41,9 @@ class Team(pulumi.ComponentResource):
             Tenant(tenant.namespace, tenant, on_cluster, queue_of(tenant.namespace, args.queues))
             for tenant in args.tenants
         ]
+        if args.volumes:
+            after = child_of_stack(self, providers=[cluster.provider], depends_on=tenants)
+            TeamVolumes("team-volumes", TeamVolumesArgs(volumes=args.volumes), after)
         self.exports = {
             "namespaces": [tenant.namespace for tenant in tenants],
             "environment": args.environment_stack,

@@ -25,7 +25,7 @@ from gpu_platform.planning.teams.access import (
     AccessRule,
     cluster_role_name,
 )
-from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import ServiceAccountPlan, TeamMember, TenantPlan, WorkloadPlan
 
 # NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
@@ -92,6 +92,8 @@ class Tenant(pulumi.ComponentResource):
         if queue is not None:
             subjects = [_rbac_subject(member) for member in args.members]
             guards += TeamQueue(self._logical("team-queue"), queue, subjects, self._child).guards
+        if args.service_account is not None:
+            guards.append(self._create_service_account(args.service_account))
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
             if workload.compute_domain is not None:
@@ -169,6 +171,21 @@ class Tenant(pulumi.ComponentResource):
                 ]
             ),
             opts=self._kept,
+        )
+
+    def _create_service_account(self, account: ServiceAccountPlan) -> pulumi.Resource:
+        """Create the service account of the team's pods: its token is for the cloud, not for the API server."""
+        return k8s.core.v1.ServiceAccount(
+            self._logical(account.name),
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=account.name, namespace=self._args.namespace, annotations=account.annotations or None
+            ),
+            image_pull_secrets=[
+                k8s.core.v1.LocalObjectReferenceArgs(name=name) for name in account.image_pull_secrets
+            ]
+            or None,
+            automount_service_account_token=False,
+            opts=self._child,
         )
 
     def _create_access(self) -> None:
@@ -295,6 +312,7 @@ class Tenant(pulumi.ComponentResource):
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
+        account = self._args.service_account
         queued = {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
         container = k8s.core.v1.ContainerArgs(
             name=workload.name,
@@ -350,6 +368,7 @@ class Tenant(pulumi.ComponentResource):
                             for claim in workload.claims
                         ]
                         or None,
+                        service_account_name=None if account is None else account.name,
                         automount_service_account_token=False,
                         volumes=_volumes(workload),
                         containers=[container],

@@ -15,11 +15,13 @@ from components.eks.cluster import EksCluster
 from components.eks.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from components.eks.dranet import EfaDraDriver
 from components.eks.efa_plugin import EfaDevicePlugin
+from components.eks.identities import EksTeamIdentities, EksTeamIdentitiesArgs
 from components.eks.karpenter import KarpenterController, KarpenterControllerArgs
 from components.eks.karpenter_node_pool import KarpenterNodePool, KarpenterNodePoolArgs
 from components.eks.node_pool import EksNodePool, EksNodePoolArgs
 from components.eks.storage import EksFileSystems, EksFileSystemsArgs
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.identities import EksIdentities
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.pools.section import PoolPlan
@@ -54,6 +56,17 @@ def create_storage(
     args = EksFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
     return EksFileSystems(f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_aws)).parameters
+
+
+def create_identities(
+    created: EksCluster, cluster: EksClusterPlan, identities: EksIdentities, opts: pulumi.ResourceOptions
+) -> Mapping[str, Sequence[pulumi.Resource]]:
+    """Create the roles of teams; return by team what must exist before its pods start."""
+    args = EksTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
+    on_aws = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
+    return EksTeamIdentities(
+        f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_aws)
+    ).resources
 
 
 def _create_pools(

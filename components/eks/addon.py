@@ -25,7 +25,7 @@ def create_addon(
     identities = None
     if addon.service_account is not None:
         child = pulumi.ResourceOptions(parent=opts.parent)
-        role_name = f"{plan.role_prefix}-{addon.name}"
+        role_name = plan.role_name(addon.name)
         role, attached = pod_role(
             role_name, plan.name, addon.service_account, addon.managed_policies, plan.iam, child
         )

@@ -62,8 +62,10 @@ def pod_role(
     policies: Sequence[str],
     iam: IamPlan,
     opts: pulumi.ResourceOptions,
+    *,
+    namespace: str = ADDON_NAMESPACE,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-    """Return the role of one service account in kube-system, for EKS Pod Identity.
+    """Return the role of one service account of a namespace, for EKS Pod Identity.
 
     The conditions are the tags that EKS puts on the session: no other pod or cluster can assume the role.
     """
@@ -75,7 +77,7 @@ def pod_role(
         opts,
         conditions={
             "eks-cluster-name": cluster,
-            "kubernetes-namespace": ADDON_NAMESPACE,
+            "kubernetes-namespace": namespace,
             "kubernetes-service-account": service_account,
         },
     )

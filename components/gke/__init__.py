@@ -12,8 +12,10 @@ import pulumi_gcp as gcp
 
 from components.gke.cluster import GkeCluster
 from components.gke.compute_class import GkeComputeClass, GkeComputeClassArgs
+from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
 from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
 from components.gke.storage import GkeFileSystems, GkeFileSystemsArgs
+from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.pools.section import PoolPlan
@@ -58,3 +60,14 @@ def create_storage(
     return GkeFileSystems(
         f"{cluster.name}-storage", args, pulumi.ResourceOptions.merge(opts, on_google)
     ).parameters
+
+
+def create_identities(
+    created: GkeCluster, cluster: GkeClusterPlan, identities: GkeIdentities, opts: pulumi.ResourceOptions
+) -> Mapping[str, Sequence[pulumi.Resource]]:
+    """Create the roles of teams; return by team what must exist before its pods start."""
+    args = GkeTeamIdentitiesArgs(identities=identities, plan=cluster, cluster=created.outputs)
+    on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])
+    return GkeTeamIdentities(
+        f"{cluster.name}-identities", args, pulumi.ResourceOptions.merge(opts, on_google)
+    ).resources

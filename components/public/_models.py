@@ -23,6 +23,7 @@ from gpu_platform.spec import (
     sharing,
     storage,
     team,
+    team_identity,
 )
 from gpu_platform.spec._types import SpecModel
 
@@ -73,6 +74,8 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Workload: (team.Workload,),
     types.GpuUnits: (team.GpuUnits,),
     types.TeamQueue: (team.TeamQueue,),
+    types.TeamBucket: (team_identity.TeamBucket,),
+    types.TeamIdentity: (team_identity.TeamIdentity,),
     types.Team: (team.Team,),
     types.Preemption: (queueing.Preemption,),
     types.Queueing: (queueing.Queueing,),

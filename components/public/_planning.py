@@ -70,6 +70,7 @@ def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> TenantPlan:
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
     rest = {key: arguments[key] for key in shared if key in arguments}
     team = {"name": name, **{key: value for key, value in arguments.items() if key not in shared}}
+    _refuse_identity(source, team)
     plan = _plan(source, {**rest, "teams": [team]}, {"teams[0]": ""})
     return _with_images(plan.tenants[0], team)
 
@@ -93,6 +94,19 @@ def _refuse_outputs(source: str, arguments: Mapping[str, Any], allowed: frozense
     problems = list(output_problems(arguments, allowed))
     if problems:
         raise BadArguments(source, problems)
+
+
+def _refuse_identity(source: str, team: Mapping[str, Any]) -> None:
+    """Raise BadArguments for an identity: this component has no provider of a cloud that could give rights."""
+    if team.get("identity") is None:
+        return
+    problem = Problem(
+        "identity",
+        "an identity of one team alone",
+        "identities only with GpuPlatform, which has the rights of the cloud",
+        "declare the team with its identity in teams of GpuPlatform",
+    )
+    raise BadArguments(source, [problem])
 
 
 def _refuse_window(source: str, arguments: Mapping[str, Any]) -> None:

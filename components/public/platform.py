@@ -19,6 +19,7 @@ from components.public.types import (
     Queueing,
     StorageClass,
     Team,
+    TeamIdentity,
     ValidationSettings,
 )
 
@@ -34,6 +35,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """The NVIDIA GPU Operator. Unset: the catalogue's default release."""
     teams: Sequence[Team]
     """Teams with their quotas, members and workloads."""
+    team_identities: Mapping[str, TeamIdentity]
+    """EKS and GKE: identities of teams with a stack file of their own, by the team's name."""
     priorities: Mapping[str, float]
     """Values of the priority classes by name. Unset: training: 100, inference: 1000."""
     device_classes: Mapping[str, DeviceClass]

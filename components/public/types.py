@@ -534,6 +534,8 @@ class StorageClass(TypedDict, total=False):
     """bucket: directory of it that pods see."""
     teams: Sequence[str]
     """bucket, existing: teams that get a claim; unset: all."""
+    team_stacks: Sequence[str]
+    """bucket, existing: teams with a stack file of their own that get a claim."""
     purpose: str
     """bucket: datasets or checkpoints."""
     read_only: bool
@@ -570,6 +572,7 @@ class TeamSettings(TypedDict, total=False):
     members: Required[Sequence[str]]
     admins: Sequence[str]
     viewers: Sequence[str]
+    image_pull_secrets: Sequence[str]
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
 
@@ -593,11 +596,29 @@ class TeamQueue(TypedDict, total=False):
     weight: float
 
 
+class TeamBucket(TypedDict, total=False):
+    """An existing bucket that pods of a team use by the cloud's SDKs."""
+
+    name: Required[str]
+    access: str
+    prefix: str
+    kms_key: str
+
+
+class TeamIdentity(TypedDict, total=False):
+    """Cloud identity of a team: buckets, or an existing role or service account."""
+
+    buckets: Sequence[TeamBucket]
+    role_arn: str
+    google_service_account: str
+
+
 class Team(TeamSettings, total=False):
     """A team of a platform."""
 
     name: Required[str]
     queue: TeamQueue
+    identity: TeamIdentity
 
 
 class Preemption(TypedDict, total=False):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.addons.section import AddonsPlan
+from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import ClusterPlan
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
@@ -41,6 +42,8 @@ class EnvironmentPlan:
     decisions: tuple[Decision, ...]
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
+    identities: CloudIdentities | None = None
+    """What of the cloud stands behind the identities of teams."""
     queues: QueuesPlan | None = None
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     protect: bool = False
@@ -61,6 +64,8 @@ class TeamPlan:
     policy: PolicyPlan
     decisions: tuple[Decision, ...]
     queues: tuple[TeamQueuePlan, ...] = ()
+    volumes: tuple[VolumePlan, ...] = ()
+    """Of what exists already, which the environment gives the team."""
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

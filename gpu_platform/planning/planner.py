@@ -92,9 +92,10 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog, names).found
     found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
     if found:
-        # Quotas cannot be checked with invalid pools; names, priorities and members can.
+        # Quotas cannot be checked with invalid pools; names, priorities, members and identities can.
         problems = Problems(found=found)
         teams.check_names(spec, problems)
+        teams.check_identities(spec, cloud_of(spec.cluster), problems)
         _check_members(spec, problems)
         raise BadInput(stack, problems.found)
     changes = maintenance.plan(spec.changes)
@@ -105,6 +106,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             changes.window,
             storage=spec.storage,
             members=[member for team in spec.teams for member in team.everybody],
+            identities=tuple(teams.identities_of(spec)),
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
@@ -128,6 +130,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available)
+    identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
     added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
@@ -142,6 +145,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         device_classes=classes.value,
         storage=stored.value,
         tenants=tenants.value,
+        identities=identities.value,
         queues=queued.value,
         addons=added.value,
         monitoring=monitored.value,
@@ -160,6 +164,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *identities.decisions,
             *queued.decisions,
             *(
                 note
@@ -214,6 +219,7 @@ def plan_team(
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available)
     queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
+    volumes = storage.plan_one(spec.team.name, environment_plan.storage)
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
     return TeamPlan(
@@ -223,6 +229,7 @@ def plan_team(
         cluster=environment_plan.cluster,
         tenants=tenants.value,
         queues=queued.value,
+        volumes=volumes.value,
         policy=policy.plan(
             spec.policy,
             environment.overcommit,
@@ -233,6 +240,7 @@ def plan_team(
         decisions=(
             *tenants.decisions,
             *queued.decisions,
+            *volumes.decisions,
             *cloud.login_notes(spec.team.name, spec.team.everybody, own_stack=True),
         ),
     )

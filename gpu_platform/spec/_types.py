@@ -162,6 +162,15 @@ def _node_name(value: str) -> str:
     return value
 
 
+def _secret_name(value: str) -> str:
+    if len(value) > 253 or not all(_DNS_LABEL.fullmatch(part) for part in value.split(".")):
+        raise wrong(
+            "the name of a Secret: DNS labels joined by dots; never its content",
+            "create the Secret in the team's namespace and write its name, for example 'registry'",
+        )
+    return value
+
+
 def _zone(value: str) -> str:
     if not _ZONE.fullmatch(value):
         raise wrong("a zone, not a region", "for example us-east-2a or us-central1-a")
@@ -178,6 +187,7 @@ def _cidr(value: str) -> str:
 Zone = Annotated[str, AfterValidator(_zone)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
+SecretName = Annotated[str, AfterValidator(_secret_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]

@@ -18,6 +18,7 @@ from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.sharing import Sharing
 from gpu_platform.spec.storage import StorageClass
 from gpu_platform.spec.team import Team
+from gpu_platform.spec.team_identity import TeamIdentity
 
 PriorityValue = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
 
@@ -43,6 +44,8 @@ class Environment(SpecModel):
     """Priority classes by name and value, added to the defaults training: 100 and inference: 1000, or overriding
     them."""
     teams: Annotated[tuple[Team, ...], Field(max_length=1000)] = ()
+    team_identities: Annotated[dict[DnsLabel, TeamIdentity], Field(max_length=1000)] = {}
+    """EKS and GKE: identities of teams with a stack of their own, by the team's name; others have `identity`."""
     overcommit: float = Field(default=1.0, ge=1.0, le=10.0)
     """Largest allowed ratio of the sum of all team quotas to the resources that the pools offer."""
     queueing: Queueing | None = None

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, SpecModel, Zone
+from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_KEY, KMS_OF_BUCKET
 from gpu_platform.spec.declared import On
 
 _KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
@@ -74,11 +75,8 @@ class LustreStorage(SpecModel):
     """EKS: customer-managed key; unset: the default key of FSx."""
 
 
-# No characters that IAM policies or Mountpoint read as patterns, and no way up.
-_SEGMENT = r"[A-Za-z0-9_=+-][A-Za-z0-9_=+.-]*"
-_KMS_OF_BUCKET = On(
-    ("eks",), "Cloud Storage decrypts objects itself for whoever may read them", fix="remove kms_key"
-)
+_SEGMENT = BUCKET_PATH_SEGMENT
+TeamStacks = Annotated[tuple[DnsLabel, ...], Field(max_length=200)]
 
 
 class BucketStorage(SpecModel):
@@ -86,14 +84,14 @@ class BucketStorage(SpecModel):
     this name."""
 
     type: Literal["bucket"]
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", examples=["acme-datasets"])
+    bucket: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
     """Name of the bucket; the program neither creates nor deletes it."""
-    prefix: str | None = Field(
-        default=None, pattern=rf"^{_SEGMENT}(/{_SEGMENT})*/?$", max_length=512, examples=["imagenet/"]
-    )
+    prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["imagenet/"])
     """Directory of the bucket that pods see, and beyond which they can read nothing; unset: the whole bucket."""
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that get the claim; unset: all of them."""
+    team_stacks: TeamStacks = ()
+    """Teams with a stack of their own that get the claim, from that stack; unset: none."""
     purpose: Literal["datasets", "checkpoints"] = "datasets"
     """What is in it, which sets how it is mounted. `datasets`: files that do not change, cached on the nodes;
     `checkpoints`: files that jobs write, nothing cached."""
@@ -102,9 +100,7 @@ class BucketStorage(SpecModel):
     cache_gb: int | None = Field(default=None, ge=0, le=16384)
     """GiB of each node's disk (EKS) or each pod's ephemeral storage (GKE) for files that were read. Unset: 50 for
     datasets, 0 for checkpoints."""
-    kms_key: Annotated[str | None, _KMS_OF_BUCKET] = Field(
-        default=None, pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+$"
-    )
+    kms_key: Annotated[str | None, KMS_OF_BUCKET] = Field(default=None, pattern=KMS_KEY)
     """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
 
     @property
@@ -161,6 +157,8 @@ class ExistingStorage(SpecModel):
     """Directory that pods see; `{team}` is the name of each team. It must exist. Unset: the whole file system."""
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None
     """Teams of the environment that get the claim; unset: all of them."""
+    team_stacks: TeamStacks = ()
+    """Teams with a stack of their own that get the claim, from that stack; unset: none."""
     read_only: bool = False
 
     def path(self, team: str) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SpecModel
+from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SecretName, SpecModel
 from gpu_platform.spec.claims import Claim, DeviceClassName
+from gpu_platform.spec.team_identity import TeamIdentity
 
 
 class ObjectLimits(SpecModel):
@@ -113,6 +114,12 @@ class Team(SpecModel):
     """Role viewer: reads objects and logs; no secrets, and no shell in a pod."""
     queue: TeamQueue | None = None
     """With `queueing`: what the team borrows and lends. Unset: the defaults."""
+    identity: TeamIdentity | None = None
+    """What pods of the team may use in the cloud, if they name the service account `team`. Unset: nothing. A team
+    with a stack of its own has it in the environment's `team_identities` on EKS and GKE."""
+    image_pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
+    """Names of Secrets of the team's namespace, of type kubernetes.io/dockerconfigjson, with which pods of the
+    service account `team` pull images. The team creates them; their content is in no stack file and no state."""
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()

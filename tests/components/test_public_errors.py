@@ -178,3 +178,11 @@ def test_an_empty_subnet_for_a_zone_of_the_pool_is_found_before_anything_is_made
     message = refused(lambda: node_pool(cluster=EKS, zones=["us-east-2b"]))
     assert places(message) == ["cluster.subnets"]
     assert "no subnet in us-east-2b" in message
+
+
+def test_a_team_alone_has_no_identity_in_a_cloud() -> None:
+    identity = {"buckets": [{"name": "acme-datasets"}]}
+    arguments: Any = {"cluster": EKS, "pools": POOLS, **TEAM, "identity": identity}
+    message = refused(lambda: GpuTeam("vision", arguments))
+    assert places(message) == ["identity"]
+    assert "teams of GpuPlatform" in message

@@ -132,6 +132,7 @@ def with_storage(account: AwsAccount) -> EnvironmentPlan:
         FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[subnet], LustreConfiguration={}
     )["FileSystem"]["FileSystemId"]
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+    team["identity"] = {"buckets": [{"name": "acme-here"}, {"name": "acme-other"}]}
     storage = {
         **{name: {"type": "bucket", "bucket": f"acme-{name}"} for name in ("here", "far", "gone")},
         "home": {"type": "existing", "system": "efs", "file_system": efs},
@@ -146,8 +147,9 @@ def test_buckets_and_file_systems_that_are_missing_elsewhere_or_misnamed_are_war
 ) -> None:
     findings = ask(account, with_storage(account))
 
-    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in ("here", "far", "gone")}
-    assert severities == {"here": "fine", "far": "warns", "gone": "warns"}
+    names = ("here", "far", "gone", "other")
+    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in names}
+    assert severities == {"here": "fine", "far": "warns", "gone": "warns", "other": "warns"}
     assert by_title(findings, "bucket acme-far").found == "in us-east-1"
     file_systems = {one.looked_at: one for one in findings if one.looked_at.startswith("file system")}
     assert sorted(one.severity for one in file_systems.values()) == ["fine", "warns", "warns"]

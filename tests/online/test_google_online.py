@@ -73,6 +73,7 @@ def test_a_bucket_is_looked_for_near_the_cluster(project: GoogleProject) -> None
         "quota": {"gpus": 1},
         "priority": "training",
         "members": ["group:vision@example.com"],
+        "identity": {"buckets": [{"name": "acme-gone"}, {"name": "acme-other"}]},
     }
     storage = {name: {"type": "bucket", "bucket": f"acme-{name}"} for name in ("near", "far", "gone")}
     plan = plan_platform(
@@ -82,8 +83,9 @@ def test_a_bucket_is_looked_for_near_the_cluster(project: GoogleProject) -> None
 
     findings = ask(plan)
 
-    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in ("near", "far", "gone")}
-    assert severities == {"near": "fine", "far": "warns", "gone": "stops"}
+    names = ("near", "far", "gone", "other")
+    severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in names}
+    assert severities == {"near": "fine", "far": "warns", "gone": "stops", "other": "stops"}
 
 
 def test_an_api_that_is_not_enabled_stops_up(project: GoogleProject) -> None:

@@ -256,3 +256,14 @@ def test_a_downgrade_is_refused_with_the_way_that_eks_has() -> None:
     assert refusal.path == "cluster.kubernetes"
     assert 'write kubernetes: "1.35"' in refusal.fix
     assert "rollback-cluster.html" in refusal.fix
+
+
+def test_an_identity_of_a_team_with_a_stack_of_its_own_that_goes_cuts_access() -> None:
+    def plan(**identities: Any) -> EnvironmentPlan:
+        return plan_eks({"zones": ["us-east-2b"]}, cluster=EXISTING, team_identities=identities)
+
+    speech = {"buckets": [{"name": "acme-speech", "access": "write"}]}
+    [impact] = impacts(plan(speech=speech), plan())
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "team_identities")
+    assert "speech: write s3://acme-speech/" in impact.because
+    assert impacts(plan(), plan(speech=speech))[0].effect is not Effect.CUTS_ACCESS

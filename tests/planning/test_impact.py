@@ -17,6 +17,7 @@ from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
+from tests.support.eks_stacks import EXISTING, plan_eks
 
 TEAM = {
     "name": "vision",
@@ -190,6 +191,24 @@ def test_an_admin_and_a_viewer_that_leave_lose_access() -> None:
     before = plan_of(teams=[{**TEAM, "admins": ["user:eve"], "viewers": ["user:tim"]}])
     read = [(impact.effect, impact.field) for impact in impacts(before, plan_of())]
     assert sorted(read, key=str) == [(Effect.CUTS_ACCESS, "admins"), (Effect.CUTS_ACCESS, "viewers")]
+
+
+def test_a_bucket_or_a_pull_secret_that_goes_cuts_access_and_more_rights_do_not() -> None:
+    bucket = {"name": "acme-datasets"}
+
+    def with_buckets(*buckets: dict[str, str], **rest: Any) -> EnvironmentPlan:
+        team = {**TEAM, "identity": {"buckets": list(buckets)}, "image_pull_secrets": ["registry"], **rest}
+        return plan_eks({}, cluster=EXISTING, teams=[team])
+
+    written = with_buckets({**bucket, "access": "write"})
+    assert impacts(with_buckets(bucket), written) == ()
+    [impact] = impacts(written, with_buckets(bucket))
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "identity")
+    assert impact.because.startswith("write s3://acme-datasets/: lost")
+    [impact] = impacts(written, with_buckets({**bucket, "access": "write"}, image_pull_secrets=[]))
+    assert (impact.effect, impact.field, impact.old) == (Effect.CUTS_ACCESS, "image_pull_secrets", "registry")
+    fields = [impact.field for impact in impacts(written, with_buckets(identity=None))]
+    assert fields == ["identity"]
 
 
 def test_limits_of_objects_over_a_team_deployed_without_them_are_announced() -> None:

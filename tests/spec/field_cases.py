@@ -42,6 +42,10 @@ _TEAM = {
 
 _SPEECH = {"name": "speech", "quota": {"gpus": 0}, "priority": "training", "members": ["user:b@c.de"]}
 _FSX = {"type": "existing", "system": "fsx-lustre", "file_system": "fs-0a1b2c3d", "mount_name": "abcdefgh"}
+_KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+_BUCKETS = {"buckets": [{"name": "acme-datasets"}]}
+_ROLE = {"role_arn": "arn:aws:iam::123456789012:role/vision"}
+_GOOGLE = {"google_service_account": "vision@my-project.iam.gserviceaccount.com"}
 _FILESTORE = {
     "type": "existing",
     "system": "filestore",
@@ -424,6 +428,13 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "cluster.create": by(None, eks=_EKS_CREATE),
         "storage.work": {"type": "bucket", "bucket": "acme-datasets"},
     },
+    "teams[].identity": {"teams[0].identity": by(_BUCKETS, existing=_ROLE)},
+    "teams[].identity.role_arn": {"teams[0].identity": _ROLE},
+    "teams[].identity.google_service_account": {"teams[0].identity": _GOOGLE},
+    "teams[].identity.buckets": {"teams[0].identity": _BUCKETS},
+    "team_identities": {"team_identities": {"speech": _BUCKETS}},
+    "team_identities{}.role_arn": {"team_identities": {"speech": _ROLE}},
+    "team_identities{}.google_service_account": {"team_identities": {"speech": _GOOGLE}},
     "changes.window": {"changes.window": {"days": ["sat"], "start": "22:00", "duration": "6h"}},
     "overcommit": {"teams[0].quota.gpus": by(20, eks=40)},
     "teams[].workloads[].claim": {
@@ -628,6 +639,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(existing).share": ["vol2"],
     "storage{}(existing).directory": ["teams/{team}"],
     "storage{}(existing).teams": [["vision"]],
+    "storage{}(bucket).team_stacks": [["other"]],
+    "storage{}(existing).team_stacks": [["other"]],
     "storage{}(bucket).bucket": ["acme-others"],
     "storage{}(bucket).prefix": ["imagenet"],
     "storage{}(bucket).teams": [["vision"]],
@@ -641,6 +654,22 @@ ALTERNATIVES: Mapping[str, Any] = {
     "storage{}(nfs).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
     "storage{}(lustre).zone": by(["us-east-2b"], gke=["us-central1-b"]),
     "storage{}(lustre).kms_key": ["arn:aws:kms:us-east-2:123456789012:key/a"],
+    "teams[].identity": by([{"buckets": [{"name": "acme-others"}]}], existing=[_GOOGLE]),
+    "team_identities": [{"speech": {"buckets": [{"name": "acme-others"}]}}],
+    "team_identities{}": [{"buckets": [{"name": "acme-others"}]}],
+    "teams[].image_pull_secrets": [["registry"]],
+    "teams[].identity.buckets": [[{"name": "acme-others"}]],
+    "teams[].identity.buckets[].name": ["acme-others"],
+    "teams[].identity.buckets[].prefix": ["vision"],
+    "teams[].identity.buckets[].kms_key": [_KEY],
+    "teams[].identity.role_arn": ["arn:aws:iam::123456789012:role/other"],
+    "teams[].identity.google_service_account": ["speech@my-project.iam.gserviceaccount.com"],
+    "team_identities{}.buckets": [[{"name": "acme-others"}]],
+    "team_identities{}.buckets[].name": ["acme-others"],
+    "team_identities{}.buckets[].prefix": ["vision"],
+    "team_identities{}.buckets[].kms_key": [_KEY],
+    "team_identities{}.role_arn": ["arn:aws:iam::123456789012:role/other"],
+    "team_identities{}.google_service_account": ["speech@my-project.iam.gserviceaccount.com"],
     "changes.window.days": [["mon"]],
     "changes.window.start": ["21:00"],
     "changes.window.duration": ["8h"],

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
+from gpu_platform.planning.clouds.eks.identities import EksIdentities
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
 _MISSING = "pods that mount it wait in ContainerCreating"
+_MISSING_BUCKET = f"{_MISSING}, and requests to it fail"
 
 
 def bucket_names(plan: EnvironmentPlan) -> Sequence[str]:
-    """Return the buckets that teams mount, each once."""
-    mounted = (one for one in plan.storage.volumes if one.driver == buckets.DRIVER)
-    return list(dict.fromkeys(one.attributes["bucketName"] for one in mounted))
+    """Return the buckets that teams mount or have an identity for, each once."""
+    mounted = [one.attributes["bucketName"] for one in plan.storage.volumes if one.driver == buckets.DRIVER]
+    roles = plan.identities.roles if isinstance(plan.identities, EksIdentities) else ()
+    return list(dict.fromkeys([*mounted, *(bucket for role in roles for bucket in role.buckets)]))
 
 
 def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
@@ -34,14 +37,14 @@ def compare_bucket(name: str, region: str, found: str | None) -> OnlineFinding:
             looked_at=looked_at,
             severity="warns",
             found="no such bucket",
-            why=_MISSING,
-            fix="create it, or correct bucket in storage",
+            why=_MISSING_BUCKET,
+            fix="create it, or correct its name in storage or identity",
         )
     return OnlineFinding(
         looked_at=looked_at,
         severity="warns",
         found=f"in {found}",
-        why=f"volumes are mounted for {region}: S3 answers with a redirect, and traffic between regions is paid",
+        why=f"pods use it from {region}: S3 answers with a redirect, and traffic between regions is paid",
         fix=f"copy it to a bucket in {region}",
     )
 

@@ -178,8 +178,8 @@ def compare_bucket(name: str, region: str, location: str | None) -> OnlineFindin
             looked_at=looked_at,
             severity="stops",
             found="no such bucket",
-            why="its IAM policy cannot be changed, and no pod can mount it",
-            fix="create it, or correct bucket in storage",
+            why="its IAM policy cannot be changed, and no pod can use it",
+            fix="create it, or correct its name in storage or identity",
         )
     if location in (region, region.partition("-")[0]):
         return OnlineFinding(looked_at=looked_at, severity="fine", found=f"in {location}")

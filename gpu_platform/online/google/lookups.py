@@ -21,6 +21,7 @@ from gpu_platform.online.google.comparisons import (
 )
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.gke.existing_cluster import found_kubeconfig
+from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -87,8 +88,7 @@ class GoogleCloud:
         for pool in plan.pools:
             if name := pool.capacity.get("reservation"):
                 yield f"capacity of pool {pool.name}: {name}", partial(self._reservation, pool, str(name))
-        storage = plan.storage.cloud
-        for name in dict.fromkeys(one.bucket for one in storage.grants) if isinstance(storage, GkeStorage) else ():
+        for name in _buckets(plan):
             yield f"bucket {name}", partial(self._bucket, name)
         if cluster.create is None:
             yield "network of the cluster", self._networks
@@ -208,3 +208,11 @@ def _with_enabled_api(
             why="Google Cloud refuses every call of an API that is not enabled",
             fix=f"gcloud services enable --project {project} {api}",
         )
+
+
+def _buckets(plan: EnvironmentPlan) -> Iterator[str]:
+    """Yield the buckets whose IAM policies admit teams, each once."""
+    storage, identities = plan.storage.cloud, plan.identities
+    mounted = [one.bucket for one in storage.grants] if isinstance(storage, GkeStorage) else []
+    used = [one.bucket for one in identities.buckets] if isinstance(identities, GkeIdentities) else []
+    yield from dict.fromkeys([*mounted, *used])

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, texts_of
+from gpu_platform.planning.changes.deployed import (
+    NOT_DEPLOYED,
+    VOLUMES,
+    mapping_of,
+    teams_of,
+    texts_of,
+    texts_of_volumes,
+)
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.section import ClusterSetting
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 
@@ -43,6 +51,8 @@ def objects_of_volumes(outputs: Mapping[str, Any]) -> frozenset[tuple[str, str, 
     Their deletion deletes no data: what they mount is somebody else's, and is retained.
     """
     volumes = texts_of(mapping_of(outputs.get("cluster")).get(_TEAM_VOLUMES))
+    for facts in teams_of(outputs).values():
+        volumes += texts_of(facts.get(VOLUMES))
     found: set[tuple[str, str, str]] = set()
     for volume in volumes:
         namespace, _, name = volume.partition(":")[0].partition("/")
@@ -68,14 +78,28 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         name=_TEAM_VOLUMES,
         what="volumes of teams",
         field="storage",
-        values=tuple(
-            f"{one.namespace}/{one.name}: {one.source}{', read-only' if one.read_only else ''}"
-            for one in plan.storage.volumes
-        ),
+        # Those of teams with stacks of their own, too: the environment gives the rights behind them.
+        values=tuple(texts_of_volumes((*plan.storage.volumes, *plan.storage.team_stack_volumes))),
         loss="cuts-access",
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",
     )
-    return (*plan.cluster.cloud.settings, classes, volumes)
+    return (*plan.cluster.cloud.settings, classes, volumes, _identities_of_own_stacks(plan))
+
+
+def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:
+    """Return the rights of teams with a stack of their own; those of other teams are facts of the teams."""
+    declared = {tenant.namespace for tenant in plan.tenants}
+    rights: Mapping[str, tuple[str, ...]] = plan.identities.rights if plan.identities is not None else {}
+    return ClusterSetting(
+        name="team_identities",
+        what="identities of teams with a stack of their own",
+        field="team_identities",
+        values=tuple(
+            f"{team}: {right}" for team, found in rights.items() if team not in declared for right in found
+        ),
+        loss="cuts-access",
+        on_loss=f"pods with the service account {SERVICE_ACCOUNT} lose their rights ({{lost}})",
+    )
 
 
 def _retained(plan: EnvironmentPlan) -> tuple[str, ...]:

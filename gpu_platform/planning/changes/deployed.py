@@ -6,13 +6,16 @@ that decide whether nodes are replaced are in pool_facts.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 
+VOLUMES = "volumes"
+"""Key of a team in the output `teams`: volumes that its own stack creates."""
 NOT_DEPLOYED = "(none)"
 """A version or layout that does not exist."""
 
@@ -60,8 +63,14 @@ def layout_text(pool: PoolPlan) -> str:
 
 
 def team_facts(plan: Plan) -> Mapping[str, Any]:
-    """Return the stack output `teams`: by namespace, its quota, members, priority classes and workloads."""
-    return {tenant.namespace: _team(tenant) for tenant in plan.tenants}
+    """Return the stack output `teams`: by namespace, its quota, members, priorities, workloads and volumes."""
+    volumes = plan.volumes if plan.kind == "team" else ()  # those of an environment are facts of its cluster
+    return {tenant.namespace: {**_team(tenant), VOLUMES: texts_of_volumes(volumes)} for tenant in plan.tenants}
+
+
+def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
+    """Return volumes of teams as text: `vision/datasets: s3://acme-datasets/, read-only`."""
+    return [f"{one.namespace}/{one.name}: {one.source}{', read-only' if one.read_only else ''}" for one in volumes]
 
 
 def teams_of(outputs: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -80,6 +89,7 @@ def member_text(member: TeamMember) -> str:
 
 
 def _team(tenant: TenantPlan) -> Mapping[str, Any]:
+    account = tenant.service_account
     return {
         "quota": dict(tenant.quota),
         "objects": dict(tenant.object_quota),
@@ -87,6 +97,8 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
         "admins": [member_text(member) for member in tenant.admins],
         "viewers": [member_text(member) for member in tenant.viewers],
         "priorities": list(tenant.priorities),
+        "identity": list(account.rights) if account is not None else [],
+        "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
         "workloads": [workload.name for workload in tenant.workloads],
     }
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_platform import names
-from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, team_facts, teams_of, texts_of
+from gpu_platform.planning.changes.deployed import (
+    NOT_DEPLOYED,
+    VOLUMES,
+    mapping_of,
+    team_facts,
+    teams_of,
+    texts_of,
+)
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
@@ -19,6 +26,9 @@ _RIGHTS = (
     ("members", "rights in the namespace", ("members", "admins")),
     ("viewers", "the right to read the namespace", ("viewers", "members", "admins")),
     ("priorities", "the right to use the class", ("priorities",)),
+    ("identity", "the right of pods with the service account team", ("identity",)),
+    ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
+    (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
@@ -20,6 +21,7 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.team_identity import TeamIdentity
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan
@@ -191,6 +193,9 @@ class Cloud(Protocol):
     ) -> None:
         """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
 
+    def check_identity(self, identity: TeamIdentity, problems: Problems) -> None:
+        """Record what of a team's identity the cloud cannot have; `problems` is at the team's `identity`."""
+
     # -- plans --
 
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
@@ -222,6 +227,18 @@ class Cloud(Protocol):
     ) -> Decided[StoragePlan]:
         """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
         return Decided(StoragePlan())
+
+    def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[CloudIdentities | None]:
+        """Return what of the cloud stands behind the identities of teams, by team; None: nothing."""
+        return Decided(None)
+
+    def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
+        """Return what pods with the identity may use, as text."""
+        return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
+
+    def account_annotations(self, identity: TeamIdentity) -> Mapping[str, str]:
+        """Return the annotations of the service account that pods get the identity by."""
+        return {}
 
     def pod_egress(self) -> tuple[PodEgress, ...]:
         """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""

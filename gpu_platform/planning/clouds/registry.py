@@ -20,10 +20,12 @@ def cloud_of(
     *,
     storage: Mapping[str, StorageClass] | None = None,
     members: Sequence[str] = (),
+    identities: Sequence[str] = (),
 ) -> Cloud:
     """Return the provider of a stack file's cluster.
 
-    `window`: that of `changes`; `storage`: declared classes; `members`: of all its teams.
+    `window`: that of `changes`; `storage`: declared classes; `members`: of all its teams; `identities`: teams that
+    have one.
     """
     match cluster:
         case SandboxCluster():
@@ -31,6 +33,6 @@ def cloud_of(
         case ExistingCluster():
             return Existing(cluster)
         case EksCluster():
-            return Eks(cluster, storage)
+            return Eks(cluster, storage, identities)
         case GkeCluster():
             return Gke(cluster, window, storage=storage, members=members)

@@ -74,10 +74,12 @@ class CloudStorage(Protocol):
 class StoragePlan:
     """The storage classes of an environment, and the volumes of its teams.
 
+    `team_stack_volumes`: of teams with a stack of their own, which creates them: their namespaces are its, too;
     `retained`: what `destroy` does not delete, as text.
     """
 
     classes: tuple[StorageClassPlan, ...] = ()
     volumes: tuple[VolumePlan, ...] = ()
+    team_stack_volumes: tuple[VolumePlan, ...] = ()
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()

@@ -7,13 +7,14 @@ default; read 2026-11-23.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -58,12 +59,31 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
     `kubernetes`: minor version of the planned cluster, where known.
     """
     environment = context.environment
-    storage = _for_teams(environment.storage, [team.name for team in environment.teams])
-    return context.cloud.plan_storage(storage, context.stack, pools, kubernetes, context.catalog)
+    names = [team.name for team in environment.teams]
+    storage = _for_teams(environment.storage, names)
+    planned = context.cloud.plan_storage(storage, context.stack, pools, kubernetes, context.catalog)
+    own = tuple(one for one in planned.value.volumes if one.namespace in names)
+    others = tuple(one for one in planned.value.volumes if one.namespace not in names)
+    return replace(planned, value=replace(planned.value, volumes=own, team_stack_volumes=others))
+
+
+def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]:
+    """Return the volumes that the environment gives a team with a stack of its own."""
+    volumes = tuple(one for one in storage.team_stack_volumes if one.namespace == team)
+    decisions = [
+        Decision(
+            subject=f"team {team}",
+            what=f"volume {one.name}",
+            chosen=one.source,
+            why="storage of the environment names the team in team_stacks; a claim of this name in its namespace",
+        )
+        for one in volumes
+    ]
+    return Decided(volumes, tuple(decisions))
 
 
 def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> None:
-    """Record names of teams that the environment lacks."""
+    """Record names of teams that the environment lacks, and of its own teams among those with stacks."""
     if not isinstance(one, TeamStorage):
         return
     for index, name in enumerate(one.teams or ()):
@@ -72,15 +92,23 @@ def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> Non
                 f"{name!r}",
                 f"teams of this environment: {', '.join(teams) or 'it has none'}; a team with a stack of its own "
                 "has no namespace yet when the environment is deployed",
-                did_you_mean(name, teams) or "remove it, or declare the team in teams",
+                did_you_mean(name, teams)
+                or "declare the team in teams, or write it in team_stacks if it has a stack of its own",
+            )
+    for index, name in enumerate(one.team_stacks):
+        if name in teams or name in one.team_stacks[:index]:
+            here.at("team_stacks").at(f"[{index}]").add(
+                f"{name!r}" + ("" if name in teams else " again"),
+                "teams with a stack of their own, each once",
+                "write it in teams, or remove it" if name in teams else "remove it",
             )
 
 
 def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:
-    """Return the entries with the names of their teams, which are all of the environment where none are named."""
+    """Return the entries with the names of all their teams: where none are named, all of the environment."""
     return {
-        name: one.model_copy(update={"teams": tuple(teams)})
-        if isinstance(one, TeamStorage) and one.teams is None
+        name: one.model_copy(update={"teams": (*(teams if one.teams is None else one.teams), *one.team_stacks)})
+        if isinstance(one, TeamStorage)
         else one
         for name, one in storage.items()
     }

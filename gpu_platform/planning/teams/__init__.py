@@ -2,16 +2,27 @@
 
 from gpu_platform.planning.teams.allocated import over_allocated, quota_limits
 from gpu_platform.planning.teams.available import available_resources
-from gpu_platform.planning.teams.environment import check, check_names, check_one, plan, plan_one
+from gpu_platform.planning.teams.environment import (
+    check,
+    check_names,
+    check_one,
+    plan,
+    plan_identities,
+    plan_one,
+)
+from gpu_platform.planning.teams.identity import check_identities, identities_of
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 
 __all__ = [
     "available_resources",
     "check",
+    "check_identities",
     "check_names",
     "check_one",
+    "identities_of",
     "over_allocated",
     "plan",
+    "plan_identities",
     "plan_one",
     "plan_priority_classes",
     "quota_limits",

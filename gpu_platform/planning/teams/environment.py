@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
@@ -11,6 +13,13 @@ from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import check_device_classes
 from gpu_platform.planning.teams.gpu_memory import check_gpu_memory
+from gpu_platform.planning.teams.identity import (
+    check_identities,
+    check_own_identity,
+    check_pull_secrets,
+    identities_of,
+    plan_service_account,
+)
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import (
     check_priorities,
@@ -34,6 +43,7 @@ def check(context: CompleteContext, available: Available) -> None:
     environment, problems = context.environment, context.problems
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
     check_names(environment, problems)
+    check_identities(environment, context.cloud, problems)
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     _check_teams(teams, teams, environment, available, problems)
 
@@ -47,6 +57,8 @@ def check_one(team: Team, environment: Environment, available: Available, proble
             f"a team that the environment does not declare itself ({', '.join(taken)})",
             "remove it from the environment's teams, or rename it",
         )
+    check_pull_secrets(team, problems.at("team"))
+    check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
 
@@ -72,6 +84,11 @@ def plan(context: CompleteContext, available: Available) -> Decided[tuple[Tenant
     return _plan(context.environment.teams, context.stack, context.environment, available)
 
 
+def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
+    """Return what of the cloud stands behind the identities of an environment without problems."""
+    return context.cloud.plan_identities(identities_of(context.environment))
+
+
 def plan_one(
     team: Team, stack: str, environment: Environment, available: Available
 ) -> Decided[tuple[TenantPlan, ...]]:
@@ -83,9 +100,17 @@ def _plan(
     teams: Sequence[Team], stack: str, environment: Environment, available: Available
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
-    egress = cloud_of(environment.cluster).pod_egress()
+    cloud = cloud_of(environment.cluster)
+    egress, identities = cloud.pod_egress(), identities_of(environment)
     tenants = [plan_tenant(team, stack, available, priorities, egress) for team in teams]
+    accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:
         decisions += tenant.decisions
-    return Decided(tuple(tenant.value for tenant in tenants), tuple(decisions))
+    return Decided(
+        tuple(
+            replace(tenant.value, service_account=account)
+            for tenant, account in zip(tenants, accounts, strict=True)
+        ),
+        tuple(decisions),
+    )

@@ -82,6 +82,20 @@ class TeamMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccountPlan:
+    """The service account that gives a team's pods their identity in the cloud, and with which they pull images.
+
+    `rights`: what they may use in the cloud, as text: `read s3://acme-datasets/`.
+    """
+
+    name: str
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    image_pull_secrets: tuple[str, ...] = ()
+    """Names of Secrets of the namespace, which the team creates."""
+    rights: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPlan:
     """One team's namespace and everything in it.
 
@@ -106,5 +120,7 @@ class TenantPlan:
     workloads: tuple[WorkloadPlan, ...] = ()
     rules: tuple[PodRule, ...] = ()
     """Rules at admission of the team's pods."""
+    service_account: ServiceAccountPlan | None = None
+    """Of its pods that name it; None: the team has neither an identity nor image pull secrets."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""

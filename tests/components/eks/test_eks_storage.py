@@ -167,3 +167,10 @@ def test_an_existing_cluster_gets_classes_and_no_drivers() -> None:
     assert {one.name for one in recorded.of("StorageClass")} == {"home", "work"}
     assert not recorded.has("Addon")
     assert not recorded.has("FileSystem")
+
+
+def test_no_role_of_a_cluster_with_a_long_name_is_longer_than_iam_allows() -> None:
+    recorded = with_bucket({**CREATED, "name": "m" * 63})
+    roles = [one for one in recorded.of("Role") if one.type.startswith("aws:iam")]
+    assert "s3-csi" in " ".join(one.inputs["assumeRolePolicy"] for one in roles)
+    assert [one.name for one in roles if len(one.name) + 8 > 64] == []  # Pulumi appends 8 characters

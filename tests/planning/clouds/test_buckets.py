@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.storage import EksStorage
+from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
-from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
 from gpu_platform.stacks import plan_platform
 from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
 from tests.components.gke.gke_recorded import platform_of
-from tests.support.eks_stacks import CREATED, EXISTING, plan_eks
+from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/11111111-2222-3333-4444-555555555555"
 DATASETS = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet"}
@@ -172,3 +175,46 @@ def test_names_and_keys_that_s3_cannot_have_are_refused_in_one_run() -> None:
 @pytest.mark.parametrize("prefix", ["/imagenet", "a//b", "a b", "", "a/../b", "image*"])
 def test_a_prefix_is_a_path_below_the_bucket(prefix: str) -> None:
     assert list(refused(datasets={**DATASETS, "prefix": prefix})) == ["storage.datasets.prefix"]
+
+
+def own_stack(folder: Path, name: str, environment: dict[str, Any]) -> TeamPlan:
+    """Plan the stack of a team on an environment."""
+    config = {"config": {"gpu-platform:platform": environment}}
+    (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    plan = plan_platform(
+        {"kind": "team", "environment": {"stack": "prod"}, "team": team(name)}, name, folder=folder
+    )
+    assert plan.kind == "team"
+    return plan
+
+
+def test_a_team_with_a_stack_of_its_own_creates_the_volume_that_the_environment_gives_it(tmp_path: Path) -> None:
+    storage = {"datasets": {**DATASETS, "teams": ["vision"], "team_stacks": ["chat"]}, "others": DATASETS}
+    environment = eks_environment({"zones": ["us-east-2a"]}, storage=storage, teams=TEAMS)
+    plan = plan_platform(environment, "prod")
+    assert plan.kind == "environment"
+    assert {one.volume for one in plan.storage.volumes} == {"vision-datasets", "vision-others", "speech-others"}
+    [volume] = own_stack(tmp_path, "chat", environment).volumes
+    assert (volume.volume, volume.handle, volume.read_only) == ("chat-datasets", "chat-datasets", True)
+    assert volume.source == "s3://acme-datasets/imagenet/"
+    assert own_stack(tmp_path, "code", environment).volumes == ()
+
+
+def test_on_gke_the_environment_admits_the_namespace_of_a_team_with_a_stack_of_its_own() -> None:
+    cloud = gke(datasets={**DATASETS, "teams": ["vision"], "team_stacks": ["chat"]}).storage.cloud
+    assert isinstance(cloud, GkeStorage)
+    assert {one.namespace for one in cloud.grants} == {"vision", "chat"}
+
+
+def test_a_team_of_the_environment_is_not_one_with_a_stack_of_its_own() -> None:
+    found = refused(datasets={**DATASETS, "team_stacks": ["vision", "chat", "chat"]})
+    assert "write it in teams" in found["storage.datasets.team_stacks[0]"]
+    assert "'chat' again" in found["storage.datasets.team_stacks[2]"]
+
+
+def test_roles_of_teams_and_buckets_named_alike_have_different_names() -> None:
+    alike = [
+        BucketGrant(bucket="b-c", namespace="a", role="r/x"),
+        BucketGrant(bucket="c", namespace="a-b", role="r/x"),
+    ]
+    assert alike[0].name != alike[1].name

@@ -10,9 +10,10 @@ doc/CONFIGURATION.md, IAM permissions; EKS user guide, Mountpoint for Amazon S3 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.planning.clouds.identities import Bucket
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
@@ -28,16 +29,19 @@ _LONGEST_NAME: Final = 63
 _DATASETS_TTL: Final = 300
 
 
-def check_bucket(one: BucketStorage, cluster: EksCluster, here: Problems) -> None:
-    """Record a name that S3 cannot have, and a key of another region; `here`: at the entry of `storage`."""
+def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "bucket") -> None:
+    """Record a name that S3 cannot have, and a key of another region.
+
+    `here`: at the entry of the stack file; `name`: its field with the name of the bucket.
+    """
     if one.bucket.endswith(_DIRECTORY_BUCKET):
-        here.at("bucket").add(
+        here.at(name).add(
             f"{one.bucket!r}, a directory bucket",
             "a general purpose bucket: a directory bucket is in one zone and has permissions of its own",
             "take another bucket, or type: lustre",
         )
     elif "_" in one.bucket or len(one.bucket) > _LONGEST_NAME:
-        here.at("bucket").add(
+        here.at(name).add(
             f"{one.bucket!r}",
             f"the name of an S3 bucket: {_LONGEST_NAME} characters at most, without underscores",
             "correct the name",
@@ -88,14 +92,12 @@ def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
         yield from ("dir-mode 0555", "file-mode 0444", "read-only")
 
 
-def bucket_statements(
-    buckets: Mapping[str, BucketStorage], partition: str, region: str
-) -> tuple[Mapping[str, Any], ...]:
-    """Return what the driver may do: list and read what is below the prefixes, and write where pods may."""
-    return tuple(_statements(list(buckets.values()), partition, region))
+def bucket_statements(buckets: Sequence[Bucket], partition: str, region: str) -> tuple[Mapping[str, Any], ...]:
+    """Return what an identity may do: list and read what is below the prefixes, and write where it may write."""
+    return tuple(_statements(buckets, partition, region))
 
 
-def _statements(buckets: list[BucketStorage], partition: str, region: str) -> Iterator[Mapping[str, Any]]:
+def _statements(buckets: Sequence[Bucket], partition: str, region: str) -> Iterator[Mapping[str, Any]]:
     for bucket, directory in dict.fromkeys((one.bucket, one.directory) for one in buckets):
         below = {"Condition": {"StringLike": {"s3:prefix": [f"{directory}*"]}}} if directory else {}
         yield {
@@ -120,7 +122,7 @@ def _statements(buckets: list[BucketStorage], partition: str, region: str) -> It
         yield {"Effect": "Allow", "Action": ["kms:GenerateDataKey"], "Resource": encrypts} | by_s3
 
 
-def _objects(buckets: list[BucketStorage], partition: str) -> list[str]:
+def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
     return list(dict.fromkeys(f"arn:{partition}:s3:::{one.bucket}/{one.directory}*" for one in buckets))
 
 

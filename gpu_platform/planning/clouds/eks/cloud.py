@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
-from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, plan_eks_cluster
+from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
+from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -15,6 +16,7 @@ from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage, volume_keys
 from gpu_platform.planning.clouds.eks.topology import topology_levels
+from gpu_platform.planning.clouds.identities import bucket_rights
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -30,6 +32,7 @@ from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.team_identity import TeamIdentity
 
 
 class Eks(Cloud):
@@ -40,9 +43,15 @@ class Eks(Cloud):
     creates_nodes = True
     managed_control_plane = True
 
-    def __init__(self, cluster: EksCluster, storage: Mapping[str, StorageClass] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: EksCluster,
+        storage: Mapping[str, StorageClass] | None = None,
+        identities: Sequence[str] = (),
+    ) -> None:
         self._cluster = cluster
         self._storage = storage or {}
+        self._identities = identities
 
     @property
     def cluster(self) -> EksCluster:
@@ -123,6 +132,19 @@ class Eks(Cloud):
         """Record storage classes that EKS or the cluster's network cannot have."""
         check_eks_storage(self._cluster, storage, pools, problems)
 
+    def check_identity(self, identity: TeamIdentity, problems: Problems) -> None:
+        """Record buckets that S3 cannot have, and roles that the cluster cannot use."""
+        check_identity(identity, self._cluster, partition_of(self._cluster.region), problems)
+
+    def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[EksIdentities | None]:
+        """Return the IAM role of each team, for one service account by EKS Pod Identity."""
+        rights = {team: self.identity_rights(one) for team, one in identities.items()}
+        return plan_identities(identities, self._cluster, partition_of(self._cluster.region), rights)
+
+    def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
+        """Return rights on buckets, or the existing role."""
+        return (*bucket_rights(identity.buckets, "s3"), *super().identity_rights(identity))
+
     def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
         """Record a class whose order nothing would keep."""
         check_compute_class(self._cluster, pools, problems)
@@ -138,7 +160,7 @@ class Eks(Cloud):
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
         keys = volume_keys(self._storage)
-        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys)
+        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities)
 
     def plan_storage(
         self,

@@ -196,8 +196,12 @@ def plan_eks_cluster(
     release: OperatorRelease,
     catalog: Catalog,
     volume_keys: Sequence[str] = (),
+    identities: Sequence[str] = (),
 ) -> Decided[EksClusterPlan]:
-    """Return the plan of a cluster for pools that are planned; `volume_keys`: ARNs of keys of EBS volumes."""
+    """Return the plan of a cluster for pools that are planned.
+
+    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity.
+    """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
@@ -242,6 +246,7 @@ def plan_eks_cluster(
         else None,
         dranet=dranet(pools, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
+        identities=tuple(identities),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),

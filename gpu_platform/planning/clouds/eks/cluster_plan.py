@@ -20,6 +20,7 @@ from gpu_platform.planning.clouds.eks.limits import (
     surge_of,
 )
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
+from gpu_platform.planning.clouds.eks.role_names import role_name
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
     CloudPrerequisites,
@@ -246,6 +247,8 @@ class EksClusterPlan:
     dranet: HelmChartPlan | None = None
     """EFA DRA driver where the program installs it."""
     access: AccessPlan
+    identities: tuple[str, ...] = ()
+    """Teams whose pods have an identity by EKS Pod Identity."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
@@ -254,6 +257,10 @@ class EksClusterPlan:
     protect: bool
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
+
+    def role_name(self, suffix: str) -> str:
+        """Return the name of an IAM role of the cluster, before what Pulumi appends."""
+        return role_name(self.role_prefix, suffix)
 
     def kubernetes_problem(self, running: str) -> Problem | None:
         """Return why `up` cannot change the control plane from minor version `running` to the planned one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.identities import AGENT
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
@@ -38,9 +39,13 @@ def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
     if plan.minimum_vpc_cni is not None:
         wanted[VPC_CNI] = f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
     controllers = {"Karpenter": plan.karpenter, "Cluster Autoscaler": plan.cluster_autoscaler}
+    needs: list[str] = []
     if served := [title for title, installed in controllers.items() if installed is not None]:
-        needs = "gets its credentials from it, and does not start without it"
-        wanted["eks-pod-identity-agent"] = f"{' and '.join(served)} {needs}"
+        needs.append(f"{' and '.join(served)} gets its credentials from it, and does not start without it")
+    if plan.identities:
+        needs.append(f"pods of {', '.join(plan.identities)} have no identity without it")
+    if needs:
+        wanted[AGENT] = "; ".join(needs)
     return wanted
 
 

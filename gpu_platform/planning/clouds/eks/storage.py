@@ -212,7 +212,9 @@ def _bucket_driver(
             configuration={},
             before_nodes=False,
             service_account=buckets.SERVICE_ACCOUNT,
-            statements=buckets.bucket_statements(of_buckets, partition_of(cluster.region), cluster.region),
+            statements=buckets.bucket_statements(
+                tuple(of_buckets.values()), partition_of(cluster.region), cluster.region
+            ),
             own_association=True,
         )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, google_account, irsa
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import ExistingCluster, Operator
 from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.team_identity import TeamIdentity
 
 
 class Existing(Cloud):
@@ -45,6 +50,17 @@ class Existing(Cloud):
         """Return who installs what: `operator` in the stack file decides."""
         return declared_software(operator)
 
+    def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[None]:
+        """Return what the owner of roles and service accounts has to do: the program only names them."""
+        return Decided(None, tuple(_identity(team, one) for team, one in identities.items()))
+
+    def account_annotations(self, identity: TeamIdentity) -> Mapping[str, str]:
+        """Return the annotation for a role of AWS or a service account of Google Cloud."""
+        if identity.role_arn is not None:
+            return irsa(identity.role_arn)
+        account = identity.google_service_account
+        return {} if account is None else google_account(account)
+
     def check_nodes(self, pool: Pool, problems: Problems) -> None:
         """Record a pool without nodes, or with another number of them than `count.desired`."""
         if pool.nodes is None:
@@ -59,3 +75,17 @@ class Existing(Cloud):
                 f"{len(pool.nodes.names)}: the number of nodes.names",
                 f"write desired: {len(pool.nodes.names)}",
             )
+
+
+def _identity(team: str, identity: TeamIdentity) -> Decision:
+    if identity.role_arn is not None:
+        how = "by IAM roles for service accounts, which the cluster must have"
+    else:
+        how = "by Workload Identity Federation, which the cluster must have"
+    return Decision(
+        subject=f"team {team}",
+        what="identity",
+        chosen=identity.role_arn or identity.google_service_account or "",
+        why=f"of pods with the service account {SERVICE_ACCOUNT}, {how}; its owner lets "
+        f"{team}/{SERVICE_ACCOUNT} and no other account use it",
+    )

@@ -21,8 +21,8 @@ from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.storage import BucketStorage
 
 DRIVER: Final = "gcsfuse.csi.storage.gke.io"
-_READ: Final = "roles/storage.objectViewer"
-_WRITE: Final = "roles/storage.objectUser"
+READ_ROLE: Final = "roles/storage.objectViewer"
+WRITE_ROLE: Final = "roles/storage.objectUser"
 # Names of objects: without them no prefix of the bucket can be mounted.
 _LIST: Final = "roles/storage.legacyBucketReader"
 # Seconds until a new file of datasets is seen.
@@ -42,20 +42,21 @@ class BucketGrant:
 
     @property
     def name(self) -> str:
-        """Logical name of the IAM member."""
-        return "-".join(
-            (self.namespace, self.bucket, self.role.rpartition(".")[2], *self.prefix.split("/"))
-        ).rstrip("-")
+        """Logical name of the IAM member: no part of it has a slash before the prefix."""
+        return "/".join((self.namespace, self.bucket, self.role.rpartition(".")[2], self.prefix)).rstrip("/")
 
     @property
     def condition(self) -> str | None:
         """Condition of the IAM binding: objects and folders below the prefix."""
-        if not self.prefix:
-            return None
-        kinds = ("objects", "folders", "managedFolders")
-        return " || ".join(
-            f'resource.name.startsWith("projects/_/buckets/{self.bucket}/{kind}/{self.prefix}")' for kind in kinds
-        )
+        return below(self.bucket, self.prefix) if self.prefix else None
+
+
+def below(bucket: str, prefix: str) -> str:
+    """Return the condition of objects and folders of a bucket below a prefix."""
+    return " || ".join(
+        f'resource.name.startsWith("projects/_/buckets/{bucket}/{kind}/{prefix}")'
+        for kind in ("objects", "folders", "managedFolders")
+    )
 
 
 def plan_bucket(name: str, one: BucketStorage) -> Iterator[VolumePlan]:
@@ -104,7 +105,7 @@ def bucket_grants(buckets: Mapping[str, BucketStorage]) -> tuple[BucketGrant, ..
 def _grants(buckets: Mapping[str, BucketStorage]) -> Iterator[BucketGrant]:
     for one in buckets.values():
         for team in one.teams or ():
-            role = _WRITE if one.writable else _READ
+            role = WRITE_ROLE if one.writable else READ_ROLE
             yield BucketGrant(bucket=one.bucket, namespace=team, role=role, prefix=one.directory)
             if one.directory:
                 yield BucketGrant(bucket=one.bucket, namespace=team, role=_LIST)

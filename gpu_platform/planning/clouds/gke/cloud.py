@@ -9,6 +9,7 @@ from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
+from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
@@ -23,6 +24,7 @@ from gpu_platform.planning.clouds.gke.software import (
 )
 from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
+from gpu_platform.planning.clouds.identities import bucket_rights, google_account
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -40,6 +42,7 @@ from gpu_platform.spec.cluster import GkeCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.team_identity import TeamIdentity
 
 
 class Gke(Cloud):
@@ -173,6 +176,24 @@ class Gke(Cloud):
     ) -> None:
         """Record storage classes that GKE or the pools' machines cannot have."""
         check_gke_storage(self._cluster, storage, pools, catalog, problems)
+
+    def check_identity(self, identity: TeamIdentity, problems: Problems) -> None:
+        """Record service accounts that pods of a team must not have."""
+        check_identity(identity, self._cluster, problems)
+
+    def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[GkeIdentities | None]:
+        """Return the roles of each team's service account, by Workload Identity Federation."""
+        rights = {team: self.identity_rights(one) for team, one in identities.items()}
+        return plan_identities(identities, self._cluster, rights)
+
+    def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
+        """Return rights on buckets, or the existing service account."""
+        return (*bucket_rights(identity.buckets, "gs"), *super().identity_rights(identity))
+
+    def account_annotations(self, identity: TeamIdentity) -> Mapping[str, str]:
+        """Return the annotation for a service account of Google Cloud; roles on buckets need none."""
+        account = identity.google_service_account
+        return {} if account is None else google_account(account)
 
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members who cannot log in, and the IAM role that they need."""

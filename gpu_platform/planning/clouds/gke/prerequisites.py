@@ -31,6 +31,7 @@ _ROLES: Final = {
     "projects": "roles/resourcemanager.projectIamAdmin",
     "serviceaccount": "roles/iam.serviceAccountAdmin and roles/iam.serviceAccountUser",
     "servicenetworking": "roles/servicenetworking.networksAdmin",
+    "storage": "roles/storage.admin on the buckets of teams",
 }
 _APIS: Final = {
     "compute": "compute.googleapis.com",

@@ -1,0 +1,70 @@
+"""`EksTeamIdentities`: IAM roles of teams, each for one service account by EKS Pod Identity."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components._cloud import EksOutputs
+from components._options import child_options
+from components.eks.iam import pod_role
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksTeamIdentitiesArgs:
+    """The planned roles, the cluster's plan, and the cluster itself."""
+
+    identities: EksIdentities
+    plan: EksClusterPlan
+    cluster: EksOutputs
+
+
+class EksTeamIdentities(pulumi.ComponentResource):
+    """IAM roles of teams, and the association of each with the service account of its team.
+
+    Outputs: none. `resources`, by team: what must exist before the team's pods start.
+    """
+
+    resources: Mapping[str, list[pulumi.Resource]]
+
+    def __init__(self, name: str, args: EksTeamIdentitiesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:EksTeamIdentities", name, None, opts)
+        self._args = args
+        self._child = child_options(self, opts)
+        self.resources = {role.team: self._create(role) for role in args.identities.roles}
+        self.register_outputs({})
+
+    def _create(self, role: TeamRole) -> list[pulumi.Resource]:
+        """Create a role, unless it exists, and its association: EKS adds credentials to pods as they start."""
+        policies: list[pulumi.Resource] = []
+        role_arn: pulumi.Input[str]
+        if role.role_arn is not None:
+            role_arn = role.role_arn
+        else:
+            created, policies = self._create_role(role)
+            role_arn = created.arn
+        association = aws.eks.PodIdentityAssociation(
+            self._args.plan.role_name(role.suffix),
+            cluster_name=self._args.cluster.name,
+            namespace=role.team,
+            service_account=role.service_account,
+            role_arn=role_arn,
+            opts=self._child,
+        )
+        return [*policies, association]
+
+    def _create_role(self, role: TeamRole) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
+        plan = self._args.plan
+        name = plan.role_name(role.suffix)
+        created, attached = pod_role(
+            name, plan.name, role.service_account, (), plan.iam, self._child, namespace=role.team
+        )
+        document = json.dumps({"Version": "2012-10-17", "Statement": list(role.statements)}, sort_keys=True)
+        policy = aws.iam.RolePolicy(name, role=created.name, policy=document, opts=self._child)
+        return created, [*attached, policy]

@@ -1,0 +1,125 @@
+"""Check and plan the identities of teams on EKS: an IAM role of each, for one service account by EKS Pod Identity.
+
+The conditions of a role's trust policy are the tags that EKS puts on the session: cluster, namespace and service
+account. So no association that somebody else makes for the role gives it to another namespace.
+
+Sources: EKS user guide, "Learn how EKS Pod Identity grants pods access to AWS services" and "Create IAM role with
+trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quotas"; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.team_identity import TeamIdentity
+
+AGENT: Final = "eks-pod-identity-agent"
+# Of all inline policies of a role; IAM counts no white space.
+_LONGEST_POLICY: Final = 10240
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamRole:
+    """The IAM role of a team's service account. `role_arn`: of an existing role; None: the program creates one."""
+
+    team: str
+    service_account: str
+    suffix: str
+    """Of the name of the role, after the cluster's prefix."""
+    role_arn: str | None
+    statements: tuple[Mapping[str, Any], ...] = ()
+    buckets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksIdentities:
+    """The roles of teams on an EKS cluster. `rights`: of each team, as text."""
+
+    kind: Literal["eks"] = "eks"
+    roles: tuple[TeamRole, ...]
+    rights: Mapping[str, tuple[str, ...]]
+
+
+def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
+    """Record buckets that S3 cannot have, a policy that IAM refuses, and a role that the cluster cannot use."""
+    for index, one in enumerate(identity.buckets):
+        check_bucket(one, cluster, here.at("buckets").at(f"[{index}]"), "name")
+    size = len(json.dumps(_statements(identity, cluster, partition), separators=(",", ":")))
+    if size > _LONGEST_POLICY:
+        here.at("buckets").add(
+            f"{len(identity.buckets)} entries, a policy of {size} characters",
+            f"a policy of {_LONGEST_POLICY} characters at most: IAM allows no more in a role",
+            "name fewer prefixes, or write role_arn with a role of your own",
+        )
+    role = identity.role_arn
+    if role is None:
+        return
+    account = role.split(":")[4]
+    if cluster.account is not None and account != cluster.account:
+        here.at("role_arn").add(
+            f"a role of account {account}",
+            f"a role of the cluster's account, {cluster.account}: EKS associates no other",
+            "take a role of that account, which may assume the other one",
+        )
+    if role in (cluster.iam.node_role, cluster.assume_role):
+        here.at("role_arn").add(
+            f"{role!r}, which nodes or `up` use",
+            "a role of the team's own",
+            "create a role for the team, or write buckets",
+        )
+
+
+def plan_identities(
+    identities: Mapping[str, TeamIdentity],
+    cluster: EksCluster,
+    partition: str,
+    rights: Mapping[str, tuple[str, ...]],
+) -> Decided[EksIdentities | None]:
+    """Return the roles of teams; `identities` and `rights`: by team."""
+    if not identities:
+        return Decided(None)
+    roles = tuple(
+        TeamRole(
+            team=team,
+            service_account=SERVICE_ACCOUNT,
+            suffix=f"team-{team}",
+            role_arn=one.role_arn,
+            statements=_statements(one, cluster, partition),
+            buckets=tuple(bucket.name for bucket in one.buckets),
+        )
+        for team, one in identities.items()
+    )
+    decisions = [decision for team, one in identities.items() for decision in _decisions(team, one, cluster)]
+    return Decided(EksIdentities(roles=roles, rights=rights), tuple(decisions))
+
+
+def _statements(identity: TeamIdentity, cluster: EksCluster, partition: str) -> tuple[Mapping[str, Any], ...]:
+    return bucket_statements(identity.buckets, partition, cluster.region) if identity.buckets else ()
+
+
+def _decisions(team: str, identity: TeamIdentity, cluster: EksCluster) -> Iterator[Decision]:
+    if identity.role_arn is None:
+        chosen, trust = f"an IAM role for its {counted(len(identity.buckets), 'bucket')} alone", ""
+    else:
+        chosen = identity.role_arn
+        trust = (
+            "; its owner lets pods.eks.amazonaws.com assume it and tag sessions, under the conditions "
+            f"aws:RequestTag/kubernetes-namespace {team}, kubernetes-service-account {SERVICE_ACCOUNT} and "
+            f"eks-cluster-name {cluster.name}"
+        )
+    agent = "" if cluster.create is not None else f"; the cluster's owner installs the add-on {AGENT}"
+    yield Decision(
+        subject=f"team {team}",
+        what="identity",
+        chosen=chosen,
+        why=f"of pods with the service account {SERVICE_ACCOUNT}, by EKS Pod Identity{trust}{agent}",
+    )

@@ -1,0 +1,139 @@
+"""Check and plan the identities of teams on GKE, by Workload Identity Federation: roles of one service account.
+
+A bucket's IAM policy admits the service account `team` of the team's namespace directly, without a service account
+of Google Cloud. An identity has no cluster in it: the same service account of a namespace of that name in another
+cluster of the project is admitted, too.
+
+Sources: GKE docs, "About Workload Identity Federation for GKE" and "Authenticate to Google Cloud APIs from GKE
+workloads" (principal identifiers, alternative: link to IAM service accounts); IAM docs, attribute reference for
+IAM Conditions (objectListPrefix of Cloud Storage); Cloud Storage docs, IAM roles; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gpu_platform.planning.clouds.gke.buckets import READ_ROLE, WRITE_ROLE, below
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.team_identity import TeamIdentity
+
+USER_ROLE: Final = "roles/iam.workloadIdentityUser"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamBucketGrant:
+    """A role of a team's service account on a bucket. `prefix`: of the objects; empty: all."""
+
+    team: str
+    service_account: str
+    bucket: str
+    role: str
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        """Logical name of the IAM member: no part of it has a slash before the prefix."""
+        return "/".join((self.team, self.bucket, self.role.rpartition(".")[2], self.prefix)).rstrip("/")
+
+    @property
+    def condition(self) -> str | None:
+        """Condition of the IAM binding: objects below the prefix, and lists of them alone."""
+        if not self.prefix:
+            return None
+        listed = f'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("{self.prefix}")'
+        return f"{below(self.bucket, self.prefix)} || {listed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamAccountGrant:
+    """The right of a team's service account to use a service account of Google Cloud."""
+
+    team: str
+    service_account: str
+    email: str
+    role: str = USER_ROLE
+
+    @property
+    def name(self) -> str:
+        """Logical name of the IAM member."""
+        return f"{self.team}/{self.email}"
+
+    @property
+    def account(self) -> str:
+        """Full name of the service account, with the project of its e-mail address."""
+        return f"projects/{self.email.partition('@')[2].partition('.')[0]}/serviceAccounts/{self.email}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeIdentities:
+    """The roles of teams on buckets and on service accounts of Google Cloud. `rights`: of each team, as text."""
+
+    kind: Literal["gke"] = "gke"
+    buckets: tuple[TeamBucketGrant, ...]
+    accounts: tuple[TeamAccountGrant, ...]
+    rights: Mapping[str, tuple[str, ...]]
+
+
+def check_identity(identity: TeamIdentity, cluster: GkeCluster, here: Problems) -> None:
+    """Record service accounts that pods of a team must not have."""
+    account = identity.google_service_account
+    if account is not None and account in (cluster.node_service_account, cluster.impersonate):
+        here.at("google_service_account").add(
+            f"{account!r}, which nodes or `up` use",
+            "a service account of the team's own",
+            "create one for the team, or write buckets",
+        )
+
+
+def plan_identities(
+    identities: Mapping[str, TeamIdentity], cluster: GkeCluster, rights: Mapping[str, tuple[str, ...]]
+) -> Decided[GkeIdentities | None]:
+    """Return the roles of teams; `identities` and `rights`: by team."""
+    if not identities:
+        return Decided(None)
+    plan = GkeIdentities(
+        rights=rights,
+        buckets=tuple(
+            TeamBucketGrant(
+                team=team,
+                service_account=SERVICE_ACCOUNT,
+                bucket=bucket.name,
+                role=WRITE_ROLE if bucket.writable else READ_ROLE,
+                prefix=bucket.directory,
+            )
+            for team, one in identities.items()
+            for bucket in one.buckets
+        ),
+        accounts=tuple(
+            TeamAccountGrant(team=team, service_account=SERVICE_ACCOUNT, email=one.google_service_account)
+            for team, one in identities.items()
+            if one.google_service_account is not None
+        ),
+    )
+    return Decided(
+        plan, tuple(note for team, one in identities.items() for note in _decisions(team, one, cluster))
+    )
+
+
+def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterator[Decision]:
+    account = identity.google_service_account
+    yield Decision(
+        subject=f"team {team}",
+        what="identity",
+        chosen=f"roles on its {counted(len(identity.buckets), 'bucket')} alone" if account is None else account,
+        why=f"of pods with the service account {SERVICE_ACCOUNT}, by Workload Identity Federation; a namespace "
+        f"{team} in another cluster of project {cluster.project} has the same identity",
+    )
+    if any(bucket.directory for bucket in identity.buckets):
+        yield Decision(
+            subject=f"team {team}",
+            what="buckets with a prefix",
+            chosen="uniform bucket-level access",
+            why="conditions of IAM need it: the owner of the bucket switches it on",
+        )

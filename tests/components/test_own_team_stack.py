@@ -1,0 +1,81 @@
+"""What the stack of a team registers of what its environment gives it: volumes and the service account."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import classify
+from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.changes.impact import ObjectChange
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.support.eks_stacks import eks_environment
+from tests.support.recorded import Recorded
+
+TEAM = {"name": "speech", "quota": {"gpus": 1}, "priority": "training", "members": ["group:speech"]}
+STACK = {"kind": "team", "environment": {"stack": "prod"}, "team": TEAM}
+DATASETS = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet", "team_stacks": ["speech"]}
+IDENTITY = {"buckets": [{"name": "acme-datasets", "prefix": "imagenet"}]}
+
+
+def loaded(folder: Path, **environment: Any) -> LoadedStack:
+    """Write the environment's stack file, and plan the team's stack on it."""
+    config = {"config": {"gpu-platform:platform": eks_environment({"zones": ["us-east-2a"]}, **environment)}}
+    (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    plan = plan_platform(STACK, "speech", folder=folder)
+    return LoadedStack("speech", folder / "Pulumi.speech.yaml", STACK, plan)
+
+
+def recorded(stack: LoadedStack) -> Recorded:
+    return Recorded(
+        record_stack(stack, resolve_stack=lambda _: {"kubeconfig": "/some/kubeconfig", "operator": "v26.7.0"})
+    )
+
+
+def test_the_stack_of_a_team_has_the_volume_that_the_environment_gives_it_and_its_claim(tmp_path: Path) -> None:
+    found = recorded(loaded(tmp_path, storage={"datasets": DATASETS}))
+    volume = found.one("PersistentVolume", "speech-datasets").inputs["spec"]
+    assert (volume["claimRef"]["namespace"], volume["claimRef"]["name"]) == ("speech", "datasets")
+    assert volume["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
+    claim = found.one("PersistentVolumeClaim", "speech/datasets").inputs
+    assert (claim["metadata"]["namespace"], claim["spec"]["volumeName"]) == ("speech", "speech-datasets")
+    assert not [one for one in found.resources if one.type.startswith("aws:")]
+
+
+def test_the_environment_has_neither_volume_nor_claim_in_a_namespace_of_another_stack(tmp_path: Path) -> None:
+    platform = eks_environment({"zones": ["us-east-2a"]}, storage={"datasets": DATASETS})
+    plan = plan_platform(platform, "prod")
+    found = Recorded(record_stack(LoadedStack("prod", tmp_path / "Pulumi.prod.yaml", platform, plan)))
+    assert not found.has("PersistentVolume")
+    assert "acme-datasets" in found.one("RolePolicy", "ml-aws-mountpoint-s3-csi-driver").inputs["policy"]
+
+
+def test_the_stack_of_a_team_has_the_service_account_of_its_identity_and_no_rights_of_the_cloud(
+    tmp_path: Path,
+) -> None:
+    found = recorded(loaded(tmp_path, team_identities={"speech": IDENTITY}))
+    account = found.one("ServiceAccount", "speech/team").inputs
+    assert account["metadata"] == {"name": "team", "namespace": "speech"}
+    assert not [one for one in found.resources if one.type.startswith("aws:")]
+
+
+def test_a_volume_that_the_environment_takes_back_cuts_access_and_deletes_no_data(tmp_path: Path) -> None:
+    outputs = recorded(loaded(tmp_path, storage={"datasets": DATASETS})).program.outputs
+    objects = [
+        ObjectChange(action="delete", kind=kind, namespace=namespace, name=name)
+        for kind, namespace, name in (
+            ("PersistentVolumeClaim", "speech", "datasets"),
+            ("PersistentVolume", "", "speech-datasets"),
+        )
+    ]
+    assert {one.effect for one in objects} == {Effect.DELETES_DATA}
+    after = loaded(tmp_path).plan
+    before = json.loads(json.dumps(dict(outputs)))
+    [impact] = classify(before, after, load_catalog(), live=None, objects=objects)
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "volumes")
+    assert "nothing in it is deleted" in impact.because
