@@ -25,7 +25,13 @@ from gpu_platform.planning.teams.access import (
     AccessRule,
     cluster_role_name,
 )
-from gpu_platform.planning.teams.section import ServiceAccountPlan, TeamMember, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.section import (
+    PodIngress,
+    ServiceAccountPlan,
+    TeamMember,
+    TenantPlan,
+    WorkloadPlan,
+)
 
 # NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
@@ -283,6 +289,8 @@ class Tenant(pulumi.ComponentResource):
 
         for one in self._args.egress:
             self._create_egress(one)
+        for source in self._args.ingress:
+            self._create_ingress(source)
 
     def _create_egress(self, egress: PodEgress) -> None:
         """Create the NetworkPolicy that lets all pods reach one address."""
@@ -297,12 +305,45 @@ class Tenant(pulumi.ComponentResource):
                     k8s.networking.v1.NetworkPolicyEgressRuleArgs(
                         to=[
                             k8s.networking.v1.NetworkPolicyPeerArgs(
-                                ip_block=k8s.networking.v1.IPBlockArgs(cidr=egress.cidr)
+                                ip_block=k8s.networking.v1.IPBlockArgs(
+                                    cidr=egress.cidr, except_=list(egress.but) or None
+                                )
                             )
                         ],
                         ports=[
                             k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
                             for port, protocol in egress.ports
+                        ],
+                    )
+                ],
+            ),
+            opts=self._kept,
+        )
+
+    def _create_ingress(self, ingress: PodIngress) -> None:
+        """Create the NetworkPolicy that lets one namespace, or addresses, reach all pods."""
+        name = f"allow-{ingress.name}"
+        peer = (
+            k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=ingress.cidr))
+            if ingress.cidr is not None
+            else k8s.networking.v1.NetworkPolicyPeerArgs(
+                namespace_selector=k8s.meta.v1.LabelSelectorArgs(
+                    match_labels={"kubernetes.io/metadata.name": str(ingress.namespace)}
+                )
+            )
+        )
+        k8s.networking.v1.NetworkPolicy(
+            self._logical(name),
+            metadata=self._meta(name),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
+                policy_types=["Ingress"],
+                ingress=[
+                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+                        from_=[peer],
+                        ports=[
+                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP")
+                            for port in ingress.ports
                         ],
                     )
                 ],

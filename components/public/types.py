@@ -564,6 +564,14 @@ class Workload(TypedDict, total=False):
     command: Sequence[str]
 
 
+class TeamIngress(TypedDict, total=False):
+    """Who may open TCP connections to pods of a team: a namespace, or addresses."""
+
+    namespace: str
+    cidr: str
+    ports: Required[Sequence[float]]
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -573,6 +581,9 @@ class TeamSettings(TypedDict, total=False):
     admins: Sequence[str]
     viewers: Sequence[str]
     image_pull_secrets: Sequence[str]
+    egress: Sequence[Any]
+    """`internet`, or networks with `cidr` and `ports`."""
+    ingress: Sequence[TeamIngress]
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SecretName, SpecModel
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.spec.team_network import Egress, Source
 
 
 class ObjectLimits(SpecModel):
@@ -120,6 +121,11 @@ class Team(SpecModel):
     image_pull_secrets: Annotated[tuple[SecretName, ...], Field(max_length=20)] = ()
     """Names of Secrets of the team's namespace, of type kubernetes.io/dockerconfigjson, with which pods of the
     service account `team` pull images. The team creates them; their content is in no stack file and no state."""
+    egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
+    """What pods of the team may reach beside their namespace, DNS and, on EKS and GKE, their identity: `internet`,
+    which is HTTPS (TCP 443) to all public addresses, and networks with ports. Everything else is denied."""
+    ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
+    """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()

@@ -128,6 +128,7 @@ def test_a_member_enters_no_other_queue_and_no_higher_class(vision: Team, change
 
 def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> None:
     owner = vision.job("owner", gpus=1)
+    eventually(lambda: vision.workload("owner"))  # or Kueue, which has not seen the Job yet, refuses first
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

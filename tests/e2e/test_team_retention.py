@@ -170,9 +170,22 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand)
     assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     with pytest.raises(Refused, match="exceeded quota: retained"):
         eventually(lambda: hand.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
+    hand.platform.pod("tidy", "cpu", namespace=TEAM)
+    eventually(lambda: hand.platform.find_pod("tidy", TEAM)["status"].get("phase") == "Running")
+
+
+def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(hand: Hand) -> None:
+    hand.have_data()
+    hand.leave()
     old = next(iter(hand.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")))
-    hand.client.delete(old)  # a pod without GPUs may come back
-    eventually(lambda: hand._running() == 2)
+    hand.client.delete(old)
+
+    def refusals() -> list[str]:
+        found = hand.client.objects("v1", "Event", namespace=TEAM, field_selector="reason=FailedCreate")
+        return [event["message"] for event in found if "exceeded quota: retained" in event["message"]]
+
+    eventually(refusals)
+    assert hand._running() == 1
 
 
 def test_another_up_leaves_a_retained_namespace_alone(hand: Hand) -> None:

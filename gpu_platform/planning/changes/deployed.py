@@ -12,6 +12,7 @@ from typing import Any, cast
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 
 VOLUMES = "volumes"
@@ -99,6 +100,8 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
         "priorities": list(tenant.priorities),
         "identity": list(account.rights) if account is not None else [],
         "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
+        "egress": [text_of_egress(one) for one in tenant.egress],
+        "ingress": [text_of_ingress(one) for one in tenant.ingress],
         "workloads": [workload.name for workload in tenant.workloads],
     }
 

@@ -28,6 +28,8 @@ _RIGHTS = (
     ("priorities", "the right to use the class", ("priorities",)),
     ("identity", "the right of pods with the service account team", ("identity",)),
     ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
+    ("egress", "the way of new connections to these addresses", ("egress",)),
+    ("ingress", "the way of new connections from there to the team's pods", ("ingress",)),
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 

@@ -104,14 +104,15 @@ class ClusterSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEgress:
-    """An address outside every namespace that pods of all teams may reach, with its ports (number, protocol).
+    """An address outside every namespace that pods of a team may reach, with its ports (number, protocol).
 
-    `name`: of the NetworkPolicy, allow-<name>.
+    `name`: of the NetworkPolicy, allow-<name>; `but`: networks within `cidr` that stay out of reach.
     """
 
     name: str
     cidr: str
     ports: tuple[tuple[int, str], ...]
+    but: tuple[str, ...] = ()
 
 
 class CreatedCluster(Protocol):

@@ -20,6 +20,7 @@ from gpu_platform.planning.teams.identity import (
     identities_of,
     plan_service_account,
 )
+from gpu_platform.planning.teams.network import check_network
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import (
     check_priorities,
@@ -74,6 +75,7 @@ def _check_teams(
     priorities = priority_values(environment.priorities)
     for path, team in own:
         check_team(team, available, priorities, problems.at(path))
+        check_network(team, problems.at(path))
     queues = environment.queueing is not None
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available.pools, available.catalog, problems)

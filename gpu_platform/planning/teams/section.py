@@ -96,6 +96,16 @@ class ServiceAccountPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PodIngress:
+    """Who may reach pods of a team by TCP: all pods of a namespace, or addresses. `name`: as that of PodEgress."""
+
+    name: str
+    namespace: str | None
+    cidr: str | None
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPlan:
     """One team's namespace and everything in it.
 
@@ -112,6 +122,8 @@ class TenantPlan:
     """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
     egress: tuple[PodEgress, ...] = ()
     """What its pods may reach beside their namespace and the cluster's DNS."""
+    ingress: tuple[PodIngress, ...] = ()
+    """Who may reach its pods, beside those of its namespace."""
     labels: Labels = field(default_factory=dict[str, str])
     priorities: tuple[str, ...] = ()
     default_request: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULT_REQUEST))

@@ -22,6 +22,7 @@ from gpu_platform.planning.teams.claims import (
 )
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
+from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
@@ -316,7 +317,8 @@ def plan_tenant(
             "pod-security.kubernetes.io/audit": "restricted",
         },
         quota=quota,
-        egress=egress,
+        egress=(*egress, *plan_egress(team)),
+        ingress=plan_ingress(team),
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
@@ -335,7 +337,7 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    return Decided(tenant, (decision, *notes))
+    return Decided(tenant, (decision, *network_decisions(team), *notes))
 
 
 def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:

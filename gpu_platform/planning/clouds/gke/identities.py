@@ -130,6 +130,13 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
         why=f"of pods with the service account {SERVICE_ACCOUNT}, by Workload Identity Federation; a namespace "
         f"{team} in another cluster of project {cluster.project} has the same identity",
     )
+    if cluster.create is None:
+        yield Decision(
+            subject=f"team {team}",
+            what="way to its identity",
+            chosen="a NetworkPolicy of the cluster's owner: egress to 169.254.169.254, TCP 80",
+            why="whether all nodes of an existing cluster conceal their own credentials there is not known",
+        )
     if any(bucket.directory for bucket in identity.buckets):
         yield Decision(
             subject=f"team {team}",

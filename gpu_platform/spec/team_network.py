@@ -1,0 +1,35 @@
+"""Stack file fields `teams[].egress` and `teams[].ingress`: the network of a team's pods."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpu_platform.spec._types import Cidr, DnsLabel, SpecModel
+
+Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], Field(min_length=1, max_length=50)]
+
+
+class Addresses(SpecModel):
+    """Addresses outside the team's namespace that its pods may reach by TCP."""
+
+    cidr: Cidr
+    """A network such as that of a database or of VPC endpoints; not link-local addresses, behind which nodes have
+    credentials of their own."""
+    ports: Ports = (443,)
+    """TCP ports."""
+
+
+Egress = Literal["internet"] | Addresses
+
+
+class Source(SpecModel):
+    """Who may open TCP connections to pods of the team: the pods of a namespace, or addresses."""
+
+    namespace: DnsLabel | None = None
+    """Name of a namespace, such as that of an ingress controller: all its pods."""
+    cidr: Cidr | None = None
+    """A network outside the cluster, such as that of load balancers."""
+    ports: Ports
+    """TCP ports of the pods, not those of a Service."""

@@ -1,0 +1,138 @@
+"""Egress and ingress of teams: what a table of addresses may be reached by, judged without the planner."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.planning.conftest import PlanMaker, environment, pool, team
+from tests.support.recorded import Recorded
+
+PUBLIC = ("8.8.8.8", "52.219.0.10", "140.82.112.3", "199.36.153.9", "1.1.1.1", "100.128.0.1", "172.32.0.1")
+PRIVATE = ("10.0.0.7", "10.255.255.255", "172.20.3.4", "192.168.5.6", "100.64.0.2")
+OF_NODES = ("169.254.169.254", "169.254.170.23", "169.254.0.9", "127.0.0.1", "224.0.0.1", "0.0.0.1")
+NETWORKS = st.sampled_from(["10.0.0.0/8", "192.168.5.0/24", "52.219.0.0/16", "172.20.3.4/32"])
+PORTS = st.lists(st.sampled_from([443, 5432, 6379]), min_size=1, max_size=3)
+
+
+def policies(*teams: dict[str, Any], folder: Path = Path("/nowhere")) -> list[dict[str, Any]]:
+    """Return the NetworkPolicies of all teams, as a deploy makes them."""
+    platform = environment(pool(), teams=list(teams))
+    loaded = LoadedStack("test", folder / "Pulumi.test.yaml", platform, plan_platform(platform, "test"))
+    return [dict(one.inputs) for one in Recorded(record_stack(loaded)).of("NetworkPolicy")]
+
+
+def reaches(found: list[dict[str, Any]], namespace: str, address: str, port: int) -> bool:
+    """Return whether a pod of the namespace may reach an address outside the cluster by TCP."""
+    for policy in found:
+        if policy["metadata"].get("namespace") != namespace:
+            continue
+        for rule in policy["spec"].get("egress", ()):
+            allowed = [one["port"] for one in rule.get("ports", ()) if one["protocol"] == "TCP"]
+            for peer in rule.get("to", ()):
+                block = peer.get("ipBlock")
+                if block is None or port not in allowed:
+                    continue
+                inside = ip_address(address) in ip_network(block["cidr"])
+                if inside and not any(ip_address(address) in ip_network(one) for one in block.get("except", ())):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("address", [*PUBLIC, *PRIVATE, *OF_NODES])
+def test_a_team_without_egress_reaches_nothing_outside_the_cluster(address: str) -> None:
+    assert not reaches(policies(team()), "vision", address, 443)
+
+
+@pytest.mark.parametrize("address", [*PUBLIC, *PRIVATE, *OF_NODES])
+def test_internet_is_https_to_public_addresses_alone(address: str) -> None:
+    found = policies(team(egress=["internet"]), team("speech"))
+    assert reaches(found, "vision", address, 443) == (address in PUBLIC)
+    assert not reaches(found, "vision", address, 80)
+    assert not reaches(found, "speech", address, 443)
+
+
+@settings(max_examples=15)  # each deploys a platform
+@given(st.dictionaries(NETWORKS, PORTS, max_size=4), st.booleans())
+def test_every_address_and_port_that_is_named_is_reached_and_nothing_else(
+    networks: dict[str, list[int]], internet: bool
+) -> None:
+    egress: list[Any] = [{"cidr": cidr, "ports": ports} for cidr, ports in networks.items()]
+    found = policies(team(egress=[*egress, *(["internet"] if internet else [])]))
+    for address in (*PUBLIC, *PRIVATE, *OF_NODES):
+        for port in (80, 443, 5432, 6379):
+            named = any(
+                ip_address(address) in ip_network(cidr) and port in ports for cidr, ports in networks.items()
+            )
+            public = internet and address in PUBLIC and port == 443
+            assert reaches(found, "vision", address, port) == (named or public), (address, port)
+
+
+def test_ingress_admits_a_namespace_and_addresses_on_their_ports() -> None:
+    found = policies(
+        team(ingress=[{"namespace": "gateway", "ports": [8080]}, {"cidr": "10.9.0.0/16", "ports": [9090, 8080]}])
+    )
+    rules = {
+        one["metadata"]["name"]: one["spec"]["ingress"][0]
+        for one in found
+        if one["metadata"]["name"].startswith("allow-from-")
+    }
+    assert rules == {
+        "allow-from-gateway": {
+            "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}],
+            "ports": [{"port": 8080, "protocol": "TCP"}],
+        },
+        "allow-from-10.9.0.0-16": {
+            "from": [{"ipBlock": {"cidr": "10.9.0.0/16"}}],
+            "ports": [{"port": 8080, "protocol": "TCP"}, {"port": 9090, "protocol": "TCP"}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("rest", "place", "told"),
+    [
+        ({"egress": [{"cidr": "0.0.0.0/0"}]}, "egress[0].cidr", "write internet"),
+        ({"egress": [{"cidr": "169.254.169.254/32"}]}, "egress[0].cidr", "credentials"),
+        ({"egress": [{"cidr": "168.0.0.0/6"}]}, "egress[0].cidr", "name a smaller network"),
+        ({"egress": ["internet", "internet"]}, "egress[1]", "each network once"),
+        ({"egress": [{"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8", "ports": [80]}]}, "egress[1]", "all ports"),
+        ({"ingress": [{"ports": [80]}]}, "ingress[0]", "one of them"),
+        ({"ingress": [{"namespace": "a", "cidr": "10.0.0.0/8", "ports": [80]}]}, "ingress[0]", "one of them"),
+        ({"ingress": [{"namespace": "vision", "ports": [80]}]}, "ingress[0].namespace", "the team's own"),
+        ({"ingress": [{"namespace": "a", "ports": [80]}] * 2}, "ingress[1]", "each once"),
+    ],
+)
+def test_networks_that_open_nodes_or_say_things_twice_are_refused(
+    make_plan: PlanMaker, rest: dict[str, Any], place: str, told: str
+) -> None:
+    with pytest.raises(BadInput, match=told) as error:
+        make_plan(pool(), teams=[team(**rest)])
+    assert [problem.path for problem in error.value.problems] == [f"teams[0].{place}"]
+
+
+def test_the_plan_says_what_a_team_chose(make_plan: PlanMaker) -> None:
+    plan: EnvironmentPlan = make_plan(
+        pool(), teams=[team(egress=["internet", {"cidr": "10.0.0.0/8", "ports": [5432]}])]
+    )
+    (decision,) = [one for one in plan.decisions if (one.subject, one.what) == ("team vision", "egress")]
+    assert decision.chosen == "public addresses TCP 443; 10.0.0.0/8 TCP 5432"
+
+
+@pytest.mark.parametrize(("egress", "told"), [([], ["none"]), (["internet"], ["public addresses TCP 443"])])
+def test_the_plan_says_that_buckets_are_out_of_reach_without_egress(
+    make_plan: PlanMaker, egress: list[str], told: list[str]
+) -> None:
+    cluster = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+    identity = {"buckets": [{"name": "acme-datasets"}]}
+    plan = make_plan(pool(), cluster=cluster, teams=[team(egress=egress, identity=identity)])
+    assert [one.chosen for one in plan.decisions if (one.subject, one.what) == ("team vision", "egress")] == told
