@@ -23,6 +23,7 @@ from components.storage import StorageClasses, StorageClassesArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
+from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.operator import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.queues import queue_of
@@ -83,6 +84,7 @@ class Environment(pulumi.ComponentResource):
                 tenant,
                 self._child(cluster, *before, *identities.get(tenant.namespace, ())),
                 queue_of(tenant.namespace, queues),
+                guide_of(tenant.namespace, args.guides),
             )
             for tenant in args.tenants
         ]

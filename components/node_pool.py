@@ -38,6 +38,7 @@ class NodePool(pulumi.ComponentResource):
             "machineType": args.machine_type,
             "maxNodes": args.nodes.max,
             "labels": dict(args.labels),
+            "nodeSelector": dict(args.node_selector),
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in args.taints],
         }
         super().__init__("gpu-platform:index:NodePool", name, facts, opts)

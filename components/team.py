@@ -12,6 +12,7 @@ from components.cluster import Cluster, ClusterArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from components.tenant import Tenant
 from gpu_platform.planning.changes import protected, team_facts
+from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import TeamPlan
 from gpu_platform.planning.queues import queue_of
 
@@ -38,7 +39,13 @@ class Team(pulumi.ComponentResource):
         cluster = Cluster(args.cluster.name, cluster_args, child_of_stack(self))
         on_cluster = child_of_stack(self, providers=[cluster.provider])
         tenants = [
-            Tenant(tenant.namespace, tenant, on_cluster, queue_of(tenant.namespace, args.queues))
+            Tenant(
+                tenant.namespace,
+                tenant,
+                on_cluster,
+                queue_of(tenant.namespace, args.queues),
+                guide_of(tenant.namespace, args.guides),
+            )
             for tenant in args.tenants
         ]
         if args.volumes:

@@ -13,7 +13,10 @@ from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from components.tenant_admission import TenantAdmission, TenantAdmissionArgs
 from gpu_platform import names
+from gpu_platform.guide.document import CONFIG_MAP as GUIDE_CONFIG_MAP
+from gpu_platform.guide.document import config_map_data
 from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.access import (
     ADMIN,
@@ -67,6 +70,7 @@ class Tenant(pulumi.ComponentResource):
         args: TenantPlan,
         opts: pulumi.ResourceOptions | None = None,
         queue: TeamQueuePlan | None = None,
+        guide: GuidePlan | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:Tenant", name, None, opts)
         self._args = args
@@ -100,6 +104,13 @@ class Tenant(pulumi.ComponentResource):
             guards += TeamQueue(self._logical("team-queue"), queue, subjects, self._child).guards
         if args.service_account is not None:
             guards.append(self._create_service_account(args.service_account))
+        if guide is not None:
+            k8s.core.v1.ConfigMap(
+                self._logical("guide"),
+                metadata=self._meta(GUIDE_CONFIG_MAP),
+                data=config_map_data(guide, args, queue),
+                opts=self._child,
+            )
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
         for workload in args.workloads:
             if workload.compute_domain is not None:

@@ -75,6 +75,11 @@ class NodePool(ABC):
         """The machine types that the pool's nodes may have; empty where it names none."""
 
     @property
+    def selected_by(self) -> tuple[str, ...]:
+        """Labels by which an existing cluster's owner has told the pool's nodes apart."""
+        return ()
+
+    @property
     def annotations(self) -> Value:
         """The annotations of the nodes; only Kubernetes objects have any."""
         return Value(self.resource.urn)
@@ -247,6 +252,10 @@ class _SelectedNodes(NodePool):
     @property
     def most_nodes(self) -> int | None:
         return self.resource.inputs.get("maxNodes").whole()
+
+    @property
+    def selected_by(self) -> tuple[str, ...]:
+        return tuple(key for key, _ in self.resource.inputs.get("nodeSelector").entries())
 
     @property
     def labels(self) -> Value:

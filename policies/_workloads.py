@@ -85,6 +85,11 @@ class Workload(ObjectSubject):
         }
 
     @property
+    def labels(self) -> Value:
+        """The labels of the pods."""
+        return self.template.metadata.get("labels")
+
+    @property
     def annotations(self) -> Value:
         """The annotations of the pods."""
         return self.template.metadata.get("annotations")

@@ -19,6 +19,7 @@ _TOPOLOGY: Final = tuple(
     f"kueue.x-k8s.io/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
 )
 _DEFAULT_QUEUE: Final = "default"  # a LocalQueue of this name gets the jobs that name none
+_BY_POD: Final = ("apps/Deployment", "apps/StatefulSet")
 _QUEUED: Final = frozenset(
     {
         "batch/Job",
@@ -37,7 +38,11 @@ _QUEUED: Final = frozenset(
 
 
 def _queue_of(workload: Workload) -> Value:
-    return workload.resource.inputs.get("metadata", "labels", QUEUE_LABEL)
+    """Return the label of the queue; Kueue takes pods one by one where it does not know their controller."""
+    label = workload.resource.inputs.get("metadata", "labels", QUEUE_LABEL)
+    if workload.resource.kind in _BY_POD and not label.present:
+        return workload.labels.get(QUEUE_LABEL)
+    return label
 
 
 def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:

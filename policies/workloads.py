@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_platform import names
 from policies._inputs import NotVisible
 from policies._offers import units_per_node
-from policies._pools import NodeTaint
+from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
@@ -157,8 +157,9 @@ def _any_gpu_will_do(stack: Stack, workload: Workload, settings: TargetingSettin
     # A MIG profile, a claim and a resource of another name say which GPUs are meant.
     if not {names.GPU_RESOURCE, names.SHARED_GPU_RESOURCE} & set(workload.requested):
         return
+    labels = {*settings.labels, *(key for pool in stack.view(pools) for key in pool.selected_by)}
     for index, term in enumerate(workload.node_terms):
-        if any(key in settings.labels and operator in ("In", "Exists") for key, operator, _ in term):
+        if any(key in labels and operator in ("In", "Exists") for key, operator, _ in term):
             continue
         models = {gpu.model for pool in workload.targets(stack) for gpu in pool.gpus}
         if len(models) == 1:

@@ -16,6 +16,7 @@ from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problem
 from components.public._errors import BadArguments
 from components.public.types import GpuCluster
 from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.stacks import plan_platform
@@ -63,8 +64,8 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
     return _plan(source, {**rest, "validation": settings}, {"validation": ""})
 
 
-def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> TenantPlan:
-    """Return the plan of one team on the pools of its cluster. Raises BadArguments with every problem."""
+def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> tuple[TenantPlan, GuidePlan]:
+    """Return the plan of one team on the pools of its cluster, and its guide. Raises BadArguments with every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
@@ -72,7 +73,7 @@ def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> TenantPlan:
     team = {"name": name, **{key: value for key, value in arguments.items() if key not in shared}}
     _refuse_identity(source, team)
     plan = _plan(source, {**rest, "teams": [team]}, {"teams[0]": ""})
-    return _with_images(plan.tenants[0], team)
+    return _with_images(plan.tenants[0], team), plan.guides[0]
 
 
 def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:

@@ -174,6 +174,37 @@ def conformance(
     _leave(show_conformance(stack, output=output.value, live=live))
 
 
+class GuideFormat(StrEnum):
+    """Output format of `guide`."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+@app.command()
+def guide(
+    stack: StackArgument,
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
+    manifest: Annotated[
+        str | None,
+        typer.Option(
+            "--manifest", metavar="NAME", help="Print one manifest alone: training, inference, notebook or batch."
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also say what is used and free now, and what waits in the queue.")
+    ] = False,
+    output: Annotated[
+        GuideFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
+    ] = GuideFormat.TEXT,
+) -> None:
+    """Tell members of a team all that they need: login, quota, pools, queue, storage, and manifests that run."""
+    from gpu_platform.cli.guide import show_guide
+
+    _leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
+
+
 @app.command()
 def recipe(
     stack: StackArgument,

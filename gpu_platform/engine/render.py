@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
-import yaml
-
 from gpu_platform.engine.objects import is_plain_object, manifest_of, object_key
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.state import deployment_manifest, deployment_resources
 from gpu_platform.errors import BadInput, Problem
+from gpu_platform.yaml_text import mapping_text
 
 _INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next one may remove
 _MANIFESTS: Final = "manifests"
@@ -41,7 +40,7 @@ def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
         for folder in {PurePosixPath(path).parent for path in manifests}:
             (out / folder).mkdir(parents=True, exist_ok=True)
         for path, manifest in manifests.items():
-            _write(out / path, _yaml_text(manifest))
+            _write(out / path, mapping_text(manifest))
         _remove(out, owned - manifests.keys())
         _write_index(out, manifests.keys())
     except OSError as error:
@@ -138,27 +137,3 @@ def _state_text(recorded: RecordedProgram) -> str:
         },
     }
     return json.dumps(state, ensure_ascii=False) + "\n"
-
-
-class _Dumper(yaml.CSafeDumper):
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
-def _represent_text(_dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
-def _in_reading_order(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest with name and namespace before other metadata."""
-    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
-    names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-    return {**manifest, "metadata": {**names, **metadata}}
-
-
-def _yaml_text(manifest: Mapping[str, Any]) -> str:
-    return yaml.dump(_in_reading_order(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)

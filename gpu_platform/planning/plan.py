@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
+from gpu_platform.planning.guide.section import GuidePlan
 from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.operator.section import OperatorPlan
@@ -45,6 +46,8 @@ class EnvironmentPlan:
     identities: CloudIdentities | None = None
     """What of the cloud stands behind the identities of teams."""
     queues: QueuesPlan | None = None
+    guides: tuple[GuidePlan, ...] = ()
+    """What members of each team are told."""
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
@@ -66,6 +69,8 @@ class TeamPlan:
     queues: tuple[TeamQueuePlan, ...] = ()
     volumes: tuple[VolumePlan, ...] = ()
     """Of what exists already, which the environment gives the team."""
+    guides: tuple[GuidePlan, ...] = ()
+    """What members of the team are told."""
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -17,6 +17,7 @@ from gpu_platform.planning import (
     compute_classes,
     cost,
     dra,
+    guide,
     maintenance,
     monitoring,
     operator,
@@ -132,6 +133,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     tenants = teams.plan(context, available)
     identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
+    guides = guide.plan(context, available, tenants.value, queued.value, stored.value)
     added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
@@ -147,6 +149,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         tenants=tenants.value,
         identities=identities.value,
         queues=queued.value,
+        guides=guides,
         addons=added.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
@@ -220,6 +223,16 @@ def plan_team(
     tenants = teams.plan_one(spec.team, stack, environment, available)
     queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
     volumes = storage.plan_one(spec.team.name, environment_plan.storage)
+    told = guide.plan_one(
+        spec.team,
+        tenants.value[0],
+        queued.value,
+        environment_plan.queues,
+        available,
+        cloud,
+        environment_plan.storage.classes,
+        volumes.value,
+    )
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]
     return TeamPlan(
@@ -230,6 +243,7 @@ def plan_team(
         tenants=tenants.value,
         queues=queued.value,
         volumes=volumes.value,
+        guides=(told,),
         policy=policy.plan(
             spec.policy,
             environment.overcommit,

@@ -260,6 +260,7 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
     assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
     assert deleted == {
+        "ConfigMap",
         "Role",
         "RoleBinding",
         "ClusterRole",

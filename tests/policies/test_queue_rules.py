@@ -59,6 +59,12 @@ def test_a_default_queue_takes_jobs_that_name_none_and_no_services():
     assert only(violations("kueue-queue-name", local_queue("default"), deployment(pod_spec())))
 
 
+def test_a_deployment_names_its_queue_on_its_pods():
+    queued = deployment(pod_spec())
+    queued["inputs"]["spec"]["template"].setdefault("metadata", {})["labels"] = {QUEUE: "training"}
+    assert violations("kueue-queue-name", local_queue(), queued) == []
+
+
 def test_a_queue_that_is_not_known_is_not_checked():
     assert "queue-name" in not_checked("kueue-queue-name", local_queue(), job(labels={QUEUE: UNKNOWN}))
 

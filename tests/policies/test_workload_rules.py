@@ -220,6 +220,20 @@ def test_a_pod_that_takes_any_gpu_of_a_mixed_cluster_is_found():
     assert violations("gpu-node-targeting", node(), deployment(pod_spec())) == []
 
 
+def test_the_selector_of_an_existing_pool_names_its_gpus():
+    facts = {
+        "ownership": "selected",
+        "machineType": "g6.12xlarge",
+        "labels": {"gpu-platform.dev/pool": "serve"},
+        "nodeSelector": {"node-group": "gpu-serve"},
+    }
+    pools = [node(), {**record("gpu-platform:index:NodePool", "serve", facts), "custom": False}]
+    chosen = deployment(pod_spec(nodeSelector={"node-group": "gpu-serve"}))
+    assert violations("gpu-node-targeting", *pools, chosen) == []
+    other = deployment(pod_spec(nodeSelector={"rack": "4"}))
+    assert only(violations("gpu-node-targeting", *pools, other))
+
+
 def test_every_alternative_of_the_affinity_must_name_the_gpu():
     assert violations("gpu-node-targeting", with_affinity(PRODUCT, PRODUCT)) == []
     found = only(violations("gpu-node-targeting", with_affinity(PRODUCT, {"zone": "a"})))

@@ -198,6 +198,10 @@ class Cloud(Protocol):
 
     # -- plans --
 
+    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the commands by which members get a kubeconfig; empty: the cluster's owner gives it to them."""
+        return ()
+
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members of a team who cannot log in, and what they need.
 

@@ -73,10 +73,10 @@ def _check_teams(
 ) -> None:
     """Record what is wrong with teams: `own` by themselves, `teams` together. Each: place in the file, team."""
     priorities = priority_values(environment.priorities)
-    for path, team in own:
-        check_team(team, available, priorities, problems.at(path))
-        check_network(team, problems.at(path))
     queues = environment.queueing is not None
+    for path, team in own:
+        check_team(team, available, priorities, problems.at(path), queues=queues)
+        check_network(team, problems.at(path))
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available.pools, available.catalog, problems)
 

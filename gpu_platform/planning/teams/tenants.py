@@ -97,8 +97,18 @@ def quota_place(resource: str) -> str:
     return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
 
 
-def check_team(team: Team, available: Available, priorities: Mapping[str, int], problems: Problems) -> None:
-    """Record what is wrong with one team by itself, given what the pools have and the priority classes."""
+def check_team(
+    team: Team,
+    available: Available,
+    priorities: Mapping[str, int],
+    problems: Problems,
+    *,
+    queues: bool = False,
+) -> None:
+    """Record what is wrong with one team by itself, given what the pools have and the priority classes.
+
+    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
+    """
     if team.name in RESERVED_NAMESPACES:
         problems.at("name").add(
             f"{team.name!r}",
@@ -130,10 +140,10 @@ def check_team(team: Team, available: Available, priorities: Mapping[str, int], 
                 "rename it",
             )
         seen.setdefault(workload.name, index)
-        _check_workload(workload, team, available, here)
+        check_workload(workload, team, available, here)
     check_claims(team, available, problems.at("claims"))
     check_nic_claims(team, available.pools, problems.at("claims"))
-    _check_workloads_fit_quota(team, available.pools, problems)
+    _check_workloads_fit_quota(team, available.pools, problems, queues=queues)
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
@@ -149,7 +159,8 @@ def _check_roles(team: Team, problems: Problems) -> None:
                 )
 
 
-def _check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
+def check_workload(workload: WorkloadSpec, team: Team, available: Available, here: Problems) -> None:
+    """Record what is wrong with one workload of a team, given what the pools have."""
     by_name = {pool.name: pool for pool in available.pools}
     pool = by_name.get(workload.pool)
     if pool is None:
@@ -222,7 +233,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
         )
 
 
-def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems) -> None:
+def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems, *, queues: bool) -> None:
     allowed = quota_units(team.quota)
     pods = sum(workload.replicas for workload in team.workloads)
     if pods > team.quota.objects.pods:
@@ -238,8 +249,10 @@ def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: 
             continue
         resource, units = _held(workload, team, pool)
         wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
+    with_gpus = {pool.name for pool in pools if pool.has_gpus}
+    counted_in = [one for one in team.workloads if not (queues and one.pool in with_gpus)]
     for resource, limit in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
-        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in team.workloads), Decimal(0))
+        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in counted_in), Decimal(0))
         if limit is not None and asked > parse_quantity(limit):
             problems.at("workloads").add(
                 f"{asked:f} of {resource} in all",
@@ -307,7 +320,7 @@ def plan_tenant(
         chosen=", ".join(allowed),
         why=f"{team.priority} ({own}), its own, and lower ones of this stack",
     )
-    workloads = tuple(_plan_workload(workload, team, available, pause_image) for workload in team.workloads)
+    workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -380,7 +393,8 @@ def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
     return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
 
 
-def _plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
+def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
+    """Return the plan of a workload without problems; one that names no image gets `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:

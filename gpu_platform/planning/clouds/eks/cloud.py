@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig
-from gpu_platform.planning.clouds.eks.logins import login_notes
+from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
@@ -174,6 +174,10 @@ class Eks(Cloud):
         clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
         zones = sorted({zone for cloud in clouds for zone in cloud.zones})
         return plan_eks_storage(self._cluster, storage, stack, zones, kubernetes, catalog)
+
+    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the command of the AWS CLI, with each role that has a group or user name of the members."""
+        return login_commands(self._cluster, members)
 
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return a warning about members that have neither a login nor an OIDC provider."""

@@ -72,6 +72,27 @@ def plan_access(cluster: EksCluster) -> AccessPlan:
     return AccessPlan(logins=logins, oidc=provider)
 
 
+def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ...]:
+    """Return the commands that write the kubeconfig of members, one for each role that is theirs.
+
+    Without such a role the command is for people whose own credentials have access. People of an OIDC provider
+    take the cluster's address and certificate from it, and log in by a plugin of kubectl for their provider.
+    """
+    command = f"aws eks update-kubeconfig --name {cluster.name} --region {cluster.region}"
+    roles = [
+        one.principal
+        for one in cluster.logins
+        if ":role/" in one.principal and any(_logs_in(one, member) for member in members)
+    ]
+    return tuple(f"{command} --role-arn {role}" for role in roles) or (command,)
+
+
+def _logs_in(login: Login, member: str) -> bool:
+    """Return whether somebody who logs in is a member."""
+    kind, _, name = member.partition(":")
+    return name in login.groups if kind == "group" else kind == "user" and _is_user(login, name)
+
+
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
     """Return a warning about members of a team that nobody can log in as.
 

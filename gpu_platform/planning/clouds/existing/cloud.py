@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, google_account, irsa
@@ -49,6 +50,11 @@ class Existing(Cloud):
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what: `operator` in the stack file decides."""
         return declared_software(operator)
+
+    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return how to choose the context, where the stack file names one; the kubeconfig is the owner's."""
+        context = self._cluster.context
+        return (f"kubectl config use-context {shlex.quote(context)}",) if context is not None else ()
 
     def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[None]:
         """Return what the owner of roles and service accounts has to do: the program only names them."""

@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
-from gpu_platform.planning.clouds.gke.logins import check_members, login_notes
+from gpu_platform.planning.clouds.gke.logins import check_members, login_command, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
@@ -194,6 +194,10 @@ class Gke(Cloud):
         """Return the annotation for a service account of Google Cloud; roles on buckets need none."""
         account = identity.google_service_account
         return {} if account is None else google_account(account)
+
+    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the command of the Google Cloud CLI; a created cluster is reached by its DNS endpoint."""
+        return (login_command(self._cluster),)
 
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members who cannot log in, and the IAM role that they need."""

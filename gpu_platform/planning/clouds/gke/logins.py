@@ -46,6 +46,15 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
         )
 
 
+def login_command(cluster: GkeCluster) -> str:
+    """Return the command that writes a kubeconfig; a created cluster has a DNS endpoint, which IAM guards."""
+    command = (
+        f"gcloud container clusters get-credentials {cluster.name} --location {cluster.location} "
+        f"--project {cluster.project}"
+    )
+    return f"{command} --dns-endpoint" if cluster.create is not None else command
+
+
 def iam_members(members: Iterable[str]) -> tuple[str, ...]:
     """Return users and groups as IAM names them, each once; service accounts of Kubernetes are not in IAM."""
     found = (_iam_member(*member.split(":", 1)) for member in members)

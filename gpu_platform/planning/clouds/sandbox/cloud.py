@@ -50,6 +50,10 @@ class Sandbox(Cloud):
                 f'write kubernetes: "{known[-1]}", or remove it',
             )
 
+    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that names the kubeconfig."""
+        return (f"gpu-platform sandbox status --name {self._cluster.name}",)
+
     def node_names(self, pool: Pool) -> tuple[str, ...]:
         """Return `<pool>-<number>` for each desired node."""
         return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))

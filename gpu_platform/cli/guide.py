@@ -1,0 +1,76 @@
+"""`gpu-platform guide`: all that a member of a team needs to log in, submit and read what waits."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.markdown import Markdown
+
+from gpu_platform.cli.console import console
+from gpu_platform.cluster_access import client_of
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.guide import (
+    guide_to_html,
+    guide_to_json,
+    guide_to_markdown,
+    manifests,
+    read_live_guide,
+)
+from gpu_platform.planning.guide import guide_of
+from gpu_platform.planning.plan import Plan
+from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.stacks import load_stack
+from gpu_platform.yaml_text import manifest_text
+
+
+def show_guide(
+    stack: str, team: str, *, output: Literal["text", "json", "html"], manifest: str | None, live: bool
+) -> ExitCode:
+    """Print the guide of a team, or one of its manifests.
+
+    Raises BadInput for a team or manifest that the stack does not have, UnknownOutcome where the cluster does not
+    answer.
+    """
+    plan = load_stack(stack).plan
+    tenant = next((one for one in plan.tenants if one.namespace == team), None)
+    guide = guide_of(team, plan.guides)
+    if tenant is None or guide is None:
+        raise BadInput(stack, [_unknown_team(plan, team)])
+    queue = queue_of(team, _queues(plan))
+    if manifest is not None:
+        found = {str(kind): objects for kind, objects in manifests(guide, tenant, queue).items()}
+        if manifest not in found:
+            why = {str(kind): reason for kind, reason in guide.missing.items()}.get(manifest)
+            fix = why or did_you_mean(manifest, found) or "name one of them"
+            raise BadInput(
+                stack, [Problem("--manifest", repr(manifest), f"one of {', '.join(found) or 'none'}", fix)]
+            )
+        print(manifest_text(*found[manifest]), end="")
+        return ExitCode.GOOD
+    now = read_live_guide(client_of(plan), team) if live else None
+    if output == "json":
+        print(json.dumps(guide_to_json(guide, tenant, queue, now), indent=2))
+    elif output == "html":
+        print(guide_to_html(guide, tenant, queue, now), end="")
+    elif sys.stdout.isatty():
+        console().print(Markdown(guide_to_markdown(guide, tenant, queue, now)))
+    else:
+        print(guide_to_markdown(guide, tenant, queue, now), end="")
+    return ExitCode.GOOD
+
+
+def _queues(plan: Plan) -> Sequence[TeamQueuePlan]:
+    if plan.kind == "team":
+        return plan.queues
+    return plan.queues.teams if plan.queues is not None else ()
+
+
+def _unknown_team(plan: Plan, team: str) -> Problem:
+    known = [one.namespace for one in plan.tenants]
+    own_stack = "a team with a stack of its own has its guide there: name that stack"
+    fix = "; ".join(part for part in (did_you_mean(team, known), own_stack) if part)
+    return Problem("TEAM", repr(team), f"a team of this stack: {', '.join(known) or 'it has none'}", fix)

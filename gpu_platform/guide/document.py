@@ -1,0 +1,314 @@
+"""The guide of a team as Markdown, as one HTML page, as JSON, and as the content of a ConfigMap."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+
+from gpu_platform import names
+from gpu_platform.guide.live import LiveGuide
+from gpu_platform.guide.manifests import manifests
+from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
+from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
+from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.yaml_text import manifest_text
+
+CONFIG_MAP: Final = "gpu-platform-guide"
+PAGE: Final = "guide.md"
+_WHAT: Final[Mapping[str, str]] = {
+    "training": "a training job with torchrun",
+    "inference": "an HTTP server on a GPU, with its Service",
+    "notebook": "JupyterLab; it ends after an hour without use",
+    "batch": "a job in four parts, one pod each",
+}
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;"
+    "vertical-align:top}pre{background:#f5f5f5;padding:.8rem;overflow-x:auto}code{background:#f5f5f5}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}pre,code{background:#222}td,th{border-color:#444}}"
+)
+
+
+def guide_to_markdown(
+    guide: GuidePlan,
+    tenant: TenantPlan,
+    queue: TeamQueuePlan | None,
+    live: LiveGuide | None = None,
+    *,
+    full: bool = False,
+) -> str:
+    """Return the guide as Markdown. `full`: with the manifests themselves, not only how to get them."""
+    sections = (
+        _login(guide, tenant),
+        _grants(tenant, queue, live),
+        _pools(guide, live),
+        _queue(queue, live),
+        _running(guide, tenant),
+        _storage(guide, tenant),
+        _network(tenant),
+        _refused(tenant),
+        _examples(guide, tenant, queue, full=full),
+    )
+    title = f"# Team {guide.namespace} on cluster {guide.cluster}"
+    return "\n\n".join([title, *("\n".join(section) for section in map(list, sections) if section)]) + "\n"
+
+
+def guide_to_html(
+    guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
+) -> str:
+    """Return the guide with its manifests as one HTML page without links to anything outside."""
+    markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    title = html.escape(f"Team {guide.namespace} on {guide.cluster}")
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}</style>\n</head>\n'
+        f"<body>\n{body}</body>\n</html>\n"
+    )
+
+
+def guide_to_json(
+    guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
+) -> dict[str, Any]:
+    """Return the guide with its manifests as plain JSON values."""
+    document: dict[str, Any] = {
+        "namespace": guide.namespace,
+        "cluster": guide.cluster,
+        "login": list(guide.login),
+        "members": {role: list(members) for role, members in _members(tenant)},
+        "granted": dict(tenant.quota),
+        "pools": plan_to_json(guide.pools),
+        "queue": None if queue is None else {"name": queue.local_queue, "must_be_named": queue.required},
+        "priority": guide.priority,
+        "priorities": list(tenant.priorities),
+        "volumes": plan_to_json(guide.volumes),
+        "storage_classes": list(guide.storage_classes),
+        "egress": [text_of_egress(one) for one in tenant.egress],
+        "ingress": [text_of_ingress(one) for one in tenant.ingress],
+        "refused": [{"id": rule.id, "message": rule.message} for rule in tenant.rules],
+        "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
+        "missing": dict(guide.missing),
+    }
+    if live is not None:
+        document["live"] = plan_to_json(live)
+    return document
+
+
+def config_map_data(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> Mapping[str, str]:
+    """Return the guide and its manifests by file name, as the ConfigMap in the team's namespace has them."""
+    found = {PAGE: guide_to_markdown(guide, tenant, queue)}
+    return {
+        **found,
+        **{f"{kind}.yaml": manifest_text(*objects) for kind, objects in manifests(guide, tenant, queue).items()},
+    }
+
+
+# -- sections -------------------------------------------------------------------------------------------
+
+
+def _login(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+    yield "## Log in\n"
+    if guide.login:
+        yield from ("```console", *(f"$ {command}" for command in guide.login), "```")
+        yield ""
+        yield f"Then name the namespace in each command (`kubectl -n {guide.namespace} ...`), or once:"
+    else:
+        yield "The owner of the cluster has the kubeconfig. Name the namespace once:"
+    yield from ("", "```console", f"$ kubectl config set-context --current --namespace={guide.namespace}")
+    yield from ("$ kubectl auth can-i create jobs   # yes, for members and admins", "```", "")
+    yield from (f"- {role}: {', '.join(members)}" for role, members in _members(tenant) if members)
+
+
+def _members(tenant: TenantPlan) -> tuple[tuple[str, Sequence[str]], ...]:
+    return (
+        ("admins", [_name(one) for one in tenant.admins]),
+        ("members", [_name(one) for one in tenant.members]),
+        ("viewers", [_name(one) for one in tenant.viewers]),
+    )
+
+
+def _name(member: TeamMember) -> str:
+    name = member.name if member.namespace is None else f"{member.namespace}/{member.name}"
+    return f"{member.kind.lower()}:{name}"
+
+
+def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
+    yield "## What the team has\n"
+    granted = {key: quantity for key, quantity in tenant.quota.items() if quantity != "0"}
+    if not granted:
+        yield "No GPUs, and no limit of CPU and memory."
+        return
+    rows = [
+        (key.removeprefix("requests."), quantity, *([] if live is None else [live.used.get(key, "0")]))
+        for key, quantity in sorted(granted.items())
+    ]
+    yield from _table(("resource", "quota", *([] if live is None else ["in use now"])), rows)
+    yield ""
+    if queue is not None:
+        borrowed = sorted(
+            {
+                limit.resource
+                for flavor in queue.flavors
+                for limit in flavor.limits
+                if limit.borrow not in ("0", "0m", "0Mi")
+            }
+        )
+        if borrowed:
+            yield f"What other teams do not use can be borrowed: {', '.join(borrowed)}."
+            yield "Its owner gets it back on demand: what runs on it is stopped, and waits again."
+    else:
+        yield "Pods beyond the quota are refused. `kubectl describe resourcequota gpu-quota` shows what is in use."
+
+
+def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
+    if not guide.pools:
+        return
+    yield "## Where pods run\n"
+    heads = ["pool", "nodes at most", "GPU", "ask for", "for", "bought as"]
+    rows = [
+        (
+            f"`{pool.name}`",
+            f"{pool.nodes_max} {pool.machine_type}",
+            f"{pool.gpu}, {pool.gpu_memory_mib // 1024} GiB" if pool.gpu else "none",
+            "<br>".join(_ask(pool)) if pool.gpu else "CPU and memory",
+            pool.workload,
+            pool.capacity,
+            *([] if live is None else [_free_text(live.free.get(pool.name, {}))]),
+        )
+        for pool in guide.pools
+    ]
+    yield from _table(
+        [*heads, *([] if live is None else ["free now"])], [[c.replace("<br>", "; ") for c in row] for row in rows]
+    )
+    yield ""
+    yield "A pod asks for the resource under `resources.limits`, selects its pool, and tolerates its taints:"
+    for pool in guide.pools:
+        taints = ", ".join(f"`{taint.key}:{taint.effect}`" for taint in pool.tolerations) or "no taints"
+        labels = ", ".join(f"`{key}: {value}`" for key, value in pool.node_selector.items())
+        yield f"- {pool.name}: {labels}; {taints}"
+
+
+def _ask(pool: GuidePool) -> list[str]:
+    return [f"`{name}`, at most {most} for a pod" for name, most in pool.resources.items()] or [
+        "a claim of the team"
+    ]
+
+
+def _free_text(units: Mapping[str, int]) -> str:
+    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "no node is ready"
+
+
+def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
+    if queue is None:
+        return
+    yield "## The queue\n"
+    if queue.required:
+        yield f"Jobs and pods name the queue, or are refused: label `{names.QUEUE_LABEL}: {queue.local_queue}`."
+    else:
+        yield f"Every Job and pod enters the queue `{queue.local_queue}`, and starts when all its pods fit."
+    yield from ("", "```console", "$ kubectl get workloads            # what waits, and what runs")
+    yield from ("$ kubectl describe workload NAME   # why it waits, or was stopped", "```")
+    if live is None:
+        return
+    yield ""
+    if live.waiting:
+        yield from _table(
+            ("place", "workload", "why it waits"), [(str(w.place), w.name, w.why) for w in live.waiting]
+        )
+    else:
+        yield "Nothing waits now."
+
+
+def _running(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+    yield "## Priorities\n"
+    others = [name for name in tenant.priorities if name != guide.priority]
+    lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
+    yield f"Write `priorityClassName: {guide.priority}`; a pod without a class is stopped first.{lower}"
+    yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
+    if tenant.service_account is not None:
+        account = tenant.service_account
+        yield ""
+        rights = f": {', '.join(account.rights)}" if account.rights else ""
+        yield f"Pods with `serviceAccountName: {account.name}` have the team's identity in the cloud{rights}."
+
+
+def _storage(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+    if not guide.volumes and not guide.storage_classes:
+        return
+    yield "## Storage\n"
+    for volume in guide.volumes:
+        access = "read" if volume.read_only else "read and write"
+        yield f"- claim `{volume.claim}`: {volume.source} ({access})"
+    if guide.storage_classes:
+        limit = tenant.object_quota.get("requests.storage")
+        most = f", {limit} together at most" if limit else ""
+        classes = ", ".join(f"`{name}`" for name in guide.storage_classes)
+        yield f"- new claims{most}: storage class {classes}"
+
+
+def _network(tenant: TenantPlan) -> Iterator[str]:
+    yield "## Network\n"
+    outside = [text_of_egress(one) for one in tenant.egress]
+    yield "Pods reach each other and DNS" + (f", and {'; '.join(outside)}." if outside else ", and nothing else.")
+    sources = [text_of_ingress(one) for one in tenant.ingress]
+    yield "They are reached by pods of this namespace" + (
+        f", and from {'; '.join(sources)}." if sources else " alone."
+    )
+
+
+def _refused(tenant: TenantPlan) -> Iterator[str]:
+    level = tenant.labels.get("pod-security.kubernetes.io/enforce", "baseline")
+    yield "## What is refused\n"
+    yield f"- Pods that do not meet Pod Security `{level}`. The manifests below meet `restricted`."
+    yield from (f"- `{rule.id}`: {rule.message}" for rule in tenant.rules)
+
+
+def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:
+    yield "## Manifests that run as they are\n"
+    rows = [(f"`{one.kind}`", _WHAT[one.kind], _asks(one)) for one in guide.examples]
+    if rows:
+        yield from _table(("name", "what", "asks for"), rows)
+        key = f"{guide.examples[0].kind}\\.yaml"
+        yield from (
+            "",
+            "```console",
+            f"$ kubectl -n {guide.namespace} get configmap {CONFIG_MAP} -o jsonpath='{{.data.{key}}}' > "
+            f"{guide.examples[0].kind}.yaml",
+            f"$ kubectl apply -f {guide.examples[0].kind}.yaml",
+            "```",
+        )
+    if any(one.kind == "notebook" for one in guide.examples):
+        yield from (
+            "",
+            "The notebook prints its address with a token, and is reached by a port of your machine:",
+            "",
+            "```console",
+            f"$ kubectl -n {guide.namespace} logs job/notebook | grep token=",
+            f"$ kubectl -n {guide.namespace} port-forward job/notebook 8888",
+            "```",
+        )
+    for kind, why in guide.missing.items():
+        yield from ("", f"No {kind} example: {why}.")
+    if full:
+        for kind, objects in manifests(guide, tenant, queue).items():
+            yield from ("", f"### {kind}.yaml", "", "```yaml", manifest_text(*objects).rstrip("\n"), "```")
+
+
+def _asks(example: ExamplePlan) -> str:
+    workload = example.workload
+    pods = "1 pod" if workload.replicas == 1 else f"{workload.replicas} pods, each"
+    held = f"{workload.units} {workload.resource}" if workload.resource else "no GPU"
+    return f"pool {workload.pool}: {pods} {held}, {workload.cpu} CPU, {workload.memory}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    yield from (
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    )

@@ -1,0 +1,6 @@
+"""Do one part of the work: the Job starts one pod for each index. Put your work here."""
+
+import os
+
+index = int(os.environ["JOB_COMPLETION_INDEX"])
+print(f"part {index} is done", flush=True)

@@ -1,0 +1,271 @@
+"""Choose a pool and a size for each example workload: what the quota leaves beside the declared workloads.
+
+Each example passes the checks of a workload that the stack file declares. Sizes: the share of the node that its
+GPUs are, less a tenth for the pods that run on every node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.planning.guide.section import KINDS, ExampleKind, ExamplePlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.section import TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.tenants import check_workload, plan_workload
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Team
+from gpu_platform.spec.team import Workload as WorkloadSpec
+
+IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
+_OF_A_NODE: Final = Decimal("0.9")
+_MIB: Final = 1024 * 1024
+_CPU_ONLY: Final = (1000, 2048)  # of a pod without GPUs: millicores, MiB
+_BATCH_PODS: Final = 2
+_GANG_PODS: Final = 2
+_NO_QUOTA: Final = "the team's quota has nothing left that a pool offers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """One way to run a pod: a resource of a pool. `left`: units, or pods without GPUs, that may still start.
+
+    `share`: part of a node that one unit is; `cpu`, `memory`: millicores and MiB that are left; None: unlimited.
+    """
+
+    pool: PoolPlan
+    left: int
+    share: Decimal
+    whole: bool
+    fields: Mapping[str, Any]
+    cpu: int | None
+    memory: int | None
+
+    @property
+    def spot(self) -> bool:
+        return self.pool.capacity.get("type") == "spot"
+
+
+_ORDER: Final[Mapping[ExampleKind, Callable[[_Place], tuple[Any, ...]]]] = {
+    "training": lambda one: (not one.whole, one.spot, one.pool.workload != "training", -one.left),
+    "inference": lambda one: (one.spot, one.pool.workload != "inference", one.share),
+    "notebook": lambda one: (one.spot, one.pool.workload != "development", one.whole, one.share),
+    "batch": lambda one: (one.pool.workload == "inference", one.share),
+}
+
+
+def plan_examples(
+    team: Team,
+    tenant: TenantPlan,
+    queue: TeamQueuePlan | None,
+    flavors: Mapping[str, str],
+    available: Available,
+) -> tuple[tuple[ExamplePlan, ...], Mapping[ExampleKind, str]]:
+    """Return an example of each kind that fits, and why there is none of the others.
+
+    `flavors`: pool by flavor of the queues.
+    """
+    places = list(_places(team, tenant, queue, flavors, available))
+    examples: list[ExamplePlan] = []
+    missing: dict[ExampleKind, str] = {}
+    for kind in KINDS:
+        ordered = sorted((one for one in places if _suits(kind, one)), key=_ORDER[kind])
+        found = next(filter(None, (_example(kind, one, team, available) for one in ordered)), None)
+        if found is not None:
+            examples.append(found)
+        else:
+            missing[kind] = _why(team, available)
+    return tuple(examples), missing
+
+
+def _suits(kind: ExampleKind, place: _Place) -> bool:
+    return place.pool.has_gpus or kind == "batch"
+
+
+def _why(team: Team, available: Available) -> str:
+    if available.of_dra and not team.claims:
+        return "GPUs are claimed, and the stack file declares no claim of the team: write claims"
+    return _NO_QUOTA
+
+
+# -- what is left ---------------------------------------------------------------------------------------
+
+
+def _places(
+    team: Team,
+    tenant: TenantPlan,
+    queue: TeamQueuePlan | None,
+    flavors: Mapping[str, str],
+    available: Available,
+) -> Iterator[_Place]:
+    """Yield where pods of the team can still run."""
+    nominal = _nominal(queue, flavors)
+    image = available.catalog.images[IMAGE].reference
+    for pool in available.pools:
+        for fields, whole, share in _ways(team, pool):
+            probe = WorkloadSpec(name="probe", pool=pool.name, **fields)
+            if _problems(probe, team, available):
+                continue
+            workload = plan_workload(probe, team, available, image)
+            left = _left(workload, tenant, nominal)
+            if left < max(workload.units, 1):
+                continue
+            cpu, memory = (_left_of(name, pool, tenant, queue, nominal) for name in ("cpu", "memory"))
+            yield _Place(
+                pool=pool,
+                left=left,
+                share=share,
+                whole=whole,
+                fields=fields,
+                cpu=_thousandths(cpu),
+                memory=_mib(memory),
+            )
+
+
+def _ways(team: Team, pool: PoolPlan) -> Iterator[tuple[Mapping[str, Any], bool, Decimal]]:
+    """Yield each resource of a pool: fields of a workload, whether it is whole GPUs, and its share of a node."""
+    if not pool.has_gpus:
+        yield {"gpus": 0}, False, Decimal(0)
+        return
+    if pool.devices:
+        most = max(device.per_node for device in pool.devices)
+        for claim in team.claims:
+            yield {"claim": claim.name}, True, Decimal(claim.count) / most
+        return
+    profiles = {profile for entry in pool.sharing.mig_layouts for profile in entry.layout}
+    for offer in pool.resources:
+        if not offer.per_node:
+            continue
+        named = [one for one in sorted(profiles) if names.mig_resource(one) in (offer.name, _unshared(offer.name))]
+        whole = pool.sharing.mode == "none"
+        share = Decimal(str(offer.gpus)) / pool.gpus_per_node / (1 if whole else offer.per_node)
+        yield (
+            {"gpus": 1, **({"profile": named[0]} if named else {})},
+            whole,
+            (Decimal(1) / pool.gpus_per_node if whole else share),
+        )
+
+
+def _unshared(resource: str) -> str:
+    return resource.removesuffix(names.SHARED_SUFFIX)
+
+
+def _nominal(queue: TeamQueuePlan | None, flavors: Mapping[str, str]) -> Mapping[tuple[str, str], Decimal] | None:
+    """Return the nominal quota of the queue by pool and resource; None without a queue."""
+    if queue is None:
+        return None
+    return {
+        (flavors[one.flavor], limit.resource): parse_quantity(limit.nominal)
+        for one in queue.flavors
+        if one.flavor in flavors
+        for limit in one.limits
+    }
+
+
+def _left(workload: WorkloadPlan, tenant: TenantPlan, nominal: Mapping[tuple[str, str], Decimal] | None) -> int:
+    """Return the units of a workload's resource that its declared workloads leave; a CPU pool has enough."""
+    if not workload.resource:
+        return _BATCH_PODS if nominal is None else 0
+    key = names.quota_key(workload.resource)
+    if key not in tenant.quota:  # a device class of the stack file's own: Kubernetes counts the claims
+        key = next((one for one in tenant.quota if one.endswith(names.DEVICE_QUOTA_SUFFIX)), key)
+    alike = [one for one in tenant.workloads if one.resource == workload.resource]
+    left = int(tenant.quota.get(key, "0")) - sum(one.units * one.replicas for one in alike)
+    if nominal is None:
+        return left
+    here = sum(one.units * one.replicas for one in alike if one.pool == workload.pool)
+    return min(left, int(nominal.get((workload.pool, workload.resource), Decimal(0))) - here)
+
+
+def _left_of(
+    name: str,
+    pool: PoolPlan,
+    tenant: TenantPlan,
+    queue: TeamQueuePlan | None,
+    nominal: Mapping[tuple[str, str], Decimal] | None,
+) -> Decimal | None:
+    """Return the CPUs, or bytes of memory, that declared workloads leave; None: unlimited."""
+    if nominal is not None and queue is not None:
+        whole = nominal.get((pool.name, name))
+        users: Sequence[WorkloadPlan] = [one for one in tenant.workloads if one.pool == pool.name]
+    else:
+        declared = tenant.quota.get(f"requests.{name}")
+        whole, users = (None if declared is None else parse_quantity(declared)), tenant.workloads
+    if whole is None:
+        return None
+    return whole - sum((parse_quantity(getattr(one, name)) * one.replicas for one in users), Decimal(0))
+
+
+def _thousandths(cpu: Decimal | None) -> int | None:
+    return None if cpu is None else math.floor(cpu * 1000)
+
+
+def _mib(memory: Decimal | None) -> int | None:
+    return None if memory is None else math.floor(memory / _MIB)
+
+
+# -- sizes ----------------------------------------------------------------------------------------------
+
+
+def _example(kind: ExampleKind, place: _Place, team: Team, available: Available) -> ExamplePlan | None:
+    """Return the example on a place, or None where it does not fit."""
+    pods, units = _size(kind, place)
+    cpu, memory = _share(place, units)
+    for limit, wanted in ((place.cpu, cpu), (place.memory, memory)):
+        if limit is not None and limit < wanted * pods:
+            pods = 1
+    cpu = cpu if place.cpu is None else min(cpu, place.cpu // pods)
+    memory = memory if place.memory is None else min(memory, place.memory // pods)
+    if cpu < 100 or memory < 256:
+        return None
+    fields: dict[str, Any] = {**place.fields, "cpu": _cores(cpu), "memory": _memory(memory)}
+    if place.whole and "claim" not in place.fields:
+        fields["gpus"] = units
+    spec = WorkloadSpec(name=kind, pool=place.pool.name, replicas=pods, **fields)
+    if _problems(spec, team, available):
+        return None
+    image = available.catalog.images[IMAGE].reference
+    workload = plan_workload(spec, team, available, image)
+    # Processes of a pod pass tensors through it, also on pools that are not for training.
+    if workload.units and workload.shared_memory is None:
+        workload = replace(workload, shared_memory=f"{memory // 4}Mi")
+    return ExamplePlan(kind=kind, workload=workload)
+
+
+def _size(kind: ExampleKind, place: _Place) -> tuple[int, int]:
+    """Return the number of pods, and the units of each."""
+    pool = place.pool
+    if kind == "training" and place.whole and "claim" not in place.fields:
+        if place.left >= _GANG_PODS * pool.gpus_per_node and pool.nodes.max >= _GANG_PODS:
+            return _GANG_PODS, pool.gpus_per_node
+        return 1, min(place.left, pool.gpus_per_node)
+    return (min(_BATCH_PODS, place.left) if kind == "batch" else 1), 1
+
+
+def _share(place: _Place, units: int) -> tuple[int, int]:
+    """Return millicores and MiB of a pod: its share of the node."""
+    if not place.pool.has_gpus:
+        return _CPU_ONLY
+    part = place.share * units * _OF_A_NODE
+    return math.floor(part * place.pool.cpu_millicores), math.floor(part * place.pool.memory_mib)
+
+
+def _cores(millicores: int) -> str:
+    return str(millicores // 1000) if millicores >= 2000 else f"{millicores // 100 * 100}m"
+
+
+def _memory(mib: int) -> str:
+    return f"{mib // 1024}Gi" if mib >= 2048 else f"{mib}Mi"
+
+
+def _problems(workload: WorkloadSpec, team: Team, available: Available) -> bool:
+    problems = Problems()
+    check_workload(workload, team, available, problems)
+    return bool(problems.found)

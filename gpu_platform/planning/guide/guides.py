@@ -1,0 +1,142 @@
+"""Plan the guides of the teams of an environment, and of one team with a stack of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gpu_platform import names
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.guide.examples import plan_examples
+from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool, GuideVolume
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.spec.team import Team
+
+
+def plan(
+    context: CompleteContext,
+    available: Available,
+    tenants: Sequence[TenantPlan],
+    queues: QueuesPlan | None,
+    storage: StoragePlan,
+) -> tuple[GuidePlan, ...]:
+    """Return the guides of the teams of an environment without problems."""
+    flavors = _pool_by_flavor(queues)
+    return tuple(
+        _plan(
+            team,
+            tenant,
+            queue_of(team.name, queues.teams) if queues is not None else None,
+            flavors,
+            available,
+            context.cloud,
+            storage.classes,
+            storage.volumes,
+        )
+        for team, tenant in zip(context.environment.teams, tenants, strict=True)
+    )
+
+
+def plan_one(
+    team: Team,
+    tenant: TenantPlan,
+    queues: Sequence[TeamQueuePlan],
+    environment: QueuesPlan | None,
+    available: Available,
+    cloud: Cloud,
+    classes: Sequence[StorageClassPlan],
+    volumes: Sequence[VolumePlan],
+) -> GuidePlan:
+    """Return the guide of the team of a stack of its own. `environment`: the queues of its environment."""
+    queue = queue_of(team.name, queues)
+    return _plan(team, tenant, queue, _pool_by_flavor(environment), available, cloud, classes, volumes)
+
+
+def guide_of(namespace: str, guides: Sequence[GuidePlan]) -> GuidePlan | None:
+    """Return the guide of a namespace, if it has one."""
+    return next((guide for guide in guides if guide.namespace == namespace), None)
+
+
+def _pool_by_flavor(queues: QueuesPlan | None) -> Mapping[str, str]:
+    return {one.name: one.pool for one in queues.flavors if one.pool is not None} if queues is not None else {}
+
+
+def _plan(
+    team: Team,
+    tenant: TenantPlan,
+    queue: TeamQueuePlan | None,
+    flavors: Mapping[str, str],
+    available: Available,
+    cloud: Cloud,
+    classes: Sequence[StorageClassPlan],
+    volumes: Sequence[VolumePlan],
+) -> GuidePlan:
+    examples, missing = plan_examples(team, tenant, queue, flavors, available)
+    own = [one for one in volumes if one.namespace == team.name]
+    return GuidePlan(
+        namespace=team.name,
+        cluster=cloud.cluster.name,
+        login=cloud.login_commands(team.everybody),
+        priority=team.priority,
+        pools=tuple(_pool(pool, tenant) for pool in available.pools if _granted(pool, tenant)),
+        examples=tuple(_with_checkpoints(one, classes, own) for one in examples),
+        missing=missing,
+        volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
+        storage_classes=tuple(one.name for one in classes),
+    )
+
+
+def _granted(pool: PoolPlan, tenant: TenantPlan) -> bool:
+    """Return whether the team may use something of a pool; CPU pools are open to all."""
+    devices = any(
+        key.endswith(names.DEVICE_QUOTA_SUFFIX) and quantity != "0" for key, quantity in tenant.quota.items()
+    )
+    return (
+        not pool.has_gpus
+        or (bool(pool.devices) and devices)
+        or any(tenant.quota.get(names.quota_key(offer.name), "0") != "0" for offer in pool.resources)
+    )
+
+
+def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
+    single = pool.sharing.mode in ("time-slicing", "mps", "mig")
+    return GuidePool(
+        name=pool.name,
+        workload=pool.workload,
+        machine_type=pool.machine_type,
+        gpu=pool.gpu_product,
+        gpu_memory_mib=pool.gpu_memory_mib,
+        nodes_max=pool.nodes.max,
+        capacity=str(pool.capacity.get("type", "on-demand")),
+        resources={
+            offer.name: 1 if single else offer.per_node
+            for offer in pool.resources
+            if tenant.quota.get(names.quota_key(offer.name), "0") != "0"
+        },
+        node_selector=pool.node_selector,
+        tolerations=pool.all_taints,
+    )
+
+
+def _with_checkpoints(
+    example: ExamplePlan, classes: Sequence[StorageClassPlan], volumes: Sequence[VolumePlan]
+) -> ExamplePlan:
+    """Return a training job with the place of its checkpoints: a volume of the team, else a claim of its own."""
+    if example.kind != "training":
+        return example
+    # A volume that a sidecar mounts needs more than its claim.
+    volume = next((one.name for one in volumes if not one.read_only and not one.in_pod), None)
+    if volume is not None:
+        return replace(example, volume=volume)
+    several = example.workload.replicas > 1
+    fitting = [one for one in classes if one.shared or not several]
+    chosen = next((one for one in fitting if one.default), next(iter(fitting), None))
+    if chosen is None:
+        return example
+    return replace(example, storage_class=chosen.name, shared=several)

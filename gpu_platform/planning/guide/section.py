@@ -1,0 +1,76 @@
+"""Types of the plan of guides: what members of a team need to know, and workloads that run as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from gpu_platform.planning.nodes.section import Labels, Taint
+from gpu_platform.planning.teams.section import WorkloadPlan
+
+ExampleKind = Literal["training", "inference", "notebook", "batch"]
+KINDS: Final[tuple[ExampleKind, ...]] = ("training", "inference", "notebook", "batch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplePlan:
+    """A workload that the team's quota and a pool hold, as nodes and queues are planned.
+
+    `workload.replicas`: pods that run together. `volume`: claim of the namespace for checkpoints, `storage_class`:
+    of a claim that the manifest makes; both None: a directory that ends with the pod.
+    """
+
+    kind: ExampleKind
+    workload: WorkloadPlan
+    volume: str | None = None
+    storage_class: str | None = None
+    shared: bool = False
+    """Whether pods on several nodes write the claim that the manifest makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuidePool:
+    """A pool whose resources the team's quota has, as a pod asks for it. Memory in MiB.
+
+    `resources`: most units that one pod can get, by extended resource or device class; `capacity`: how nodes are
+    bought, as in the stack file.
+    """
+
+    name: str
+    workload: str
+    machine_type: str
+    gpu: str
+    gpu_memory_mib: int
+    nodes_max: int
+    capacity: str
+    resources: Mapping[str, int]
+    node_selector: Labels
+    tolerations: tuple[Taint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuideVolume:
+    """A claim of the namespace for what exists already. `source`: what is mounted."""
+
+    claim: str
+    source: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuidePlan:
+    """What members of one team are told beside what its TenantPlan and its queue say."""
+
+    namespace: str
+    cluster: str
+    login: tuple[str, ...]
+    """Commands that make a kubeconfig; empty: the cluster's owner has it."""
+    priority: str
+    """The class of the team's workloads."""
+    pools: tuple[GuidePool, ...]
+    examples: tuple[ExamplePlan, ...]
+    missing: Mapping[ExampleKind, str] = field(default_factory=dict["ExampleKind", str])
+    """Why there is no example, by kind."""
+    volumes: tuple[GuideVolume, ...] = ()
+    storage_classes: tuple[str, ...] = ()

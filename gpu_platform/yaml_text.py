@@ -1,0 +1,35 @@
+"""Kubernetes objects as YAML that people read: texts of several lines as blocks, nothing by reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _represent_text(_dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def manifest_text(*manifests: Mapping[str, Any]) -> str:
+    """Return manifests as one YAML file, in the order of their keys."""
+    return yaml.dump_all(
+        [dict(one) for one in manifests], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000
+    )
+
+
+def mapping_text(manifest: Mapping[str, Any]) -> str:
+    """Return one manifest, with name and namespace before other metadata."""
+    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    names = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
+    return manifest_text({**manifest, "metadata": {**names, **metadata}})

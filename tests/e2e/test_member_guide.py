@@ -1,0 +1,97 @@
+"""A member's day with nothing but what `gpu-platform guide` prints, on the real API server with Kueue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.engine.client import KubernetesClient
+from sandbox.control_plane import Status
+from tests.e2e.conftest import Platform
+from tests.e2e.impersonation import member
+from tests.e2e.queues import Team, bring, stack
+from tests.support.eventually import eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+
+
+@pytest.fixture(scope="module")
+def e2e_sandbox(kueue_sandbox: Status) -> Status:
+    return kueue_sandbox
+
+
+class Ada:
+    """A member of team vision."""
+
+    def __init__(self, platform: Platform, file: str) -> None:
+        self._platform, self._file = platform, file
+        self.client: KubernetesClient = member(platform.kubeconfig, "vision")
+        self.others = Team(platform.kubeconfig, "vision")
+        self._made: list[dict[str, Any]] = []
+
+    def guide(self, *options: str) -> str:
+        ran = self._platform.run("guide", self._file, "vision", *options)
+        assert ran.code == 0, ran.err
+        return ran.out
+
+    def apply(self, kind: str) -> dict[str, Any]:
+        """Create what a manifest of the guide holds, and return its workload."""
+        for manifest in yaml.safe_load_all(self.guide("--manifest", kind)):
+            self._made.append(self.client.create(manifest))
+        return self._made[-1]
+
+    def status(self, workload: dict[str, Any]) -> dict[str, Any]:
+        found = self.client.get(workload["apiVersion"], workload["kind"], workload["metadata"]["name"], "vision")
+        assert found is not None
+        return found.get("status", {})
+
+    def clean(self) -> None:
+        for made in reversed(self._made):
+            self.client.delete(made)
+        self.others.remove()
+        eventually(lambda: not list(self.client.objects("v1", "Pod", namespace="vision")))
+
+
+@pytest.fixture
+def ada(platform: Platform, kueue_sandbox: Status) -> Iterator[Ada]:
+    wanted = stack(kueue_sandbox)
+    bring(platform, wanted)
+    ada = Ada(platform, str(platform.write(wanted)))
+    yield ada
+    ada.clean()
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("training", 1), ("notebook", 1), ("batch", 4)])
+def test_a_job_of_the_guide_runs_as_it_is(ada: Ada, kind: str, parts: int) -> None:
+    workload = ada.apply(kind)
+    eventually(lambda: ada.status(workload).get("succeeded", 0) == parts or None)
+
+
+def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
+    workload = ada.apply("inference")
+    eventually(lambda: ada.status(workload).get("availableReplicas") == 1)
+    slices = ada.client.objects("discovery.k8s.io/v1", "EndpointSlice", namespace="vision")
+    ports = [port["port"] for one in slices for port in one.get("ports") or ()]
+    assert 8080 in ports
+
+
+def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
+    ada.others.job("first", gpus=8, pods=2)  # its own eight GPUs, and the eight of the other team
+    eventually(lambda: ada.others.running("first") == 2)
+    workload = ada.apply("training")
+    assert ada.others.waits("training")
+    assert "| 1 | training | " in ada.guide("--live")
+    # Pods that have ended leave the quota a moment later.
+    eventually(lambda: "| nvidia.com/gpu | 8 | 16 |" in ada.guide("--live"))
+    ada.others.end("first")
+    eventually(lambda: ada.status(workload).get("succeeded") == 1)
+
+
+def test_a_member_reads_the_guide_in_the_namespace_and_it_is_what_the_command_prints(ada: Ada) -> None:
+    found = ada.client.get("v1", "ConfigMap", "gpu-platform-guide", "vision")
+    assert found is not None
+    assert found["data"]["guide.md"] == ada.guide()
+    assert found["data"]["training.yaml"] == ada.guide("--manifest", "training")
