@@ -65,7 +65,7 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
 
 
 def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> tuple[TenantPlan, GuidePlan]:
-    """Return the plan of one team on the pools of its cluster, and its guide. Raises BadArguments with every problem."""
+    """Return the plan of one team on the pools of its cluster, and its guide; raises BadArguments."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
