@@ -105,7 +105,7 @@ def plan_pod_defaults(
                 chosen=", ".join(
                     ("toleration", f"priorityClassName {priority}", *_share_texts(defaults.shares, quota))
                 ),
-                why=f"what a pod does not name itself; Kubernetes {kubernetes} adds it at admission",
+                why=f"what a pod leaves out; Kubernetes {kubernetes} adds it at admission",
             ),
         ),
     )
@@ -210,7 +210,7 @@ def _scale(
 
 def _share_texts(shares: Sequence[PoolShares], quota: Mapping[str, int]) -> list[str]:
     return [
-        f"{share.cpu_millicores}m CPU and {share.memory_mib}Mi for each {name} on {one.pool}"
+        f"{share.cpu_millicores / 1000:.1f} CPU and {share.memory_mib / 1024:.1f} GiB a {name} of {one.pool}"
         for one in shares
         for name, share in one.units.items()
         if quota.get(name)
