@@ -29,7 +29,10 @@ def planned(make_plan: PlanMaker, *pools: dict[str, Any], **rest: Any) -> PodDef
 
 
 def units(found: PodDefaults) -> dict[str, dict[str, tuple[int, int]]]:
-    return {one.pool: {name: tuple(share) for name, share in one.units.items()} for one in found.shares}
+    return {
+        one.pool: {name: (share.cpu_millicores, share.memory_mib) for name, share in one.units.items()}
+        for one in found.shares
+    }
 
 
 @pytest.mark.parametrize(("kubernetes", "wanted"), [("1.35", False), ("1.36", True), (None, True)])
