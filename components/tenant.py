@@ -12,6 +12,7 @@ from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from components.tenant_admission import TenantAdmission, TenantAdmissionArgs
+from components.tenant_pod_defaults import TenantPodDefaults, TenantPodDefaultsArgs
 from gpu_platform import names
 from gpu_platform.guide.document import CONFIG_MAP as GUIDE_CONFIG_MAP
 from gpu_platform.guide.document import config_map_data
@@ -88,6 +89,17 @@ class Tenant(pulumi.ComponentResource):
             self._child,
         )
         guards = [*self._create_quotas(), self._create_limits(), *admission.guards]
+        if args.pod_defaults is not None:
+            guards += TenantPodDefaults(
+                self._logical("pod-defaults"),
+                TenantPodDefaultsArgs(
+                    namespace=args.namespace,
+                    defaults=args.pod_defaults,
+                    default_request=args.default_request,
+                    default_limit=args.default_limit,
+                ),
+                self._child,
+            ).guards
         self._create_access()
         self._create_network_policies()
         for claim in args.claims:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
@@ -30,6 +31,13 @@ class LoadedStack:
     path: Path
     platform: object
     plan: Plan
+
+    @property
+    def declared_kubernetes(self) -> str | None:
+        """The Kubernetes version that the stack file of an environment names."""
+        platform = cast("Mapping[str, Any]", self.platform)
+        cluster = platform.get("cluster") if self.plan.kind == "environment" else None
+        return cast("Mapping[str, Any]", cluster).get("kubernetes") if isinstance(cluster, Mapping) else None
 
 
 def load_stack(stack: str) -> LoadedStack:

@@ -28,7 +28,14 @@ def helm_releases(stack: Stack) -> tuple[HelmRelease, ...]:
 _ANY_GPU_TAINT = NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule")
 
 
-def _no_toleration(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
+class TolerationSettings(Settings):
+    """Where the API server adds the toleration of the GPU taint."""
+
+    added_in: tuple[str, ...] = ()
+    """Namespaces of teams on Kubernetes 1.36 and newer, whose pods get it by default."""
+
+
+def _no_toleration(stack: Stack, workload: Workload, settings: TolerationSettings) -> Iterator[Breach]:
     if not workload.requests_gpus:
         return
     targets: list[list[NodeTaint]] = []
@@ -39,8 +46,10 @@ def _no_toleration(stack: Stack, workload: Workload, _: Settings) -> Iterator[Br
         except NotVisible as gap:
             unseen = gap
     # Without a visible pool, the taint that GPU nodes have by convention must be tolerated.
+    added = names.GPU_TAINT_KEY if workload.namespace in settings.added_in else None
     missing = [
-        [taint for taint in taints if not workload.tolerates(taint)] for taints in targets or [[_ANY_GPU_TAINT]]
+        [taint for taint in taints if taint.key != added and not workload.tolerates(taint)]
+        for taints in targets or [[_ANY_GPU_TAINT]]
     ]
     if not all(missing):
         return
@@ -62,7 +71,7 @@ gpu_toleration = Rule(
     description="A pod that requests GPUs tolerates the taints of GPU nodes: otherwise it stays pending.",
     subjects=lambda stack: stack.view(workloads),
     check=_no_toleration,
-    settings=Settings,
+    settings=TolerationSettings,
 )
 
 

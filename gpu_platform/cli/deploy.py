@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import show_policies, verdict
@@ -110,7 +110,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
 
     Raises BadInput if it cannot get the declared version.
     """
-    name, wanted = loaded.plan.cluster.name, _declared_kubernetes(loaded)
+    name, wanted = loaded.plan.cluster.name, loaded.declared_kubernetes
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
     new = control_plane.status(name).state == "absent"
     control_plane.up(name, kubernetes=wanted if new else None, kueue=bool(loaded.plan.queues), progress=progress)
@@ -118,17 +118,10 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
 
 def _upgrade_sandbox(prepared: _Prepared) -> None:
     """Give a sandbox the declared Kubernetes version, after the announcement: a preview changes nothing."""
-    cluster, wanted = prepared.loaded.plan.cluster, _declared_kubernetes(prepared.loaded)
+    cluster, wanted = prepared.loaded.plan.cluster, prepared.loaded.declared_kubernetes
     if cluster.access == "sandbox" and wanted not in (None, kubernetes_of(sandbox_dir(cluster.name))):
         control_plane.up(cluster.name, kubernetes=wanted, progress=prepared.progress)
         prepared.cluster.forget()
-
-
-def _declared_kubernetes(loaded: LoadedStack) -> str | None:
-    """Return the Kubernetes version that the stack file of an environment names."""
-    platform = cast("Mapping[str, Any]", loaded.platform)
-    cluster = platform.get("cluster") if loaded.plan.kind == "environment" else None
-    return cast("Mapping[str, Any]", cluster).get("kubernetes") if isinstance(cluster, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)

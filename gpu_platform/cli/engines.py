@@ -37,6 +37,7 @@ from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
+from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -111,7 +112,7 @@ class EmbeddedDeployment:
         """Compare with the cluster by server-side dry run."""
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
-        self._previewed = preview(client, self._record(client, dry=True))
+        self._previewed = preview(client, self._record(client, dry=True), upgrades=self._upgrades(client))
         return self._previewed.to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
@@ -125,6 +126,12 @@ class EmbeddedDeployment:
     def destroy(self) -> ChangesDocument:
         """Delete the stack's members."""
         return destroy(self.cluster.client(), self.loaded.stack, self.progress).to_json()
+
+    def _upgrades(self, client: KubernetesClient) -> bool:
+        """Return whether `up` gives a sandbox another Kubernetes version than it has."""
+        cluster = self.loaded.plan.cluster
+        declared = self.loaded.declared_kubernetes
+        return cluster.access == "sandbox" and declared not in (None, minor_version(client.kubernetes_version()))
 
     def _record(self, client: KubernetesClient, *, dry: bool) -> RecordedProgram:
         plan = self.loaded.plan

@@ -25,6 +25,7 @@ from gpu_platform.names import FIELD_MANAGER
 _PAGE_SIZE: Final = 500
 _APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_GROUPS_OF_KUBERNETES: Final = ("admissionregistration.k8s.io",)  # of those that the program writes, without CRDs
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +222,13 @@ class KubernetesClient:
     def resource(self, api_version: str, kind: str) -> ApiResource:
         """Return the endpoint of a kind; raises Finding if the cluster does not have it."""
         if (resource := self.find_resource(api_version, kind)) is None:
-            raise Finding(
-                f"the cluster {self.server} does not have the kind {kind} of {api_version}: "
-                "its CustomResourceDefinition is not installed"
-            )
+            missing = "its CustomResourceDefinition is not installed"
+            if api_version.partition("/")[0] in _GROUPS_OF_KUBERNETES:
+                missing = (
+                    f"Kubernetes {self.kubernetes_version()} does not serve it; write its version as "
+                    "cluster.kubernetes in the environment's stack file, and what it does not serve is left out"
+                )
+            raise Finding(f"the cluster {self.server} does not have the kind {kind} of {api_version}: {missing}")
         return resource
 
     def find_resource(self, api_version: str, kind: str) -> ApiResource | None:

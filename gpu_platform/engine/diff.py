@@ -25,8 +25,10 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 
 
-def preview(client: KubernetesClient, recorded: RecordedProgram) -> Changes:
+def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bool = False) -> Changes:
     """Return the changes that `apply` would make, without changing anything.
+
+    `upgrades`: the control plane gets a newer Kubernetes version first, which may have kinds that it has not yet.
 
     Raises the same errors as `apply`, except NotReady; ObjectsSkipped has the changes.
     """
@@ -39,7 +41,9 @@ def preview(client: KubernetesClient, recorded: RecordedProgram) -> Changes:
     for item in objects:
         change = Change(Action.SKIP, item.key, reason=NAMESPACE_SKIPPED)
         if not is_in_skipped_namespace(item.key, skipped):
-            change = _change(client, members, recorded.stack, inventory, item, live.get(item.key), objects)
+            change = _change(
+                client, members, recorded.stack, inventory, item, live.get(item.key), objects, upgrades=upgrades
+            )
         changes.append(change)
         if change.action is Action.SKIP:
             skipped.add(item.key)
@@ -62,12 +66,14 @@ def _change(
     declared: KubernetesObject,
     before: Mapping[str, Any] | None,
     objects: Sequence[KubernetesObject],
+    *,
+    upgrades: bool,
 ) -> Change:
     key, manifest = declared.key, members.labelled(declared.manifest)
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
     if before is None or "deletionTimestamp" in before["metadata"]:
         if not is_unknown(manifest):
-            _try_create(client, declared, manifest, objects)
+            _try_create(client, declared, manifest, objects, upgrades=upgrades)
         return Change(Action.CREATE, key)
     adopted = retention.may_be_adopted(before, stack)
     if isinstance(adopted, str):
@@ -116,11 +122,12 @@ def _try_create(
     declared: KubernetesObject,
     manifest: Mapping[str, Any],
     objects: Sequence[KubernetesObject],
+    *,
+    upgrades: bool,
 ) -> None:
     """Let the server validate an object that does not exist, unless its kind or namespace does not exist yet."""
-    if client.find_resource(declared.api_version, declared.key.kind) is None and defines_kind(
-        objects, declared.api_version, declared.key.kind
-    ):
+    comes_later = upgrades or defines_kind(objects, declared.api_version, declared.key.kind)
+    if comes_later and client.find_resource(declared.api_version, declared.key.kind) is None:
         return
     try:
         client.apply(manifest, dry_run=True)

@@ -130,7 +130,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     classes = dra.plan(context)
     metrics = monitoring.metrics_config_map(spec.monitoring)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
-    tenants = teams.plan(context, available)
+    tenants = teams.plan(context, available, connected.value.kubernetes)
     identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value)
@@ -220,7 +220,7 @@ def plan_team(
     queues.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
-    tenants = teams.plan_one(spec.team, stack, environment, available)
+    tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)
     queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
     volumes = storage.plan_one(spec.team.name, environment_plan.storage)
     told = guide.plan_one(

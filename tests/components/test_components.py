@@ -266,6 +266,8 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
         "ClusterRole",
         "ClusterRoleBinding",
         "Deployment",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     }
@@ -337,6 +339,7 @@ def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) ->
         "gpu-platform:index:Cluster",
         "gpu-platform:index:Tenant",
         "gpu-platform:index:TenantAdmission",
+        "gpu-platform:index:TenantPodDefaults",
     }
 
 

@@ -31,6 +31,7 @@ from tools.docs.outputs import documents
 STACK_FILE = "config:\n  gpu-platform:platform:"
 FRAGMENT = "fragment of a stack file"
 FILE = "file"
+WITH_DEFAULTS = "manifest of a team with defaults"
 OFFLINE = {"check", "capacity", "capacity suggest", "mig list", "mig check", "mig solve", "render"}
 NAV = yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
 
@@ -80,7 +81,7 @@ def kind_of(block: Block) -> str:
 
 
 def test_every_yaml_block_is_of_a_kind_that_is_tested():
-    kinds = {"stack file", FRAGMENT, FILE, "manifest", "utilisation file"}
+    kinds = {"stack file", FRAGMENT, FILE, "manifest", WITH_DEFAULTS, "utilisation file"}
     odd = [str(block) for block in blocks("yaml") if kind_of(block) not in kinds]
     assert not odd
     assert all(yaml_blocks(kind) for kind in kinds)
@@ -112,17 +113,21 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(block: Block, tmp_p
     assert check_stack(str(path), output="text") is ExitCode.GOOD
 
 
-@pytest.mark.parametrize("block", yaml_blocks("manifest"), ids=str)
+@pytest.mark.parametrize("block", [*yaml_blocks("manifest"), *yaml_blocks(WITH_DEFAULTS)], ids=str)
 def test_a_manifest_of_the_documents_violates_no_policy_rule(block: Block):
     manifest = yaml.safe_load(block.text)
     version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
     kind = f"kubernetes:{version}:{manifest['kind']}"
     stack = Stack.from_records([{"urn": "urn:x", "type": kind, "name": "x", "inputs": manifest}], load_catalog())
+    settings = {rule.id: rule.settings() for rule in rules()}
+    if kind_of(block) == WITH_DEFAULTS:
+        added_in = {"addedIn": [manifest["metadata"]["namespace"]]}
+        settings["gpu-toleration"] = type(settings["gpu-toleration"]).model_validate(added_in)
     breaches = [
         breach
         for rule in rules()
         for subject in rule.subjects(stack)
-        for breach in rule.check(stack, subject, rule.settings())
+        for breach in rule.check(stack, subject, settings[rule.id])
     ]
     assert not breaches
     # No rule judges claims and domains; any other manifest has to be seen by the rules.

@@ -39,8 +39,12 @@ class Team:
 
     def job(self, name: str, gpus: int, pods: int = 1, **labels: str) -> dict[str, Any]:
         """Create a Job that runs until it is told to end; `labels`: queue, priority."""
-        live = self.client.create(job(self.name, name, gpus, pods, **labels))
-        self._jobs.append(name)
+        return self.create(job(self.name, name, gpus, pods, **labels))
+
+    def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Create a Job as it is written."""
+        live = self.client.create(wanted)
+        self._jobs.append(wanted["metadata"]["name"])
         return live
 
     def refusal(self, name: str) -> str:

@@ -18,6 +18,7 @@ from tests.e2e.conftest import BASE, Platform
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-kubernetes-upgrade")]
 
 OLDER, NEWER = kubernetes_versions()[-2:]
+DEFAULTS = ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy")
 NAME = "e2e-older"
 
 
@@ -34,10 +35,19 @@ def stack(kubernetes: str) -> dict[str, Any]:
     return found
 
 
+def test_an_older_cluster_than_the_plan_expects_is_an_error_that_names_the_field(older: Platform) -> None:
+    newest = stack(OLDER)
+    del newest["cluster"]["kubernetes"]
+    ran = older.up(newest)
+    assert ran.code == 1
+    assert "does not serve it; write its version as cluster.kubernetes" in ran.err
+
+
 def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older: Platform) -> None:
     ran = older.up(stack(OLDER))
     assert ran.code == 0, ran.err
     (before,) = older.client.objects("v1", "Pod", namespace="vision")
+    assert older.client.find_resource(*DEFAULTS) is None
     report = older.run("upgrade", str(older.write(stack(OLDER))), "--format", "json").json
     (step,) = report["steps"]
     assert (step["edits"], step["disturbs"][0]["effect"]) == ({"cluster.kubernetes": NEWER}, "in-place")
@@ -51,6 +61,7 @@ def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older:
     assert ran.code == 0, ran.err
     assert ran.json["validation"]["verdict"] == "pass"
     client = KubernetesClient(older.kubeconfig)
+    assert client.get(*DEFAULTS, "defaults-of-vision") is not None
     assert client.kubernetes_version().startswith(f"v{NEWER}.")
     (after,) = client.objects("v1", "Pod", namespace="vision")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]

@@ -62,6 +62,36 @@ def test_a_job_without_a_queue_gets_the_teams_and_runs_on_its_pool(vision: Team)
     assert pod["spec"]["nodeSelector"]["gpu-platform.dev/pool"] == "train"
 
 
+def test_a_queued_job_that_names_its_gpus_alone_gets_what_it_leaves_out_and_runs(vision: Team) -> None:
+    wanted = job("vision", "short", 4)
+    wanted["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    vision.create(wanted)
+    eventually(lambda: vision.running("short") == 1)
+    (pod,) = vision.pods("short")
+    assert [one["effect"] for one in pod["spec"]["tolerations"] if one.get("key") == "nvidia.com/gpu"] == [
+        "NoSchedule"
+    ]
+    assert pod["spec"]["priorityClassName"] == "training"
+    assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "47592m"
+
+
+def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_runs(
+    queues: Platform, vision: Team
+) -> None:
+    short = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "whole", "namespace": "vision"},
+        "spec": {
+            "containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]
+        },
+    }
+    vision.client.create(short)
+    queues.created.append(short)
+    eventually(lambda: queues.find_pod("whole", "vision")["status"].get("phase") == "Running")
+    queues.remove_pods()
+
+
 def test_a_gang_of_four_starts_whole_or_not_at_all(vision: Team, search: Team) -> None:
     search.job("small", gpus=4)
     eventually(lambda: search.running("small") == 1)

@@ -65,6 +65,19 @@ def test_a_gpu_pod_without_tolerations_is_found_even_where_no_pool_is_in_sight()
     assert "nvidia.com/gpu:NoSchedule" in found.problem.found
 
 
+def test_a_gpu_pod_needs_no_toleration_of_the_gpu_taint_where_the_api_server_adds_it():
+    short = deployment(pod_spec(tolerations=[]))
+    assert violations("gpu-toleration", short, addedIn=["vision"]) == []
+    assert violations("gpu-toleration", node(), short, addedIn=["vision"]) == []
+    assert only(violations("gpu-toleration", short, addedIn=["search"]))
+
+
+def test_a_toleration_of_another_taint_is_asked_for_where_the_api_server_adds_that_of_gpus():
+    reserved = node(taints=[GPU_TAINT, {"key": "reserved", "value": "x", "effect": "NoSchedule"}])
+    found = only(violations("gpu-toleration", reserved, deployment(pod_spec(tolerations=[])), addedIn=["vision"]))
+    assert "no toleration of reserved=x:NoSchedule" in str(found)
+
+
 def test_a_pod_without_gpus_needs_no_toleration():
     cpu_only = deployment(pod_spec(container({"cpu": "1"}), tolerations=[]))
     zero = deployment(pod_spec(container({"nvidia.com/gpu": 0}), tolerations=[]), "zero")

@@ -84,8 +84,8 @@ SERVICE_RULE: Final = PodRule(
     expression="!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
     message="externalIPs of a Service take traffic for any address: remove them",
 )
-VARIABLES: Final[Mapping[str, str]] = {
-    "asksForGpus": "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) || "
+ASKS_FOR_GPUS: Final = (
+    "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) || "
     + " || ".join(
         f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, has(one.resources) && "
         "has(one.resources.limits) && one.resources.limits.exists(name, "
@@ -93,7 +93,9 @@ VARIABLES: Final[Mapping[str, str]] = {
         "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
         for kind in ("containers", "initContainers")
     )
-}
+)
+"""That a pod requests GPUs or claims devices, as CEL."""
+VARIABLES: Final[Mapping[str, str]] = {"asksForGpus": ASKS_FOR_GPUS}
 """Variables that expressions of pods use, as CEL."""
 
 _NO_VISIBLE_DEVICES: Final = (

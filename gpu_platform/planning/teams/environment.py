@@ -81,9 +81,14 @@ def _check_teams(
     check_gpu_memory(teams, available.pools, available.catalog, problems)
 
 
-def plan(context: CompleteContext, available: Available) -> Decided[tuple[TenantPlan, ...]]:
-    """Return the plans of the teams of an environment without problems."""
-    return _plan(context.environment.teams, context.stack, context.environment, available)
+def plan(
+    context: CompleteContext, available: Available, kubernetes: str | None
+) -> Decided[tuple[TenantPlan, ...]]:
+    """Return the plans of the teams of an environment without problems.
+
+    `kubernetes`: the cluster's planned minor version, None: unknown.
+    """
+    return _plan(context.environment.teams, context.stack, context.environment, available, kubernetes)
 
 
 def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
@@ -92,19 +97,22 @@ def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]
 
 
 def plan_one(
-    team: Team, stack: str, environment: Environment, available: Available
+    team: Team, stack: str, environment: Environment, available: Available, kubernetes: str | None
 ) -> Decided[tuple[TenantPlan, ...]]:
-    """Return the plan of the team of a stack of its own, without problems."""
-    return _plan([team], stack, environment, available)
+    """Return the plan of the team of a stack of its own, without problems. `kubernetes`: as of `plan`."""
+    return _plan([team], stack, environment, available, kubernetes)
 
 
 def _plan(
-    teams: Sequence[Team], stack: str, environment: Environment, available: Available
+    teams: Sequence[Team], stack: str, environment: Environment, available: Available, kubernetes: str | None
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
     cloud = cloud_of(environment.cluster)
     egress, identities = cloud.pod_egress(), identities_of(environment)
-    tenants = [plan_tenant(team, stack, available, priorities, egress) for team in teams]
+    queues = environment.queueing is not None
+    tenants = [
+        plan_tenant(team, stack, available, priorities, egress, kubernetes, queues=queues) for team in teams
+    ]
     accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:

@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission import PodRule
+from gpu_platform.planning.teams.admission_defaults import PodDefaults
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
@@ -132,6 +133,8 @@ class TenantPlan:
     workloads: tuple[WorkloadPlan, ...] = ()
     rules: tuple[PodRule, ...] = ()
     """Rules at admission of the team's pods."""
+    pod_defaults: PodDefaults | None = None
+    """What its pods that request GPUs get at admission; None: what they name themselves."""
     service_account: ServiceAccountPlan | None = None
     """Of its pods that name it; None: the team has neither an identity nor image pull secrets."""
     compute_domains: bool = False

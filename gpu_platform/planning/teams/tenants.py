@@ -13,6 +13,7 @@ from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_deci
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import pod_rules
+from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import (
     check_claim_of_workload,
@@ -303,8 +304,14 @@ def plan_tenant(
     available: Available,
     priorities: Mapping[str, int],
     egress: tuple[PodEgress, ...],
+    kubernetes: str | None,
+    *,
+    queues: bool = False,
 ) -> Decided[TenantPlan]:
-    """Return the plan of a team without problems; its workloads that name no image get a pause image."""
+    """Return the plan of a team without problems; its workloads that name no image get a pause image.
+
+    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue.
+    """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
     quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in available.limited}
@@ -321,6 +328,9 @@ def plan_tenant(
         why=f"{team.priority} ({own}), its own, and lower ones of this stack",
     )
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
+    # A queue adds the CPU and memory of its GPUs to the team's quota.
+    limits = (None, None) if queues else (team.quota.cpu, team.quota.memory)
+    defaults = plan_pod_defaults(team.name, team.priority, units, limits, available.pools, kubernetes)
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -343,6 +353,7 @@ def plan_tenant(
         ),
         workloads=workloads,
         rules=pod_rules(available.pools),
+        pod_defaults=defaults.value,
         compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
     )
     notes = [
@@ -350,7 +361,7 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    return Decided(tenant, (decision, *network_decisions(team), *notes))
+    return Decided(tenant, (decision, *defaults.decisions, *network_decisions(team), *notes))
 
 
 def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:

@@ -1,0 +1,217 @@
+"""Defaults that the API server gives the pods of a team that request GPUs.
+
+A pod of a team that requests a GPU gets, where it does not name them, the toleration of the GPU taint, the team's
+priority class, and its GPUs' part of the CPU and memory of a node. `admission_mutations.py` has the expressions.
+
+The API server applies them with a MutatingAdmissionPolicy: admissionregistration.k8s.io/v1 and on by default since
+Kubernetes 1.36; 1.34 and 1.35 have v1beta1, off by default, which managed clouds do not turn on. Sources:
+kubernetes/enhancements, KEP-3962 (stable v1.36); kubernetes v1.36.3, apiserver/pkg/features/kube_features.go; read
+2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.nodes.section import Labels
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import parse_quantity
+
+MINIMUM_KUBERNETES: Final = "1.36"
+
+# What stays free for DaemonSets: those of GKE request up to 344m and 596 MiB, of EKS 195m and 250 MiB, and a node
+# agent or log collector comes to it. Source: 2i2c-org/infrastructure, daemonset_requests.yaml, read 2026-11-23.
+DAEMONSETS_MILLICORES: Final = 500
+# Memory: an operating system sees up to 7.5 % less than a machine type advertises (aws/karpenter-provider-aws,
+# VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23), huge pages for EFA take 10 GiB, and DaemonSets need some.
+MEMORY_PART: Final = Fraction(9, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultToleration:
+    """Toleration of a GPU taint, for pods that request one of `resources`; `claims`: also for pods with claims."""
+
+    taint: str
+    value: str
+    effect: str
+    resources: tuple[str, ...]
+    claims: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolShares:
+    """CPU and memory that come with one unit of each GPU resource on the nodes of a pool."""
+
+    pool: str
+    node_selector: Labels
+    units: Mapping[str, NodeResources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaults:
+    """Defaults of a team's pods that request GPUs.
+
+    `cpu_limit_millicores`: CPU limit of containers without one, the CPU of the largest node, so that the default
+    limit of the namespace is not below the request.
+    """
+
+    priority_class: str
+    tolerations: tuple[DefaultToleration, ...]
+    shares: tuple[PoolShares, ...]
+    cpu_limit_millicores: int
+
+
+def plan_pod_defaults(
+    team: str,
+    priority: str,
+    quota: Mapping[str, int],
+    limits: tuple[str | None, str | None],
+    pools: Sequence[PoolPlan],
+    kubernetes: str | None,
+) -> Decided[PodDefaults | None]:
+    """Return the defaults of a team's pods; None: the pools have no GPUs, or the cluster may not apply defaults.
+
+    `quota`: the team's units by resource; `limits`: its quotas of CPU and memory, None without; `kubernetes`: the
+    cluster's minor version, None: unknown.
+    """
+    with_gpus = [pool for pool in pools if pool.has_gpus]
+    if not with_gpus:
+        return Decided(None)
+    lacks = _lacks(kubernetes)
+    if lacks is not None:
+        why = f"{lacks}; members write toleration, priority class, CPU and memory themselves"
+        return Decided(
+            None, (Decision(subject=f"team {team}", what="defaults of GPU pods", chosen="none", why=why),)
+        )
+    defaults = PodDefaults(
+        priority_class=priority,
+        tolerations=_tolerations(with_gpus),
+        shares=_shares(with_gpus, quota, limits),
+        cpu_limit_millicores=max(pool.cpu_millicores for pool in with_gpus),
+    )
+    return Decided(
+        defaults,
+        (
+            Decision(
+                subject=f"team {team}",
+                what="defaults of GPU pods",
+                chosen=", ".join(
+                    ("toleration", f"priorityClassName {priority}", *_share_texts(defaults.shares, quota))
+                ),
+                why=f"what a pod leaves out; Kubernetes {kubernetes} adds it at admission",
+            ),
+        ),
+    )
+
+
+def _lacks(kubernetes: str | None) -> str | None:
+    """Return why the cluster may not have the API; None: it has."""
+    if kubernetes is None:
+        return (
+            f"the cluster's Kubernetes version is unknown, and defaults need {MINIMUM_KUBERNETES}: declare it as "
+            "cluster.kubernetes"
+        )
+    if minor(kubernetes) < minor(MINIMUM_KUBERNETES):
+        return f"Kubernetes {kubernetes} applies none (MutatingAdmissionPolicy is on since {MINIMUM_KUBERNETES})"
+    return None
+
+
+def _tolerations(pools: Sequence[PoolPlan]) -> tuple[DefaultToleration, ...]:
+    """Return the tolerations of GPU taints.
+
+    Other taints of a pool are not tolerated by default: they reserve its nodes, or say what its nodes lack.
+    """
+    taints = dict.fromkeys(
+        taint
+        for pool in pools
+        for taint in pool.taints
+        if taint.key == names.GPU_TAINT_KEY and taint.effect != "PreferNoSchedule"
+    )
+    return tuple(
+        DefaultToleration(
+            taint=taint.key,
+            value=taint.value,
+            effect=taint.effect,
+            resources=tuple(
+                sorted({name for pool in pools if taint in pool.taints for name in _extended_resources(pool)})
+            ),
+            claims=any(pool.devices for pool in pools if taint in pool.taints),
+        )
+        for taint in taints
+    )
+
+
+def _extended_resources(pool: PoolPlan) -> Mapping[str, Fraction]:
+    """Return the part of a node's GPUs that one unit is, by extended resource; none with DRA."""
+    if pool.devices:
+        return {}
+    offers = [offer for offer in pool.resources if offer.per_node and offer.name.startswith(names.NVIDIA_PREFIX)]
+    gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))
+    return {offer.name: Fraction(offer.gpus) / gpus / offer.per_node for offer in offers}
+
+
+def _shares(
+    pools: Sequence[PoolPlan], quota: Mapping[str, int], limits: tuple[str | None, str | None]
+) -> tuple[PoolShares, ...]:
+    cpu, memory = limits
+    exact = {
+        pool.name: {
+            name: (
+                part * max(0, pool.cpu_millicores - DAEMONSETS_MILLICORES),
+                part * pool.memory_mib * MEMORY_PART,
+            )
+            for name, part in _extended_resources(pool).items()
+        }
+        for pool in pools
+    }
+    most_cpu = None if cpu is None else Fraction(parse_quantity(cpu)) * 1000
+    most_memory = None if memory is None else Fraction(parse_quantity(memory)) / 2**20
+    cpu_scale = _scale(most_cpu, quota, exact.values(), 0)
+    memory_scale = _scale(most_memory, quota, exact.values(), 1)
+    return tuple(
+        PoolShares(
+            pool=pool.name,
+            node_selector=pool.node_selector,
+            units={
+                name: NodeResources(int(share[0] * cpu_scale), int(share[1] * memory_scale))
+                for name, share in exact[pool.name].items()
+            },
+        )
+        for pool in pools
+        if exact[pool.name]
+    )
+
+
+def _scale(
+    most: Fraction | None,
+    quota: Mapping[str, int],
+    pools: Collection[Mapping[str, tuple[Fraction, Fraction]]],
+    index: int,
+) -> Fraction:
+    """Return the factor with which the shares of all GPUs of a team fit its quota of CPU or memory."""
+    if most is None:
+        return Fraction(1)
+    needed = sum(
+        (
+            count * max((shares[name][index] for shares in pools if name in shares), default=Fraction(0))
+            for name, count in quota.items()
+        ),
+        Fraction(0),
+    )
+    return min(Fraction(1), most / needed) if needed else Fraction(1)
+
+
+def _share_texts(shares: Sequence[PoolShares], quota: Mapping[str, int]) -> list[str]:
+    return [
+        f"{share.cpu_millicores / 1000:.1f} CPU and {share.memory_mib / 1024:.1f} GiB a {name} of {one.pool}"
+        for one in shares
+        for name, share in one.units.items()
+        if quota.get(name)
+    ]

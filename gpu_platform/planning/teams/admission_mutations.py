@@ -1,0 +1,180 @@
+"""The expressions by which the API server gives pods their defaults, in CEL.
+
+They run after the other plugins: LimitRanger has filled requests and limits, and the priority plugin has written
+`priority: 0`. Then all plugins run once more. What this decides:
+
+- A request that LimitRanger filled counts as not named. It notes what it filled in an annotation; the value is
+  compared too, since a copy of a live pod keeps the annotation.
+- A container with a CPU request keeps no default CPU limit below it. The limit is set, because LimitRanger would
+  fill a missing one again in the second run.
+- `priority` is removed with the class: the second run computes it, and refuses any other number.
+- Tolerations are one atomic list, which only a JSON patch can extend.
+
+Sources: kubernetes v1.36.3, pkg/kubeapiserver/options/plugins.go (order), plugin/pkg/admission/limitranger and
+priority (admission.go); apiserver v0.36.3, pkg/admission/reinvocation.go and plugin/policy/mutating; read
+2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.teams.admission_defaults import DefaultToleration, PodDefaults, PoolShares
+
+_LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
+_LIMIT_RANGER_PREFIX: Final = "LimitRanger plugin set: "
+# From a quantity to millicores and MiB.
+_FACTORS: Final = {"cpu": "* 1000.0", "memory": "/ 1048576.0"}
+_CLAIMS: Final = "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
+
+
+def variables(
+    defaults: PodDefaults, default_request: Mapping[str, str], default_limit: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the variables of the mutations. `default_request`, `default_limit`: those of the LimitRange."""
+    if not defaults.shares:
+        return {}
+    found = {
+        "selector": "object.spec.?nodeSelector.orValue({})",
+        "filled": f"object.metadata.?annotations[?'{_LIMIT_RANGER}'].hasValue() ? "
+        f"object.metadata.annotations['{_LIMIT_RANGER}'].replace('{_LIMIT_RANGER_PREFIX}', '').split('; ') : []",
+    }
+    for index, resource in enumerate(_FACTORS):
+        found |= _amounts(resource, index, defaults.shares, default_request[resource], default_limit[resource])
+    return found
+
+
+def mutations(defaults: PodDefaults) -> tuple[str, ...]:
+    """Return the mutations of a pod that requests GPUs: each a list of JSON patches."""
+    found = [_add_toleration(one) for one in defaults.tolerations]
+    found.append(
+        "object.spec.?priorityClassName.orValue('') != '' ? [] : "
+        "(has(object.spec.priority) ? [JSONPatch{op: 'remove', path: '/spec/priority'}] : []) + "
+        f"[JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: '{defaults.priority_class}'}}]"
+    )
+    if defaults.shares:
+        patches = " + ".join(
+            (
+                _set("requests", "cpu", "variables.cpuRequests[i] > 0", "string(variables.cpuRequests[i]) + 'm'"),
+                _set(
+                    "limits",
+                    "cpu",
+                    "variables.cpuShares[i] > 0 && variables.cpuUnlimited[i]",
+                    f"'{defaults.cpu_limit_millicores}m'",
+                ),
+                _set(
+                    "requests",
+                    "memory",
+                    "variables.memoryRequests[i] > 0",
+                    "string(variables.memoryRequests[i]) + 'Mi'",
+                ),
+                _set(
+                    "limits",
+                    "memory",
+                    "variables.memoryShares[i] > 0 && variables.memoryUnlimited[i] && "
+                    "(variables.memoryRequests[i] > 0 || !variables.memoryOpen[i])",
+                    "variables.memoryRequests[i] > 0 ? string(variables.memoryRequests[i]) + 'Mi' : "
+                    "string(one.resources.requests['memory'])",
+                ),
+            )
+        )
+        # Requests of the whole pod are its containers' bounds: what they have is not known to fit.
+        found.append(f"has(object.spec.resources) ? [] : {patches}")
+    return tuple(found)
+
+
+def _add_toleration(toleration: DefaultToleration) -> str:
+    wanted = [_requests(toleration.resources)] if toleration.resources else []
+    wanted += [_CLAIMS] if toleration.claims else []
+    tolerated = (
+        "has(object.spec.tolerations) && object.spec.tolerations.exists(one, "
+        f"one.?effect.orValue('') in ['', '{toleration.effect}'] && (one.?key.orValue('') == '' || "
+        f"(one.key == '{toleration.taint}' && (one.?operator.orValue('') == 'Exists' || "
+        f"one.?value.orValue('') == '{toleration.value}'))))"
+    )
+    added = f"{{'key': '{toleration.taint}', 'operator': 'Exists', 'effect': '{toleration.effect}'}}"
+    return (
+        f"!({' || '.join(wanted) or 'false'}) || ({tolerated}) ? [] : has(object.spec.tolerations) ? "
+        f"[JSONPatch{{op: 'add', path: '/spec/tolerations/-', value: {added}}}] : "
+        f"[JSONPatch{{op: 'add', path: '/spec/tolerations', value: [{added}]}}]"
+    )
+
+
+def _requests(resources: Sequence[str]) -> str:
+    """Return that a container requests one of the resources."""
+    return " || ".join(
+        f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, {_texts(resources)}.exists(name, "
+        "one.?resources.?limits[?name].hasValue() && "
+        "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
+        for kind in ("containers", "initContainers")
+    )
+
+
+def _amounts(
+    resource: str, index: int, shares: Sequence[PoolShares], default_request: str, default_limit: str
+) -> Mapping[str, str]:
+    """Return the variables of CPU (millicores) or memory (MiB); lists have one entry for each container.
+
+    Shares: the share of its GPUs, 0 without GPUs. Open, Unlimited: whether it names no request, no limit. Taken:
+    what containers of the pod request themselves. Requests: what it gets, 0: as it is.
+    """
+    offered = "[" + ", ".join(_offered(one, index) for one in shares) + "]"
+    factor = _FACTORS[resource]
+    amount = (
+        f"one.?resources.?requests[?'{resource}'].hasValue() ? "
+        f"int(quantity(string(one.resources.requests['{resource}'])).asApproximateFloat() {factor}) : 0"
+    )
+    shares_of = f"variables.{resource}Shares"
+    is_open = _not_named("requests", resource, default_request)
+    is_unlimited = _not_named("limits", resource, default_limit)
+    return {
+        f"{resource}Offered": offered,
+        f"{resource}Shares": "object.spec.containers.map(one, one.?resources.?limits.orValue({}).map(name, "
+        f"variables.{resource}Offered.exists(pool, name in pool) ? "
+        f"variables.{resource}Offered.filter(pool, name in pool).map(pool, pool[name]).min() * "
+        "quantity(string(one.resources.limits[name])).asInteger() : 0).sum())",
+        f"{resource}Open": f"object.spec.containers.map(one, {is_open})",
+        f"{resource}Unlimited": f"object.spec.containers.map(one, {is_unlimited})",
+        # A sidecar is an init container that always restarts: it runs beside the others.
+        f"{resource}Taken": "object.spec.containers.transformList(i, one, "
+        f"{shares_of}[i] == 0 || !variables.{resource}Open[i], {amount}).sum() + "
+        "object.spec.?initContainers.orValue([]).filter(one, one.?restartPolicy.orValue('') == 'Always')"
+        f".map(one, {amount}).sum()",
+        f"{resource}Divided": f"{shares_of}.transformList(i, share, variables.{resource}Open[i], share).sum()",
+        f"{resource}Requests": f"{shares_of}.transformList(i, share, "
+        f"share > 0 && variables.{resource}Open[i] ? "
+        f"({shares_of}.sum() - variables.{resource}Taken) * share / variables.{resource}Divided : 0)",
+    }
+
+
+def _offered(shares: PoolShares, index: int) -> str:
+    """Return the amounts by resource of a pool; none where the pod selects nodes of another."""
+    units = "{" + ", ".join(f"'{name}': {share[index]}" for name, share in sorted(shares.units.items())) + "}"
+    elsewhere = " || ".join(
+        f"('{key}' in variables.selector && variables.selector['{key}'] != '{value}')"
+        for key, value in sorted(shares.node_selector.items())
+    )
+    return f"({elsewhere}) ? {{}} : {units}" if elsewhere else units
+
+
+def _not_named(kind: str, resource: str, default: str) -> str:
+    """Return that `one` has no request or limit, or the one that LimitRanger filled."""
+    note = f" {kind.removesuffix('s')} for container "
+    return (
+        f"!one.?resources.?{kind}[?'{resource}'].hasValue() || "
+        f"(variables.filled.exists(note, note.endsWith('{note}' + one.name) && "
+        f"'{resource}' in note.split('{note}')[0].split(', ')) && "
+        f"quantity(string(one.resources.{kind}['{resource}'])).compareTo(quantity('{default}')) == 0)"
+    )
+
+
+def _set(kind: str, resource: str, condition: str, value: str) -> str:
+    return (
+        f"object.spec.containers.transformList(i, one, {condition}, JSONPatch{{op: 'add', "
+        f"path: '/spec/containers/' + string(i) + '/resources/{kind}/{resource}', value: {value}}})"
+    )
+
+
+def _texts(values: Sequence[str]) -> str:
+    return "[" + ", ".join(f"'{value}'" for value in values) + "]"

@@ -1,0 +1,48 @@
+"""What the API server is told to add to pods in a team's namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.spec.field_cases import STACKS
+from tests.support.recorded import Recorded
+
+
+def recorded(tmp_path: Path, kubernetes: str) -> Recorded:
+    stack = STACKS["sandbox"]
+    platform: dict[str, Any] = {**stack, "cluster": {**stack["cluster"], "kubernetes": kubernetes}}
+    loaded = LoadedStack("test", tmp_path / "Pulumi.test.yaml", platform, plan_platform(platform, "test"))
+    return Recorded(record_stack(loaded))
+
+
+def test_every_team_has_a_policy_for_pods_that_are_created_in_its_namespace_and_request_gpus(tmp_path: Path):
+    found = recorded(tmp_path, "1.36")
+    policies = found.of("MutatingAdmissionPolicy")
+    assert [one.name for one in policies] == [f"defaults-of-{team['name']}" for team in STACKS["sandbox"]["teams"]]
+    for policy in policies:
+        spec = policy.inputs["spec"]
+        team = policy.name.removeprefix("defaults-of-")
+        (rule,) = spec["matchConstraints"]["resourceRules"]
+        assert (rule["resources"], rule["operations"]) == (["pods"], ["CREATE"])
+        assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
+            "kubernetes.io/metadata.name": team
+        }
+        assert [one["name"] for one in spec["matchConditions"]] == ["requests-gpus"]
+        binding = found.one("MutatingAdmissionPolicyBinding", policy.name).inputs["spec"]
+        assert binding == {"policyName": policy.name}
+
+
+def test_an_error_of_the_defaults_stops_no_pod_and_what_webhooks_set_is_kept(tmp_path: Path):
+    for policy in recorded(tmp_path, "1.36").of("MutatingAdmissionPolicy"):
+        spec = policy.inputs["spec"]
+        assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Ignore", "Never")
+
+
+def test_a_cluster_without_the_api_gets_no_such_policy(tmp_path: Path):
+    found = recorded(tmp_path, "1.35")
+    assert found.has("ValidatingAdmissionPolicy")
+    assert not found.has("MutatingAdmissionPolicy")
+    assert not found.has("MutatingAdmissionPolicyBinding")

@@ -1,0 +1,198 @@
+"""Members create short pods on the real API server: what they do not name, the API server adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.quantity import parse_quantity
+from tests.e2e.conftest import TOLERATION, Platform
+from tests.e2e.impersonation import member
+from tests.support.eventually import eventually
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-defaults")]
+
+Object = dict[str, Any]
+MIG = "nvidia.com/mig-1g.10gb"
+# Of one p4de.24xlarge: 95,690m CPU less 500m; of a GPU and of a MIG instance: their parts of 9/10 of its memory.
+MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95190, 131758, 18822
+
+
+@pytest.fixture
+def vision(platform: Platform, base: Object) -> KubernetesClient:
+    base["teams"][0]["workloads"] = []
+    base["teams"][0]["quota"] = {"gpus": 8, "mig": {"1g.10gb": 14}, "shared": 2}
+    base["teams"] = base["teams"][:1]
+    if platform.state.get("shop") != base:
+        ran = platform.up(base)
+        assert ran.code == 0, ran.err
+    client = member(platform.kubeconfig, "vision")
+    # The API server reads new policies within a second or two.
+    eventually(lambda: tolerates_gpus(client.create(pod("probe", {"nvidia.com/gpu": 1}), dry_run=True)))
+    return client
+
+
+def pod(name: str, limits: dict[str, Any] | None = None, **spec: Any) -> Object:
+    container: Object = {"name": "main", "image": "none"}
+    if limits is not None:
+        container["resources"] = {"limits": limits}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "vision"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def tolerates_gpus(live: Object) -> bool:
+    return TOLERATION in live["spec"]["tolerations"]
+
+
+def amounts(live: Object, index: int = 0) -> dict[str, dict[str, int]]:
+    """Return requests and limits of a container in millicores and MiB."""
+    resources = live["spec"]["containers"][index]["resources"]
+    return {
+        kind: {
+            "cpu": int(parse_quantity(resources[kind]["cpu"]) * 1000),
+            "memory": int(parse_quantity(resources[kind]["memory"]) / 2**20),
+        }
+        for kind in ("requests", "limits")
+    }
+
+
+def tried(client: KubernetesClient, wanted: Object) -> Object:
+    return client.create(wanted, dry_run=True)
+
+
+def test_a_pod_that_names_its_gpus_alone_gets_toleration_priority_and_half_of_the_node_and_runs(
+    vision: KubernetesClient, platform: Platform
+):
+    wanted = pod("short", {"nvidia.com/gpu": 4}, nodeSelector={"gpu-platform.dev/pool": "train"})
+    live = vision.create(wanted)
+    platform.created.append(wanted)
+    assert live["spec"]["tolerations"].count(TOLERATION) == 1
+    assert (live["spec"]["priorityClassName"], live["spec"]["priority"]) == ("training", 100)
+    half = {"cpu": MILLICORES // 8 * 4, "memory": MIB_OF_GPU * 4}
+    assert amounts(live) == {"requests": half, "limits": {"cpu": 95690, "memory": half["memory"]}}
+    eventually(lambda: platform.find_pod("short", "vision")["status"].get("phase") == "Running")
+
+
+def test_a_pod_of_all_gpus_of_a_node_leaves_what_daemonsets_need_and_runs(
+    vision: KubernetesClient, platform: Platform
+):
+    wanted = pod("whole", {"nvidia.com/gpu": 8})
+    live = vision.create(wanted)
+    platform.created.append(wanted)
+    assert amounts(live)["requests"]["cpu"] == MILLICORES // 8 * 8
+    eventually(lambda: platform.find_pod("whole", "vision")["status"].get("phase") == "Running")
+
+
+def test_a_pod_that_names_what_it_needs_keeps_it(vision: KubernetesClient):
+    own = [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}]
+    wanted = pod("named", tolerations=own, priorityClassName="training")
+    wanted["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "3", "memory": "2Gi"},
+        "limits": {"nvidia.com/gpu": 1, "cpu": "5", "memory": "3Gi"},
+    }
+    live = tried(vision, wanted)
+    assert own[0] in live["spec"]["tolerations"]
+    assert not tolerates_gpus(live)
+    assert amounts(live) == {"requests": {"cpu": 3000, "memory": 2048}, "limits": {"cpu": 5000, "memory": 3072}}
+
+
+def test_requests_equal_to_the_defaults_of_the_namespace_are_kept_if_the_pod_names_them(vision: KubernetesClient):
+    wanted = pod("equal")
+    wanted["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "500m", "memory": "1Gi"},
+        "limits": {"nvidia.com/gpu": 1, "cpu": "4", "memory": "16Gi"},
+    }
+    live = tried(vision, wanted)
+    assert amounts(live) == {"requests": {"cpu": 500, "memory": 1024}, "limits": {"cpu": 4000, "memory": 16384}}
+
+
+def test_requests_above_the_default_limits_of_the_namespace_are_admitted_without_limits(vision: KubernetesClient):
+    wanted = pod("above")
+    wanted["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "16", "memory": "128Gi"},
+        "limits": {"nvidia.com/gpu": 4},
+    }
+    live = tried(vision, wanted)
+    assert amounts(live) == {
+        "requests": {"cpu": 16000, "memory": 131072},
+        "limits": {"cpu": 95690, "memory": 131072},
+    }
+
+
+def test_a_copy_of_a_live_pod_with_other_requests_keeps_them(vision: KubernetesClient):
+    copied = pod("copied", {"nvidia.com/gpu": 1})
+    copied["metadata"]["annotations"] = tried(vision, copied)["metadata"]["annotations"]
+    assert "kubernetes.io/limit-ranger" in copied["metadata"]["annotations"]
+    copied["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "3", "memory": "2Gi"},
+        "limits": {"nvidia.com/gpu": 1, "cpu": "5", "memory": "3Gi"},
+    }
+    assert amounts(tried(vision, copied))["requests"] == {"cpu": 3000, "memory": 2048}
+
+
+def test_a_pod_without_gpus_gets_the_defaults_of_the_namespace_alone(vision: KubernetesClient):
+    live = tried(vision, pod("plain"))
+    assert not tolerates_gpus(live)
+    assert ("priorityClassName" in live["spec"], live["spec"]["priority"]) == (False, 0)
+    assert amounts(live) == {"requests": {"cpu": 500, "memory": 1024}, "limits": {"cpu": 4000, "memory": 16384}}
+
+
+def test_an_instance_of_a_gpu_brings_its_part_of_the_node(vision: KubernetesClient):
+    live = tried(vision, pod("instance", {MIG: 2}))
+    assert tolerates_gpus(live)
+    assert amounts(live)["requests"] == {"cpu": MILLICORES // 56 * 2, "memory": MIB_OF_INSTANCE * 2}
+
+
+def test_a_share_of_a_gpu_brings_its_part_of_the_node_and_runs(vision: KubernetesClient, platform: Platform):
+    wanted = pod("share", {"nvidia.com/gpu.shared": 1})
+    live = vision.create(wanted)
+    platform.created.append(wanted)
+    assert amounts(live)["requests"] == {"cpu": (3920 - 500) // 4, "memory": 3534}
+    eventually(lambda: platform.find_pod("share", "vision")["status"].get("phase") == "Running")
+
+
+def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: KubernetesClient):
+    wanted = pod("several", {"nvidia.com/gpu": 3})
+    containers = wanted["spec"]["containers"]
+    containers.append({"name": "second", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}})
+    containers.append({"name": "proxy", "image": "none"})
+    wanted["spec"]["initContainers"] = [
+        {"name": "logs", "image": "none", "restartPolicy": "Always"},
+        {"name": "prepare", "image": "none"},
+    ]
+    live = tried(vision, wanted)
+    # The container without GPUs and the sidecar have their default, 500m and 1 GiB, out of the same part.
+    free = {"cpu": MILLICORES // 8 * 4 - 1000, "memory": MIB_OF_GPU * 4 - 2048}
+    assert amounts(live)["requests"] == {name: amount * 3 // 4 for name, amount in free.items()}
+    assert amounts(live, 1)["requests"] == {name: amount // 4 for name, amount in free.items()}
+    assert amounts(live, 2)["requests"] == {"cpu": 500, "memory": 1024}
+
+
+def test_a_pod_that_tolerates_everything_gets_no_other_toleration(vision: KubernetesClient):
+    live = tried(vision, pod("wild", {"nvidia.com/gpu": 1}, tolerations=[{"operator": "Exists"}]))
+    assert not tolerates_gpus(live)
+
+
+def test_a_pod_with_claims_gets_no_cpu_and_no_memory_of_gpus(vision: KubernetesClient):
+    wanted = pod("claims", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "any"}])
+    live = tried(vision, wanted)
+    assert live["spec"]["priorityClassName"] == "training"
+    assert amounts(live)["requests"] == {"cpu": 500, "memory": 1024}
+
+
+def test_a_live_pod_is_not_changed_by_an_update(vision: KubernetesClient, platform: Platform):
+    wanted = pod("updated", {"nvidia.com/gpu": 1})
+    before = vision.create(wanted)
+    platform.created.append(wanted)
+    metadata = {"name": "updated", "namespace": "vision", "labels": {"step": "two"}}
+    vision.merge({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    after = platform.find_pod("updated", "vision")
+    assert after["metadata"]["labels"] == {"step": "two"}
+    assert after["spec"]["containers"] == before["spec"]["containers"]
+    assert after["spec"]["tolerations"] == before["spec"]["tolerations"]
