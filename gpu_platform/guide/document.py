@@ -229,7 +229,11 @@ def _running(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
     others = [name for name in tenant.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
     yield f"Write `priorityClassName: {guide.priority}`; a pod without a class is stopped first.{lower}"
-    yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
+    if tenant.pod_defaults is not None:
+        yield "A pod that requests a GPU and leaves them out gets this class, the toleration of GPU nodes, and its"
+        yield "GPUs' part of the CPU and memory of a node. Other pods get 500m CPU and 1 GiB."
+    else:
+        yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
     if tenant.service_account is not None:
         account = tenant.service_account
         yield ""
