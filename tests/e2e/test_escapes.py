@@ -13,6 +13,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.restricted import CONTAINER, satisfying
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
 
@@ -45,7 +46,7 @@ def pod(attempt: Object) -> Object:
             "namespace": attempt.get("namespace", "vision"),
             "annotations": attempt.get("annotations", {}),
         },
-        "spec": {"containers": [container], **attempt.get("spec", {})},
+        "spec": satisfying({"containers": [container], **attempt.get("spec", {})}),
     }
 
 
@@ -80,7 +81,12 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
     running["metadata"]["name"] = "debugged"
     vision.create(running)
     try:
-        debugger = {"name": "debug", "image": "none", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+        debugger = {
+            "name": "debug",
+            "image": "none",
+            "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+            "securityContext": dict(CONTAINER),
+        }
         path = "/api/v1/namespaces/vision/pods/debugged/ephemeralcontainers"
         with pytest.raises(Refused, match="gpu-visible-devices-bypass"):
             vision._connection.request(
