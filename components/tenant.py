@@ -50,7 +50,7 @@ _FORBIDDEN_PODS = {"pods": "0"}
 _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
-# The pod security level `restricted`, without a user: images choose their own.
+# Of every workload: what `restricted` asks of a container, which images that run as root bear as well.
 _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
 # A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
@@ -433,6 +433,7 @@ class Tenant(pulumi.ComponentResource):
                         ]
                         or None,
                         service_account_name=None if account is None else account.name,
+                        security_context=self._pod_security(workload),
                         automount_service_account_token=False,
                         volumes=_volumes(workload),
                         containers=[container],
@@ -440,6 +441,17 @@ class Tenant(pulumi.ComponentResource):
                 ),
             ),
             opts=opts,
+        )
+
+    def _pod_security(self, workload: WorkloadPlan) -> k8s.core.v1.PodSecurityContextArgs | None:
+        """Return what applies to every container of a pod, also to those that are injected or debug it."""
+        restricted = self._args.pod_security == "restricted"
+        if not restricted and workload.run_as_user is None:
+            return None
+        return k8s.core.v1.PodSecurityContextArgs(
+            run_as_non_root=True if restricted else None,
+            run_as_user=workload.run_as_user,
+            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type=_SECCOMP) if restricted else None,
         )
 
 

@@ -562,6 +562,8 @@ class Workload(TypedDict, total=False):
     image: pulumi.Input[str]
     """Container image. Unset: the pause image."""
     command: Sequence[str]
+    run_as_user: float
+    """User id of the processes. Unset: the image's own user."""
 
 
 class TeamIngress(TypedDict, total=False):
@@ -584,6 +586,8 @@ class TeamSettings(TypedDict, total=False):
     egress: Sequence[Any]
     """`internet`, or networks with `cidr` and `ports`."""
     ingress: Sequence[TeamIngress]
+    pod_security: str
+    """restricted, the default, or baseline."""
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,9 @@ from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
+
+PodSecurity = Literal["restricted", "baseline"]
+"""Levels of the Pod Security Standards that a team's namespace may enforce; `privileged` would open the nodes."""
 
 
 class ObjectLimits(SpecModel):
@@ -97,6 +100,9 @@ class Workload(SpecModel):
     image: str | None = None
     """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
     command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    """User id of the container's processes. Unset: the image's own user, which with `pod_security: restricted` has
+    to be a number other than 0."""
 
 
 class Team(SpecModel):
@@ -126,6 +132,11 @@ class Team(SpecModel):
     which is HTTPS (TCP 443) to all public addresses, and networks with ports. Everything else is denied."""
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
     """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
+    pod_security: PodSecurity = "restricted"
+    """Pod Security level that the namespace enforces. restricted: pods run as another user than root, with a
+    seccomp profile and without capabilities. baseline: pods may run as root; they use neither host paths nor
+    namespaces of the node, and are not privileged. `workloads` get what the level requires, apart from a user:
+    an image that runs as root needs `run_as_user`."""
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()

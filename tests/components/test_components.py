@@ -18,6 +18,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 from tests.support.recorded import Recorded
+from tests.support.restricted import violations
 
 Stack = Callable[[str], Recorded]
 STACKS = ["local", "dev", "speech", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
@@ -365,6 +366,35 @@ def test_a_team_on_a_destroyed_environment_is_refused_before_it_reaches_a_cluste
 def test_no_credential_of_the_kubeconfig_is_among_the_inputs(stack: Stack) -> None:
     provider = next(r for r in stack("local").resources if r.type == "pulumi:providers:kubernetes")
     assert provider.inputs["kubeconfig"].endswith("/kubeconfig")
+
+
+def test_a_declared_workload_satisfies_restricted_and_runs_as_the_user_of_the_stack_file(
+    program: Callable[[str], Recorded],
+) -> None:
+    workloads = {
+        record.urn.rpartition("::")[2]: record.inputs["spec"]["template"]["spec"]
+        for record in program("tenants_with_workloads").of("Deployment")
+    }
+    strict, own_user = workloads["vision/pause"], workloads["vision/own-user"]
+    assert strict["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert own_user["securityContext"] == {**strict["securityContext"], "runAsUser": 1000}
+    for pod in (strict, own_user):
+        assert violations(pod) == []
+
+
+def test_a_declared_workload_of_a_baseline_team_may_run_as_root_without_capabilities(
+    program: Callable[[str], Recorded],
+) -> None:
+    workloads = {
+        record.urn.rpartition("::")[2]: record.inputs["spec"]["template"]["spec"]
+        for record in program("tenants_with_workloads").of("Deployment")
+    }
+    assert "securityContext" not in workloads["legacy/pause"]
+    assert workloads["legacy/own-user"]["securityContext"] == {"runAsUser": 1000}
+    for name in ("legacy/pause", "legacy/own-user"):
+        [container] = workloads[name]["containers"]
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
 def test_a_tenant_can_be_used_alone(program: Callable[[str], Recorded]) -> None:

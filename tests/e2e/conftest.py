@@ -18,6 +18,7 @@ from sandbox import control_plane
 from tests.support import command_line
 from tests.support.command_line import COMMAND, Ran
 from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
 
 # Each worker of pytest-xdist has a sandbox of its own, so that whole stacks are tested side by side.
 SANDBOX = f"e2e-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
@@ -116,13 +117,15 @@ class Platform:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "containers": [
-                    {"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}
-                ],
-                "tolerations": [TOLERATION] if tolerate else [],
-                **spec,
-            },
+            "spec": satisfying(
+                {
+                    "containers": [
+                        {"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}
+                    ],
+                    "tolerations": [TOLERATION] if tolerate else [],
+                    **spec,
+                }
+            ),
         }
         live = self.client.create(pod)
         self.created.append(pod)

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from tests.e2e.conftest import TOLERATION
+from tests.support.restricted import satisfying
 
 PASSWORD = base64.b64encode(b"hunter2").decode()
 
@@ -15,14 +16,16 @@ def members_objects(namespace: str) -> list[dict[str, Any]]:
     labels = {"app": "features"}
     pod = {
         "metadata": {"labels": labels},
-        "spec": {
-            "containers": [
-                {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
-            ],
-            "tolerations": [TOLERATION],
-            # Half of it is how long a namespace waits before it looks again whether its pods are gone.
-            "terminationGracePeriodSeconds": 1,
-        },
+        "spec": satisfying(
+            {
+                "containers": [
+                    {"name": "main", "image": "db:1", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+                ],
+                "tolerations": [TOLERATION],
+                # Half of it is how long a namespace waits before it looks again whether its pods are gone.
+                "terminationGracePeriodSeconds": 1,
+            }
+        ),
     }
     return [
         {

@@ -11,6 +11,7 @@ from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 RUN_SECONDS = "sandbox.gpu-platform.dev/run-seconds"
@@ -127,7 +128,7 @@ def job(
         "spec": {
             "parallelism": pods,
             "completions": pods,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container], **spec}},
+            "template": {"spec": satisfying({"restartPolicy": "Never", "containers": [container], **spec})},
         },
     }
 

@@ -13,6 +13,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
 
@@ -45,7 +46,7 @@ def pod(attempt: Object) -> Object:
             "namespace": attempt.get("namespace", "vision"),
             "annotations": attempt.get("annotations", {}),
         },
-        "spec": {"containers": [container], **attempt.get("spec", {})},
+        "spec": satisfying({"containers": [container], **attempt.get("spec", {})}),
     }
 
 
@@ -59,7 +60,20 @@ def refusal(client: KubernetesClient, wanted: Object) -> str:
 
 @pytest.mark.parametrize("attempt", ATTEMPTS["pods"], ids=lambda one: one["name"].replace(" ", "-"))
 def test_a_pod_that_leaves_the_grant_is_refused(vision: KubernetesClient, attempt: Object):
-    assert attempt["refused"] in refusal(vision, pod(copy.deepcopy(attempt)))
+    wanted = pod(copy.deepcopy(attempt))
+    message = refusal(vision, wanted)
+    assert attempt["refused"] in message
+    # The checker by which tests read manifests without a cluster agrees with the API server.
+    assert bool(violations(wanted["spec"])) == ("violates PodSecurity" in message)
+
+
+def test_a_refusal_names_the_level_and_every_setting_that_is_missing(vision: KubernetesClient):
+    wanted = pod({})
+    wanted["spec"] = {"containers": [{"name": "main", "image": "none"}]}
+    message = refusal(vision, wanted)
+    assert 'violates PodSecurity "restricted:latest"' in message
+    for setting in ("allowPrivilegeEscalation=false", "drop=", "runAsNonRoot=true", "seccompProfile.type"):
+        assert setting in message
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS["objects"], ids=lambda one: one["name"].replace(" ", "-"))
@@ -80,7 +94,12 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
     running["metadata"]["name"] = "debugged"
     vision.create(running)
     try:
-        debugger = {"name": "debug", "image": "none", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+        debugger = {
+            "name": "debug",
+            "image": "none",
+            "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+            "securityContext": dict(CONTAINER),
+        }
         path = "/api/v1/namespaces/vision/pods/debugged/ephemeralcontainers"
         with pytest.raises(Refused, match="gpu-visible-devices-bypass"):
             vision._connection.request(

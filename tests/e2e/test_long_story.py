@@ -25,6 +25,7 @@ from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 from tests.support.killed import kill_at_a_random_moment
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.restricted import satisfying
 from tests.support.witness import Gone, Witness
 
 # Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
@@ -100,10 +101,12 @@ class Story:
     def members_run(self, team: str, name: str, resource: str, replicas: int) -> None:
         labels = {"app": name}
         limits = {resource: "1", "cpu": "100m", "memory": "64Mi"}
-        pod = {
-            "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
-            "tolerations": [TOLERATION],
-        }
+        pod = satisfying(
+            {
+                "containers": [{"name": "main", "image": "none", "resources": {"limits": limits}}],
+                "tolerations": [TOLERATION],
+            }
+        )
         self.client.create(
             {
                 "apiVersion": "apps/v1",

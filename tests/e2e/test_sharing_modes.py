@@ -11,6 +11,7 @@ from gpu_platform.engine.client import Refused
 from sandbox.simulator.kube import Api
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
 
@@ -251,18 +252,20 @@ def claim(platform: Platform, name: str, template: str, namespace: str = "lab", 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "none",
-                    "resources": {"requests": amount, "limits": amount, "claims": [{"name": "gpu"}]},
-                }
-            ],
-            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
-            "tolerations": [TOLERATION],
-            **spec,
-        },
+        "spec": satisfying(
+            {
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "none",
+                        "resources": {"requests": amount, "limits": amount, "claims": [{"name": "gpu"}]},
+                    }
+                ],
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": template}],
+                "tolerations": [TOLERATION],
+                **spec,
+            }
+        ),
     }
     platform.client.create(pod)
     platform.created.append(pod)

@@ -14,6 +14,7 @@ from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import KUEUE, QUEUE, Team, bring, job, stack
 from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
 
@@ -175,7 +176,7 @@ def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> N
                 }
             ],
         },
-        "spec": {"containers": [{"name": "main", "image": "none"}]},
+        "spec": satisfying({"containers": [{"name": "main", "image": "none"}]}),
     }
     with pytest.raises(Refused, match="controllers set ownerReferences"):
         vision.client.create(pod)

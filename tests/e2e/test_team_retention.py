@@ -167,7 +167,7 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand)
         "allow-own-namespace",
         "allow-dns",
     }
-    assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     with pytest.raises(Refused, match="exceeded quota: retained"):
         eventually(lambda: hand.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
     hand.platform.pod("tidy", "cpu", tolerate=False, namespace=TEAM)

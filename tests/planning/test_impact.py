@@ -222,6 +222,29 @@ def test_limits_of_objects_over_a_team_deployed_without_them_are_announced() -> 
     assert "services.loadbalancers: 0" in impact.new
 
 
+def test_a_raised_pod_security_level_is_announced_and_stops_no_pod_and_a_lowered_one_is_in_place() -> None:
+    open_team = plan_of(teams=[{**TEAM, "pod_security": "baseline"}])
+    [raised] = impacts(open_team, plan_of(), pod("a"))
+    assert (raised.effect, raised.field) == (Effect.CUTS_ACCESS, "pod_security")
+    assert (raised.old, raised.new, raised.pods) == ("baseline", "restricted", ())
+    assert "pods that run stay" in raised.because
+    [lowered] = impacts(plan_of(), open_team, pod("a"))
+    assert (lowered.effect, lowered.old, lowered.new) == (Effect.IN_PLACE, "restricted", "baseline")
+    assert impacts(open_team, open_team) == ()
+
+
+def test_a_team_deployed_before_the_level_could_be_chosen_had_baseline() -> None:
+    outputs = dict(outputs_of(plan_of()))
+    outputs["teams"] = {
+        name: {key: value for key, value in facts.items() if key != "pod_security"}
+        for name, facts in outputs["teams"].items()
+    }
+    [impact] = classify(outputs, plan_of(), load_catalog(), live=live())
+    assert (impact.field, impact.old, impact.new) == ("pod_security", "baseline", "restricted")
+    kept = plan_of(teams=[{**TEAM, "pod_security": "baseline"}])
+    assert classify(outputs, kept, load_catalog(), live=live()) == ()
+
+
 def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> None:
     after = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 4}}])
     [impact] = impacts(plan_of(), after, pod("a"))

@@ -628,6 +628,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].workloads[].memory": ["8Gi"],
     "teams[].workloads[].image": ["registry.example.com/train:1.0"],
     "teams[].workloads[].command": [["python", "train.py"]],
+    "teams[].workloads[].run_as_user": [1000],
+    "teams[].pod_security": ["baseline"],
     "overcommit": [1.5],
     "storage": [{"work": {"type": "disk"}}],
     "storage{}(disk)": by([{"type": "nfs"}], eks=[{"type": "lustre"}]),

@@ -103,6 +103,7 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
         "egress": [text_of_egress(one) for one in tenant.egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
         "workloads": [workload.name for workload in tenant.workloads],
+        "pod_security": tenant.pod_security,
     }
 
 

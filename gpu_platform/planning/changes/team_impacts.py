@@ -33,6 +33,9 @@ _RIGHTS = (
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 
+# Releases that did not write the level into the output enforced this one.
+_POD_SECURITY_BEFORE = "baseline"
+
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
     """Return the teams of the last deployment that the stack file no longer has."""
@@ -82,6 +85,7 @@ def _of_team(
                 parts=(Part(Phase.TEAMS, f"team {namespace}", "rights"),),
                 because=f"{', '.join(gone)}: lost {what}",
             )
+    yield from _of_pod_security(namespace, old, new)
     before = {**mapping_of(old.get("quota")), **mapping_of(old.get("objects"))}
     now = {**new["quota"], **new["objects"]}
     lower = {
@@ -110,6 +114,26 @@ def _of_team(
             parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
             because="pods that run keep running; new ones are refused above the quota" + over,
         )
+
+
+def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
+    """Yield that the namespace will admit fewer pods, or more; pods are judged when they are created alone."""
+    before, now = str(old.get("pod_security", _POD_SECURITY_BEFORE)), str(new["pod_security"])
+    if before == now:
+        return
+    raised = now == "restricted"
+    yield Impact(
+        subject=f"team {namespace}",
+        effect=Effect.CUTS_ACCESS if raised else Effect.IN_PLACE,
+        field="pod_security",
+        old=before,
+        new=now,
+        parts=(Part(Phase.TEAMS, f"team {namespace}", "Pod Security"),),
+        because="pods that run stay; new ones, those that replace them as well, are refused unless they run as "
+        "another user than root, with a seccomp profile and without capabilities"
+        if raised
+        else "new pods may run as root, without a seccomp profile and with the runtime's capabilities",
+    )
 
 
 def _over_quota(namespace: str, limits: Mapping[str, str], live: LiveState | None) -> str:

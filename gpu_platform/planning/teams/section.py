@@ -11,6 +11,7 @@ from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission import PodRule
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
+from gpu_platform.spec.team import PodSecurity
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}
@@ -58,6 +59,8 @@ class WorkloadPlan:
     """Size of the volume in memory at /dev/shm, part of `memory`; None: 64 MiB, the runtime's default."""
     gpu_memory: str | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances."""
+    run_as_user: int | None = None
+    """User id of its processes; None: that of the image."""
     nic_claim: str | None = None
     """The ResourceClaimTemplate of all NICs of a node; None: none, or pods request NICs in another way."""
 
@@ -137,5 +140,7 @@ class TenantPlan:
     """What its pods that request GPUs get at admission; None: what they name themselves."""
     service_account: ServiceAccountPlan | None = None
     """Of its pods that name it; None: the team has neither an identity nor image pull secrets."""
+    pod_security: PodSecurity = "restricted"
+    """Level that the namespace enforces, and that the workloads satisfy."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""

@@ -25,6 +25,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
+from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import GpuUnits, ObjectLimits, Team
@@ -336,8 +337,7 @@ def plan_tenant(
         labels={
             names.TEAM_LABEL: team.name,
             names.STACK_LABEL: stack,
-            "pod-security.kubernetes.io/enforce": "baseline",
-            "pod-security.kubernetes.io/audit": "restricted",
+            **pod_security_labels(team.pod_security),
         },
         quota=quota,
         egress=(*egress, *plan_egress(team)),
@@ -354,6 +354,7 @@ def plan_tenant(
         workloads=workloads,
         rules=pod_rules(available.pools),
         pod_defaults=defaults.value,
+        pod_security=team.pod_security,
         compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
     )
     notes = [
@@ -361,7 +362,8 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    return Decided(tenant, (decision, *defaults.decisions, *network_decisions(team), *notes))
+    chosen = (*pod_security_decisions(team), *defaults.decisions, *network_decisions(team))
+    return Decided(tenant, (decision, *chosen, *notes))
 
 
 def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:
@@ -418,6 +420,7 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
         replicas=workload.replicas,
         image=workload.image or pause_image,
         command=workload.command,
+        run_as_user=workload.run_as_user,
         resource=resource,
         units=units,
         cpu=workload.cpu,

@@ -1,0 +1,42 @@
+"""Teams of both Pod Security levels with a workload of the image's own user, and one of another."""
+
+from typing import Literal
+
+from components.tenant import Tenant
+from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
+
+
+def workload(name: str, user: int | None) -> WorkloadPlan:
+    return WorkloadPlan(
+        name=name,
+        pool="train",
+        replicas=1,
+        image="registry.k8s.io/pause:3.10",
+        command=(),
+        resource="nvidia.com/gpu",
+        units=1,
+        cpu="1",
+        memory="4Gi",
+        priority_class="training",
+        node_selector={},
+        tolerations=(),
+        shared_memory="1024Mi",
+        run_as_user=user,
+    )
+
+
+levels: tuple[tuple[str, Literal["restricted", "baseline"]], ...] = (
+    ("vision", "restricted"),
+    ("legacy", "baseline"),
+)
+for namespace, level in levels:
+    Tenant(
+        namespace,
+        TenantPlan(
+            namespace=namespace,
+            quota={"requests.nvidia.com/gpu": "8"},
+            members=(TeamMember(kind="Group", name=namespace),),
+            workloads=(workload("pause", None), workload("own-user", 1000)),
+            pod_security=level,
+        ),
+    )

@@ -1,0 +1,55 @@
+"""The pods that documents show are admitted by the namespace of a team, which enforces `restricted`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+import yaml
+from pages import Block, blocks
+
+from gpu_platform.planning.teams.tenants import RESERVED_NAMESPACES
+from tests.support.restricted import violations
+
+REFUSED = "refused manifest"
+
+
+def pod_specs(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield every pod spec within a manifest of any kind."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, Any]", value)
+        if "containers" in mapping:
+            yield mapping
+            return
+        for inner in mapping.values():
+            yield from pod_specs(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from pod_specs(inner)
+
+
+def pods_of(block: Block) -> list[Mapping[str, Any]]:
+    """Return the pods that a reader creates in the namespace of a team with a manifest."""
+    manifest = yaml.safe_load(block.text)
+    ours = manifest["metadata"].get("namespace") in RESERVED_NAMESPACES
+    return [] if ours else list(pod_specs(manifest))
+
+
+def shown(mark: str) -> list[Block]:
+    return [block for block in blocks("yaml") if block.mark == mark and pods_of(block)]
+
+
+@pytest.mark.parametrize("block", shown("manifest"), ids=str)
+def test_a_documented_pod_of_a_team_satisfies_restricted(block: Block):
+    assert [violations(spec) for spec in pods_of(block)] == [[] for _ in pods_of(block)]
+
+
+@pytest.mark.parametrize("block", shown(REFUSED), ids=str)
+def test_a_pod_that_is_documented_as_refused_violates_restricted(block: Block):
+    assert all(violations(spec) for spec in pods_of(block))
+
+
+def test_documents_show_pods_of_teams_and_one_that_is_refused():
+    assert len(shown("manifest")) >= 6
+    assert shown(REFUSED)
