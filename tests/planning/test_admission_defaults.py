@@ -77,6 +77,25 @@ def test_a_gpu_brings_its_part_of_the_node_less_what_daemonsets_need(make_plan: 
     assert found.priority_class == "training"
 
 
+def test_huge_pages_of_nodes_with_efa_are_not_divided() -> None:
+    eks = STACKS["eks"]
+    cluster = {**eks["cluster"], "kubernetes": "1.36"}
+    plan = plan_platform({**eks, "cluster": cluster, "teams": [team(quota={"gpus": 8})]}, "test")
+    found = plan.tenants[0].pod_defaults
+    assert found is not None
+    assert plan.kind == "environment"
+    shares = units(found)
+    with_efa = [
+        one
+        for one in plan.pools
+        if one.cloud is not None and one.cloud.pod_requests(one.gpus_per_node, one.gpus_per_node)
+    ]
+    assert with_efa
+    for one in with_efa:
+        (share,) = shares[one.name].values()
+        assert share[1] == int((one.memory_mib * 0.9 - 10256) / one.gpus_per_node)
+
+
 def test_shares_and_instances_bring_the_part_of_their_gpu(make_plan: PlanMaker) -> None:
     found = planned(make_plan, SHARED, CUT, quota={"shared": 4})
     assert units(found)["serve"]["nvidia.com/gpu.shared"][0] == (3920 - 500) // 4

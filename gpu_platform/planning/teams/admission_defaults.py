@@ -30,8 +30,10 @@ MINIMUM_KUBERNETES: Final = "1.36"
 # agent or log collector comes to it. Source: 2i2c-org/infrastructure, daemonset_requests.yaml, read 2026-11-23.
 DAEMONSETS_MILLICORES: Final = 500
 # Memory: an operating system sees up to 7.5 % less than a machine type advertises (aws/karpenter-provider-aws,
-# VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23), huge pages for EFA take 10 GiB, and DaemonSets need some.
+# VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23), and DaemonSets need some.
 MEMORY_PART: Final = Fraction(9, 10)
+# Memory that nodes with EFA have as huge pages alone: 5128 of 2 MiB, as the EFA installer reserves them.
+HUGE_PAGES_MIB: Final = 5128 * 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ def _shares(
         pool.name: {
             name: (
                 part * max(0, pool.cpu_millicores - DAEMONSETS_MILLICORES),
-                part * pool.memory_mib * MEMORY_PART,
+                part * (pool.memory_mib * MEMORY_PART - _huge_pages_mib(pool)),
             )
             for name, part in _extended_resources(pool).items()
         }
@@ -187,6 +189,13 @@ def _shares(
         for pool in pools
         if exact[pool.name]
     )
+
+
+def _huge_pages_mib(pool: PoolPlan) -> int:
+    """Return the memory of huge pages: nodes have them if pods of whole nodes request a network between nodes."""
+    if pool.cloud is None or not pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node):
+        return 0
+    return HUGE_PAGES_MIB
 
 
 def _scale(
