@@ -11,6 +11,7 @@ from gpu_platform.quantity import parse_quantity
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.restricted import CONTAINER, satisfying
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-defaults")]
 
@@ -42,7 +43,7 @@ def pod(name: str, limits: dict[str, Any] | None = None, **spec: Any) -> Object:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "vision"},
-        "spec": {"containers": [container], **spec},
+        "spec": satisfying({"containers": [container], **spec}),
     }
 
 
@@ -160,8 +161,15 @@ def test_a_share_of_a_gpu_brings_its_part_of_the_node_and_runs(vision: Kubernete
 def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: KubernetesClient):
     wanted = pod("several", {"nvidia.com/gpu": 3})
     containers = wanted["spec"]["containers"]
-    containers.append({"name": "second", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}})
-    containers.append({"name": "proxy", "image": "none"})
+    containers.append(
+        {
+            "name": "second",
+            "image": "none",
+            "securityContext": CONTAINER,
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        }
+    )
+    containers.append({"name": "proxy", "image": "none", "securityContext": CONTAINER})
     wanted["spec"]["initContainers"] = [
         {"name": "logs", "image": "none", "restartPolicy": "Always"},
         {"name": "prepare", "image": "none"},

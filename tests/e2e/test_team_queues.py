@@ -84,7 +84,13 @@ def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_run
         "kind": "Pod",
         "metadata": {"name": "whole", "namespace": "vision"},
         "spec": {
-            "containers": [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]
+            **satisfying(
+                {
+                    "containers": [
+                        {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+                    ]
+                }
+            )
         },
     }
     vision.client.create(short)
