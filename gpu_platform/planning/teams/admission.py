@@ -17,10 +17,8 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 
-_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
-# Annotations by which a runtime gives a container any device of its node, unseen by scheduler and Pod Security.
-_DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
 _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -39,21 +37,22 @@ def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
         PodRule(
             id="gpu-visible-devices-bypass",
             expression=" && ".join(_of_all(kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
-            message=f"{_VISIBLE} may be void or none alone: remove it, and request GPUs under resources.limits",
+            message=f"{VISIBLE_DEVICES} may be void or none alone: remove it, and request GPUs under "
+            "resources.limits",
         ),
         PodRule(
             id="gpu-device-annotation",
             expression="!has(object.metadata.annotations) || object.metadata.annotations.all(key, "
-            + " && ".join(f"!key.startsWith('{prefix}')" for prefix in _DEVICE_ANNOTATIONS)
+            + " && ".join(f"!key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
             + ")",
             message="annotations may not name devices ("
-            + ", ".join(_DEVICE_ANNOTATIONS)
+            + ", ".join(DEVICE_ANNOTATIONS)
             + "): remove them, and request GPUs under resources.limits",
         ),
         PodRule(
             id="gpu-runtime-class",
             expression="!has(object.spec.runtimeClassName) || variables.asksForGpus || "
-            "!object.spec.runtimeClassName.startsWith('nvidia')",
+            f"!object.spec.runtimeClassName.startsWith('{RUNTIME_CLASS_PREFIX}')",
             message="the runtime class of NVIDIA is for pods that request a GPU: remove runtimeClassName",
         ),
         PodRule(
@@ -97,8 +96,9 @@ VARIABLES: Final[Mapping[str, str]] = {
 """Variables that expressions of pods use, as CEL."""
 
 _NO_VISIBLE_DEVICES: Final = (
-    f"!has(one.env) || one.env.all(variable, variable.name != '{_VISIBLE}' || "
-    "(has(variable.value) && variable.value in ['', 'void', 'none'] && !has(variable.valueFrom)))"
+    f"!has(one.env) || one.env.all(variable, variable.name != '{VISIBLE_DEVICES}' || "
+    f"(has(variable.value) && variable.value in [{', '.join(repr(value) for value in NO_DEVICES)}] && "
+    "!has(variable.valueFrom)))"
 )
 
 
