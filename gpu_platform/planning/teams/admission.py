@@ -95,10 +95,11 @@ VARIABLES: Final[Mapping[str, str]] = {
 }
 """Variables that expressions of pods use, as CEL."""
 
+_NO_DEVICES: Final = ", ".join(f"'{value}'" for value in NO_DEVICES)
 _NO_VISIBLE_DEVICES: Final = (
     f"!has(one.env) || one.env.all(variable, variable.name != '{VISIBLE_DEVICES}' || "
-    f"(has(variable.value) && variable.value in [{', '.join(repr(value) for value in NO_DEVICES)}] && "
-    "!has(variable.valueFrom)))"
+    # An empty value is left out of the object that the API server checks.
+    f"(!has(variable.valueFrom) && (!has(variable.value) || variable.value in [{_NO_DEVICES}])))"
 )
 
 
