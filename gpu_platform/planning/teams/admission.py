@@ -58,8 +58,9 @@ def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
         PodRule(
             id="gpu-wildcard-toleration",
             expression="variables.asksForGpus || !has(object.spec.tolerations) || "
-            "object.spec.tolerations.all(one, has(one.key) && one.key != '' && "
-            f"!(one.key in {_texts(_gpu_taints(pools))}))",
+            "object.spec.tolerations.all(one, "
+            + " && ".join(_tolerates_none(effect, keys) for effect, keys in _gpu_taints(pools).items())
+            + ")",
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
@@ -134,11 +135,22 @@ def _most_text(pools: Sequence[PoolPlan]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(_most_per_node(pools).items()) if count) or "none"
 
 
-def _gpu_taints(pools: Sequence[PoolPlan]) -> list[str]:
-    """Return the keys of the taints that keep pods without GPUs off GPU nodes."""
-    with_gpus = [pool for pool in pools if pool.resources]
-    keys = {taint.key for pool in with_gpus for taint in pool.taints if taint.effect != "PreferNoSchedule"}
-    return sorted({names.GPU_TAINT_KEY, *keys})
+def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
+    """Return that the toleration `one` covers no taint of these keys. Without an effect it covers every effect."""
+    return (
+        f"((has(one.effect) && !(one.effect in ['', '{effect}'])) || "
+        f"(has(one.key) && one.key != '' && !(one.key in {_texts(keys)})))"
+    )
+
+
+def _gpu_taints(pools: Sequence[PoolPlan]) -> Mapping[str, Sequence[str]]:
+    """Return the keys of the taints that keep pods without GPUs off GPU nodes, by effect."""
+    keys: dict[str, set[str]] = {"NoSchedule": {names.GPU_TAINT_KEY}}
+    for pool in pools:
+        for taint in pool.taints if pool.resources else ():
+            if taint.effect != "PreferNoSchedule":
+                keys.setdefault(taint.effect, set()).add(taint.key)
+    return {effect: sorted(found) for effect, found in sorted(keys.items())}
 
 
 def _texts(values: Sequence[str]) -> str:
