@@ -10,17 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 from policies._inputs import Value
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, covers, workloads
 
-_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
-_NO_DEVICES: Final = frozenset({"", "void", "none"})
-# Annotations by which a runtime gives a container any device of the node, without the scheduler.
-_DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
-_NVIDIA_RUNTIME: Final = "nvidia"
 _POWERFUL: Final = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "NET_ADMIN", "BPF"})
 _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
 
@@ -42,19 +38,19 @@ def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[
     granted = workload.requests_gpus
     for container in workload.containers:
         for variable in container.spec.get("env").items():
-            if variable.get("name").text() != _VISIBLE_DEVICES:
+            if variable.get("name").text() != VISIBLE_DEVICES:
                 continue
             value = variable.get("value")
-            if (value.text() or "").casefold() in _NO_DEVICES and not variable.get("valueFrom").present:
+            if (value.text() or "") in NO_DEVICES and not variable.get("valueFrom").present:
                 continue
             yield Breach(
                 at=value if value.present else variable,
-                found=f"{_VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} of a container",
+                found=f"{VISIBLE_DEVICES}={value.text() or '(from elsewhere)'} of a container",
                 allowed="void, or no such variable: the device plugin sets it for granted GPUs",
                 fix=f"remove it, and request {names.GPU_RESOURCE} under resources.limits",
             )
     for key, value in workload.annotations.entries():
-        if key.startswith(_DEVICE_ANNOTATIONS) and not granted:
+        if key.startswith(DEVICE_ANNOTATIONS) and not granted:
             yield Breach(
                 at=value,
                 found=f"annotation {key} on pods that request no GPU",
@@ -62,10 +58,10 @@ def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[
                 fix=f"remove it, and request {names.GPU_RESOURCE} or make a ResourceClaim",
             )
     runtime = workload.pod_spec.get("runtimeClassName")
-    if runtime.text() == _NVIDIA_RUNTIME and not granted:
+    if (runtime.text() or "").startswith(RUNTIME_CLASS_PREFIX) and not granted:
         yield Breach(
             at=runtime,
-            found="runtimeClassName nvidia on pods that request no GPU",
+            found=f"runtimeClassName {runtime.text()} on pods that request no GPU",
             allowed="the default runtime: images may set the variable themselves",
             fix="remove it, or request a GPU",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from tests.support.recorded import Recorded
 
 
 def recorded(cloud: str, tmp_path: Path) -> Recorded:
-    platform = STACKS[cloud]
+    return load(STACKS[cloud], tmp_path)
+
+
+def load(platform: Mapping[str, Any], tmp_path: Path) -> Recorded:
     loaded = LoadedStack("test", tmp_path / "Pulumi.test.yaml", platform, plan_platform(platform, "test"))
     return Recorded(record_stack(loaded))
 
@@ -56,3 +60,21 @@ def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins
         "gpu-node-name",
         "gpu-max-per-container",
     ]
+
+
+def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):
+    platform = copy.deepcopy(dict(STACKS["sandbox"]))
+    platform["pools"][0]["taints"] = [
+        {"key": "example.com/drained", "effect": "NoExecute"},
+        {"key": "example.com/busy", "effect": "PreferNoSchedule"},
+    ]
+    loaded = load(platform, tmp_path)
+    spec = next(one for one in loaded.of("ValidatingAdmissionPolicy") if one.name.startswith("pods-of-")).inputs[
+        "spec"
+    ]
+    (rule,) = [one["expression"] for one in spec["validations"] if "gpu-wildcard-toleration" in one["message"]]
+    assert (
+        "['', 'NoExecute'])) || (has(one.key) && one.key != '' && !(one.key in ['example.com/drained']))" in rule
+    )
+    assert "['', 'NoSchedule'])) || (has(one.key) && one.key != '' && !(one.key in ['nvidia.com/gpu']))" in rule
+    assert "example.com/busy" not in rule

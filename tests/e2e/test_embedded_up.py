@@ -128,8 +128,12 @@ def test_preview_says_what_up_would_change_and_changes_nothing(deployed: Platfor
     file = deployed.write(base)
     ran = deployed.run("preview", str(file), "--engine", "embedded", "--format", "json")
     assert ran.code == 0, ran.err
-    [change] = ran.json["changes"]["changes"]
-    assert (change["action"], change["kind"], change["name"]) == ("update", "ResourceQuota", "gpu-quota")
+    changes = {(c["action"], c["kind"], c["name"]): c for c in ran.json["changes"]["changes"]}
+    assert set(changes) == {
+        ("update", "ResourceQuota", "gpu-quota"),
+        ("update", "ConfigMap", "gpu-platform-guide"),
+    }
+    change = changes["update", "ResourceQuota", "gpu-quota"]
     assert [(f["old"], f["new"]) for f in change["fields"]] == [("4", "5")]
     live = deployed.client.get("v1", "ResourceQuota", "gpu-quota", "vision")
     assert live is not None

@@ -129,6 +129,8 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
             "spec": {"tolerations": [{"operator": "Exists"}]},
         },
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}},
+        {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": ""}]}},
+        {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}},
         {"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}},
         {"spec": {"priorityClassName": "training"}},
         {"annotations": {"prometheus.io/scrape": "true"}},

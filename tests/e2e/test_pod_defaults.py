@@ -171,8 +171,8 @@ def test_containers_of_a_pod_divide_its_part_of_the_node_by_their_gpus(vision: K
     )
     containers.append({"name": "proxy", "image": "none", "securityContext": CONTAINER})
     wanted["spec"]["initContainers"] = [
-        {"name": "logs", "image": "none", "restartPolicy": "Always"},
-        {"name": "prepare", "image": "none"},
+        {"name": "logs", "image": "none", "restartPolicy": "Always", "securityContext": CONTAINER},
+        {"name": "prepare", "image": "none", "securityContext": CONTAINER},
     ]
     live = tried(vision, wanted)
     # The container without GPUs and the sidecar have their default, 500m and 1 GiB, out of the same part.

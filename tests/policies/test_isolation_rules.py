@@ -33,7 +33,7 @@ def with_env(value: Any, limits: Any = None) -> Record:
 # -- gpu-visible-devices-bypass ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", ["all", "0", "GPU-5a1b", "0,1"])
+@pytest.mark.parametrize("value", ["all", "0", "GPU-5a1b", "0,1", "VOID", "None"])
 def test_a_container_without_a_request_that_names_devices_is_found(value: str):
     found = only(violations(BYPASS, deployment(pod_spec(with_env(value)))))
     assert found.problem.path == "spec.template.spec.containers[0].env[0].value"
@@ -71,6 +71,13 @@ def test_an_annotation_that_names_devices_is_found(key: str):
 def test_the_nvidia_runtime_without_a_request_is_found():
     assert only(violations(BYPASS, deployment(pod_spec(container(), runtimeClassName="nvidia"))))
     assert violations(BYPASS, deployment(pod_spec(runtimeClassName="nvidia"))) == []
+
+
+@pytest.mark.parametrize("name", ["nvidia-cdi", "nvidia-legacy"])
+def test_every_runtime_class_of_the_operator_without_a_request_is_found(name: str):
+    found = only(violations(BYPASS, deployment(pod_spec(container(), runtimeClassName=name))))
+    assert name in found.problem.found
+    assert violations(BYPASS, deployment(pod_spec(runtimeClassName=name))) == []
 
 
 def test_the_platforms_own_namespaces_are_left_out_and_can_be_changed():

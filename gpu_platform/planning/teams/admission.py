@@ -17,10 +17,8 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 
-_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
-# Annotations by which a runtime gives a container any device of its node, unseen by scheduler and Pod Security.
-_DEVICE_ANNOTATIONS: Final = ("nvidia.cdi.k8s.io/", "cdi.k8s.io/", "devices.gke.io/")
 _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -39,28 +37,30 @@ def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
         PodRule(
             id="gpu-visible-devices-bypass",
             expression=" && ".join(_of_all(kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
-            message=f"{_VISIBLE} may be void or none alone: remove it, and request GPUs under resources.limits",
+            message=f"{VISIBLE_DEVICES} may be void or none alone: remove it, and request GPUs under "
+            "resources.limits",
         ),
         PodRule(
             id="gpu-device-annotation",
             expression="!has(object.metadata.annotations) || object.metadata.annotations.all(key, "
-            + " && ".join(f"!key.startsWith('{prefix}')" for prefix in _DEVICE_ANNOTATIONS)
+            + " && ".join(f"!key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
             + ")",
             message="annotations may not name devices ("
-            + ", ".join(_DEVICE_ANNOTATIONS)
+            + ", ".join(DEVICE_ANNOTATIONS)
             + "): remove them, and request GPUs under resources.limits",
         ),
         PodRule(
             id="gpu-runtime-class",
             expression="!has(object.spec.runtimeClassName) || variables.asksForGpus || "
-            "!object.spec.runtimeClassName.startsWith('nvidia')",
+            f"!object.spec.runtimeClassName.startsWith('{RUNTIME_CLASS_PREFIX}')",
             message="the runtime class of NVIDIA is for pods that request a GPU: remove runtimeClassName",
         ),
         PodRule(
             id="gpu-wildcard-toleration",
             expression="variables.asksForGpus || !has(object.spec.tolerations) || "
-            "object.spec.tolerations.all(one, has(one.key) && one.key != '' && "
-            f"!(one.key in {_texts(_gpu_taints(pools))}))",
+            "object.spec.tolerations.all(one, "
+            + " && ".join(_tolerates_none(effect, keys) for effect, keys in _gpu_taints(pools).items())
+            + ")",
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
@@ -98,9 +98,11 @@ ASKS_FOR_GPUS: Final = (
 VARIABLES: Final[Mapping[str, str]] = {"asksForGpus": ASKS_FOR_GPUS}
 """Variables that expressions of pods use, as CEL."""
 
+_NO_DEVICES: Final = ", ".join(f"'{value}'" for value in NO_DEVICES)
 _NO_VISIBLE_DEVICES: Final = (
-    f"!has(one.env) || one.env.all(variable, variable.name != '{_VISIBLE}' || "
-    "(has(variable.value) && variable.value in ['', 'void', 'none'] && !has(variable.valueFrom)))"
+    f"!has(one.env) || one.env.all(variable, variable.name != '{VISIBLE_DEVICES}' || "
+    # An empty value is left out of the object that the API server checks.
+    f"(!has(variable.valueFrom) && (!has(variable.value) || variable.value in [{_NO_DEVICES}])))"
 )
 
 
@@ -135,11 +137,22 @@ def _most_text(pools: Sequence[PoolPlan]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(_most_per_node(pools).items()) if count) or "none"
 
 
-def _gpu_taints(pools: Sequence[PoolPlan]) -> list[str]:
-    """Return the keys of the taints that keep pods without GPUs off GPU nodes."""
-    with_gpus = [pool for pool in pools if pool.resources]
-    keys = {taint.key for pool in with_gpus for taint in pool.taints if taint.effect != "PreferNoSchedule"}
-    return sorted({names.GPU_TAINT_KEY, *keys})
+def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
+    """Return that the toleration `one` covers no taint of these keys. Without an effect it covers every effect."""
+    return (
+        f"((has(one.effect) && !(one.effect in ['', '{effect}'])) || "
+        f"(has(one.key) && one.key != '' && !(one.key in {_texts(keys)})))"
+    )
+
+
+def _gpu_taints(pools: Sequence[PoolPlan]) -> Mapping[str, Sequence[str]]:
+    """Return the keys of the taints that keep pods without GPUs off GPU nodes, by effect."""
+    keys: dict[str, set[str]] = {"NoSchedule": {names.GPU_TAINT_KEY}}
+    for pool in pools:
+        for taint in pool.taints if pool.resources else ():
+            if taint.effect != "PreferNoSchedule":
+                keys.setdefault(taint.effect, set()).add(taint.key)
+    return {effect: sorted(found) for effect, found in sorted(keys.items())}
 
 
 def _texts(values: Sequence[str]) -> str:
