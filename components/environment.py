@@ -27,6 +27,7 @@ from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.operator import allocation
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.workloads import workloads_of
 
 PoolsCreator = Callable[[pulumi.ResourceOptions], Mapping[str, Sequence[pulumi.Resource]]]
 """Creates all pools, and returns by pool the resources that its nodes come from."""
@@ -85,6 +86,7 @@ class Environment(pulumi.ComponentResource):
                 self._child(cluster, *before, *identities.get(tenant.namespace, ())),
                 queue_of(tenant.namespace, queues),
                 guide_of(tenant.namespace, args.guides),
+                workloads_of(tenant.namespace, args.workloads),
             )
             for tenant in args.tenants
         ]

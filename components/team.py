@@ -15,6 +15,7 @@ from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import TeamPlan
 from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.workloads import workloads_of
 
 
 class Team(pulumi.ComponentResource):
@@ -45,6 +46,7 @@ class Team(pulumi.ComponentResource):
                 on_cluster,
                 queue_of(tenant.namespace, args.queues),
                 guide_of(tenant.namespace, args.guides),
+                workloads_of(tenant.namespace, args.workloads),
             )
             for tenant in args.tenants
         ]

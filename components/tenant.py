@@ -11,6 +11,7 @@ import pulumi_kubernetes as k8s
 from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
+from components.team_workloads import create_workloads
 from components.tenant_admission import TenantAdmission, TenantAdmissionArgs
 from components.tenant_pod_defaults import TenantPodDefaults, TenantPodDefaultsArgs
 from gpu_platform import names
@@ -36,6 +37,8 @@ from gpu_platform.planning.teams.section import (
     TenantPlan,
     WorkloadPlan,
 )
+from gpu_platform.planning.workloads import TeamWorkloadsPlan
+from gpu_platform.workload_manifests import TeamPods
 
 # NodeLocal DNSCache listens at this address on the network of the host, outside every namespace.
 _NODE_LOCAL_DNS = "169.254.20.10/32"
@@ -72,6 +75,7 @@ class Tenant(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
         queue: TeamQueuePlan | None = None,
         guide: GuidePlan | None = None,
+        workloads: TeamWorkloadsPlan | None = None,
     ) -> None:
         super().__init__("gpu-platform:index:Tenant", name, None, opts)
         self._args = args
@@ -134,6 +138,9 @@ class Tenant(pulumi.ComponentResource):
                     logical_name=self._logical(f"domain/{workload.name}"),
                 )
             self._create_workload(workload, guarded)
+        if workloads is not None:
+            labels = {names.TEAM_LABEL: args.namespace}
+            create_workloads(TeamPods(args, queue, labels), workloads, guarded)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
 

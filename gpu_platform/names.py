@@ -21,6 +21,8 @@ MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout chan
 
 # A namespace whose team left its stack: it stays with what members made. The platform's policies and limits in it
 # stay too, and have the label alone.
+KEPT_LABEL: Final = "gpu-platform.dev/kept"
+"""On claims of a stack file's workloads, which outlive their entry: what members wrote is in them."""
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # the stack; the team is TEAM_LABEL

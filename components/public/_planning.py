@@ -19,6 +19,7 @@ from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.stacks import plan_platform
 
 # Keys of `GpuCluster` that only components read, by provider; planning does not know them.
@@ -64,8 +65,10 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
     return _plan(source, {**rest, "validation": settings}, {"validation": ""})
 
 
-def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> tuple[TenantPlan, GuidePlan]:
-    """Return the plan of one team on the pools of its cluster, and its guide; raises BadArguments."""
+def plan_team(
+    kind: str, name: str, arguments: Mapping[str, Any]
+) -> tuple[TenantPlan, GuidePlan, TeamWorkloadsPlan | None]:
+    """Return the plan of one team on the pools of its cluster, its guide and what it runs; raises BadArguments."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
     shared = ("cluster", "operator", "pools", "priorities", "device_classes", "overcommit")
@@ -73,7 +76,8 @@ def plan_team(kind: str, name: str, arguments: Mapping[str, Any]) -> tuple[Tenan
     team = {"name": name, **{key: value for key, value in arguments.items() if key not in shared}}
     _refuse_identity(source, team)
     plan = _plan(source, {**rest, "teams": [team]}, {"teams[0]": ""})
-    return _with_images(plan.tenants[0], team), plan.guides[0]
+    tenant = _with_images(plan.tenants[0], team)
+    return tenant, plan.guides[0], workloads_of(tenant.namespace, plan.workloads)
 
 
 def plan_whole_platform(kind: str, name: str, arguments: Mapping[str, Any]) -> EnvironmentPlan:

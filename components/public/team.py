@@ -44,10 +44,14 @@ class GpuTeam(pulumi.ComponentResource):
     def __init__(self, name: str, args: GpuTeamArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Raises BadArguments (a pulumi.RunError) with every problem of the arguments."""
         arguments = cast("Mapping[str, Any]", args)
-        plan, guide = plan_team("GpuTeam", name, arguments)
+        plan, guide, workloads = plan_team("GpuTeam", name, arguments)
         super().__init__("gpu-platform:index:GpuTeam", name, None, opts)
         tenant = Tenant(
-            plan.namespace, plan, kubernetes_options(self, name, arguments["cluster"], opts), guide=guide
+            plan.namespace,
+            plan,
+            kubernetes_options(self, name, arguments["cluster"], opts),
+            guide=guide,
+            workloads=workloads,
         )
         self.namespace = tenant.namespace
         self.quota = pulumi.Output.from_input(dict(plan.quota))

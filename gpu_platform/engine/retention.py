@@ -77,12 +77,21 @@ def is_retained(live: Mapping[str, Any]) -> bool:
 def is_of_platform(live: Mapping[str, Any]) -> bool:
     """Return whether an engine made the object; good enough to show it, not to delete it.
 
-    The embedded engine labels its objects; Pulumi's provider is their field manager.
+    The embedded engine labels its objects; Pulumi's provider is their field manager. What members wrote into a
+    claim is theirs, whoever made it.
     """
+    if is_kept_claim(live):
+        return False
     if PART_OF_LABEL in mapping_at(live, "metadata", "labels"):
         return True
     managers = live["metadata"].get("managedFields") or ()
     return any(str(entry.get("manager", "")).startswith("pulumi-kubernetes") for entry in managers)
+
+
+def is_kept_claim(live: Mapping[str, Any]) -> bool:
+    """Return whether an object is the claim of an entry of the stack file, which outlives the entry."""
+    labels = mapping_at(live, "metadata", "labels")
+    return object_key(live).group_kind == "PersistentVolumeClaim" and names.KEPT_LABEL in labels
 
 
 # -- leaving -----------------------------------------------------------------------------------------------
@@ -92,7 +101,7 @@ def is_of_platform(live: Mapping[str, Any]) -> bool:
 class Pruned:
     """Objects that a stack no longer declares: `deleted`, and the retained namespaces with their contents.
 
-    `kept`: policies and limits of the platform in the retained namespaces.
+    `kept`: policies and limits of the platform in the retained namespaces, and claims of workloads.
     """
 
     deleted: tuple[Mapping[str, Any], ...]
@@ -135,6 +144,8 @@ def prune(
     keys = {object_key(live) for live in later}
     changes = delete_all(client, waiter, [live for live in lives if object_key(live) not in keys])
     pruned = decide(client, later)
+    for live in filter(is_kept_claim, pruned.kept):
+        client.merge(_labels(live, {names.RETAINED_LABEL: _TRUE, PART_OF_LABEL: None}))
     for live in later:
         if str(live["metadata"]["name"]) in pruned.retained and _is_team_namespace(live):
             retain(client, str(live["metadata"]["name"]), stack)
@@ -190,10 +201,13 @@ def may_be_adopted(live: Mapping[str, Any], stack: str) -> bool | str:
     Only the kinds that the platform retains count: a member can label anything else.
     """
     key = object_key(live)
-    if not is_retained(live) or (key.group_kind != "Namespace" and key.group_kind not in KEPT_KINDS):
+    kept = key.group_kind in KEPT_KINDS or is_kept_claim(live)
+    if not is_retained(live) or (key.group_kind != "Namespace" and not kept):
         return False
     if key.group_kind != "Namespace":
-        return True  # members cannot write the kinds that are kept, and their Namespace was adopted before them
+        # Members cannot write the kinds that are kept, and their Namespace was adopted before them. A claim of a
+        # member that has the labels becomes the entry's, as the stack file says of one with this name.
+        return True
     try:
         refuse_other_stack(team_namespace(live), stack)
     except Finding as reason:
@@ -282,8 +296,10 @@ def _is_last(live: Mapping[str, Any]) -> bool:
 
 
 def _stays(live: Mapping[str, Any], namespaces: Collection[str]) -> bool:
-    """Return whether an object is one of the namespaces, or a policy or limit in one of them."""
+    """Return whether an object is one of the namespaces, a policy or limit in one of them, or a kept claim."""
     key = object_key(live)
+    if is_kept_claim(live):
+        return True
     if _is_team_namespace(live):
         return key.name in namespaces
     return key.group_kind in KEPT_KINDS and key.namespace in namespaces

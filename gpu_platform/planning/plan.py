@@ -22,6 +22,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.section import PriorityClassPlan, TenantPlan
 from gpu_platform.planning.validation.section import ValidationPlan
+from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class EnvironmentPlan:
     identities: CloudIdentities | None = None
     """What of the cloud stands behind the identities of teams."""
     queues: QueuesPlan | None = None
+    workloads: tuple[TeamWorkloadsPlan, ...] = ()
+    """What teams run beside their Deployments."""
     guides: tuple[GuidePlan, ...] = ()
     """What members of each team are told."""
     addons: AddonsPlan = field(default_factory=AddonsPlan)
@@ -69,6 +72,8 @@ class TeamPlan:
     queues: tuple[TeamQueuePlan, ...] = ()
     volumes: tuple[VolumePlan, ...] = ()
     """Of what exists already, which the environment gives the team."""
+    workloads: tuple[TeamWorkloadsPlan, ...] = ()
+    """What the team runs beside its Deployments."""
     guides: tuple[GuidePlan, ...] = ()
     """What members of the team are told."""
     protect: bool = False

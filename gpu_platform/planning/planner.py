@@ -28,6 +28,7 @@ from gpu_platform.planning import (
     storage,
     teams,
     validation,
+    workloads,
 )
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
@@ -121,6 +122,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     compute_classes.check_offers(context, planned.value)
     teams.check(context, available)
     queues.check(context, available)
+    workloads.check(context, available)
     addons.check(spec.addons, context.cloud, context.problems)
     _check_members(spec, context.problems)
     if context.problems.found:
@@ -133,6 +135,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     tenants = teams.plan(context, available, connected.value.kubernetes)
     identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
+    run = workloads.plan(context, available, queued.value, stored.value)
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value)
     added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
@@ -149,6 +152,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         tenants=tenants.value,
         identities=identities.value,
         queues=queued.value,
+        workloads=run.value,
         guides=guides,
         addons=added.value,
         monitoring=monitored.value,
@@ -169,6 +173,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *tenants.decisions,
             *identities.decisions,
             *queued.decisions,
+            *run.decisions,
             *(
                 note
                 for team in spec.teams
@@ -218,11 +223,21 @@ def plan_team(
     for role, members in spec.team.by_role.items():
         cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
+    workloads.check_one(spec.team, environment, available, problems, creates_nodes=cloud.creates_nodes)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)
     queued = queues.plan_one(spec.team, environment, cloud, available, tenants.value)
     volumes = storage.plan_one(spec.team.name, environment_plan.storage)
+    run = workloads.plan_one(
+        spec.team,
+        environment,
+        available,
+        queued.value,
+        environment_plan.queues,
+        environment_plan.storage,
+        volumes.value,
+    )
     told = guide.plan_one(
         spec.team,
         tenants.value[0],
@@ -243,6 +258,7 @@ def plan_team(
         tenants=tenants.value,
         queues=queued.value,
         volumes=volumes.value,
+        workloads=run.value,
         guides=(told,),
         policy=policy.plan(
             spec.policy,
@@ -255,6 +271,7 @@ def plan_team(
             *tenants.decisions,
             *queued.decisions,
             *volumes.decisions,
+            *run.decisions,
             *cloud.login_notes(spec.team.name, spec.team.everybody, own_stack=True),
         ),
     )

@@ -11,6 +11,7 @@ from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
+from gpu_platform.spec.team_workloads import BatchJob, InferenceService, Notebook, RayCluster, TrainingJob
 
 PodSecurity = Literal["restricted", "baseline"]
 """Levels of the Pod Security Standards that a team's namespace may enforce; `privileged` would open the nodes."""
@@ -140,6 +141,13 @@ class Team(SpecModel):
     claims: Annotated[tuple[Claim, ...], Field(max_length=200)] = ()
     """With DRA: ResourceClaimTemplates in the team's namespace."""
     workloads: Annotated[tuple[Workload, ...], Field(max_length=200)] = ()
+    training_jobs: Annotated[tuple[TrainingJob, ...], Field(max_length=200)] = ()
+    """Jobs of several pods that train one model, each once: a changed job is deleted and started anew."""
+    inference_services: Annotated[tuple[InferenceService, ...], Field(max_length=200)] = ()
+    ray_clusters: Annotated[tuple[RayCluster, ...], Field(max_length=50)] = ()
+    """With `addons.kuberay`."""
+    notebooks: Annotated[tuple[Notebook, ...], Field(max_length=200)] = ()
+    batch_jobs: Annotated[tuple[BatchJob, ...], Field(max_length=200)] = ()
 
     @property
     def by_role(self) -> Mapping[str, tuple[str, ...]]:

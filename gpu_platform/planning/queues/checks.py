@@ -10,7 +10,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.tenants import quota_place, quota_units
+from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import Team

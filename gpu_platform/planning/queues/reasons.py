@@ -9,7 +9,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.queues.shares import queue_settings
 from gpu_platform.planning.queues.topology import unsuitable
-from gpu_platform.planning.teams.tenants import quota_units
+from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 

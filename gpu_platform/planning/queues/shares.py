@@ -9,7 +9,7 @@ from fractions import Fraction
 from gpu_platform.planning.dra.claims import type_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available, max_at_once
-from gpu_platform.planning.teams.tenants import quota_units
+from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.spec.team import GpuUnits, Team, TeamQueue
 
 ByPool = Mapping[str, int]

@@ -164,13 +164,7 @@ def _shares(
 ) -> tuple[PoolShares, ...]:
     cpu, memory = limits
     exact = {
-        pool.name: {
-            name: (
-                part * max(0, pool.cpu_millicores - DAEMONSETS_MILLICORES),
-                part * (pool.memory_mib * MEMORY_PART - _huge_pages_mib(pool)),
-            )
-            for name, part in _extended_resources(pool).items()
-        }
+        pool.name: {name: _exact_share(pool, part) for name, part in _extended_resources(pool).items()}
         for pool in pools
     }
     most_cpu = None if cpu is None else Fraction(parse_quantity(cpu)) * 1000
@@ -188,6 +182,20 @@ def _shares(
         )
         for pool in pools
         if exact[pool.name]
+    )
+
+
+def share_of_node(pool: PoolPlan, part: Fraction) -> NodeResources:
+    """Return CPU and memory of a part of a node, 0 to 1, less what the node itself needs."""
+    cpu, memory = _exact_share(pool, part)
+    return NodeResources(int(cpu), int(memory))
+
+
+def _exact_share(pool: PoolPlan, part: Fraction) -> tuple[Fraction, Fraction]:
+    """Return millicores and MiB of a part of a node."""
+    return (
+        part * max(0, pool.cpu_millicores - DAEMONSETS_MILLICORES),
+        part * (pool.memory_mib * MEMORY_PART - _huge_pages_mib(pool)),
     )
 
 

@@ -78,7 +78,7 @@ def _check_teams(
         check_team(team, available, priorities, problems.at(path), queues=queues)
         check_network(team, problems.at(path))
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
-    check_gpu_memory(teams, available.pools, available.catalog, problems)
+    check_gpu_memory(teams, available, problems)
 
 
 def plan(

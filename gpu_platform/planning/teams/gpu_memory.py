@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.quantity import parse_memory_mib
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
@@ -30,17 +32,15 @@ class _Need:
     device_mib: int
 
 
-def check_gpu_memory(
-    teams: Sequence[tuple[str, Team]], pools: Sequence[PoolPlan], catalog: Catalog, problems: Problems
-) -> None:
+def check_gpu_memory(teams: Sequence[tuple[str, Team]], available: Available, problems: Problems) -> None:
     """Record workloads with too little GPU memory. `teams`: place in the file, team."""
-    for pool in pools:
+    for pool in available.pools:
         needs = [
             need
             for path, team in teams
-            for index, workload in enumerate(team.workloads)
-            if workload.pool == pool.name
-            and (need := _need(workload, f"{path}.workloads[{index}]", pool, catalog)) is not None
+            for one in declared_pods(team, available)
+            if one.spec.pool == pool.name
+            and (need := _need(one.spec, f"{path}.{one.path}", pool, available.catalog)) is not None
         ]
         for need in needs:
             _check_alone(need, pool, problems)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.dra.claims import class_of, plan_claim, selector_decisions
+from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import pod_rules
@@ -23,12 +22,20 @@ from gpu_platform.planning.teams.claims import (
 )
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
+from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
+from gpu_platform.planning.teams.quota_of_pods import (
+    check_names_of_workloads,
+    check_quota_of_pods,
+    quota_place,
+    quota_units,
+    resource_of,
+)
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
-from gpu_platform.spec.team import GpuUnits, ObjectLimits, Team
+from gpu_platform.spec.team import ObjectLimits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -66,17 +73,6 @@ def check_priorities(declared: Mapping[str, int], problems: Problems) -> None:
             problems.at(name).add(repr(name), "a name that does not begin with system-", "rename it")
 
 
-def quota_units(quota: GpuUnits) -> dict[str, int]:
-    """Return a quota's GPU units by extended resource or device class."""
-    units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
-    units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
-    units |= {
-        names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
-    }
-    units |= quota.devices
-    return {name: count for name, count in units.items() if count}
-
-
 def total_quota(teams: Sequence[Team]) -> dict[str, int]:
     """Return the GPU units of all teams' quotas by extended resource or device class."""
     units: dict[str, int] = {}
@@ -84,19 +80,6 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
         for resource, count in quota_units(team.quota).items():
             units[resource] = units.get(resource, 0) + count
     return units
-
-
-def quota_place(resource: str) -> str:
-    """Return where in a quota a resource is written: `mig.1g.10gb`."""
-    if resource == names.GPU_RESOURCE:
-        return "gpus"
-    if resource == names.SHARED_GPU_RESOURCE:
-        return "shared"
-    if "/" not in resource:
-        return f"devices.{resource}"
-    profile = resource.removeprefix(names.MIG_RESOURCE_PREFIX)
-    shared = profile.endswith(names.SHARED_SUFFIX)
-    return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
 
 
 def check_team(
@@ -132,20 +115,13 @@ def check_team(
                 f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
                 did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
             )
-    seen: dict[str, int] = {}
-    for index, workload in enumerate(team.workloads):
-        here = problems.at("workloads").at(f"[{index}]")
-        if workload.name in seen:
-            here.at("name").add(
-                f"{workload.name!r} again",
-                f"each name once (it is in workloads[{seen[workload.name]}])",
-                "rename it",
-            )
-        seen.setdefault(workload.name, index)
-        check_workload(workload, team, available, here)
+    check_names_of_workloads(team, problems)
+    pods = declared_pods(team, available)
+    for one in pods:
+        check_workload(one.spec, team, available, problems.at(one.path))
     check_claims(team, available, problems.at("claims"))
     check_nic_claims(team, available.pools, problems.at("claims"))
-    _check_workloads_fit_quota(team, available.pools, problems, queues=queues)
+    check_quota_of_pods(team, pods, available, problems, queues=queues)
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
@@ -235,41 +211,6 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
         )
 
 
-def _check_workloads_fit_quota(team: Team, pools: Sequence[PoolPlan], problems: Problems, *, queues: bool) -> None:
-    allowed = quota_units(team.quota)
-    pods = sum(workload.replicas for workload in team.workloads)
-    if pods > team.quota.objects.pods:
-        problems.at("workloads").add(
-            f"{pods} replicas in all",
-            f"at most {team.quota.objects.pods}: the team's quota.objects.pods",
-            "raise quota.objects.pods or lower replicas",
-        )
-    wanted: dict[str, int] = {}
-    for workload in team.workloads:
-        pool = next((pool for pool in pools if pool.name == workload.pool), None)
-        if pool is None or not pool.has_gpus or (pool.devices and claim_of(workload, team) is None):
-            continue
-        resource, units = _held(workload, team, pool)
-        wanted[resource] = wanted.get(resource, 0) + units * workload.replicas
-    with_gpus = {pool.name for pool in pools if pool.has_gpus}
-    counted_in = [one for one in team.workloads if not (queues and one.pool in with_gpus)]
-    for resource, limit in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
-        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in counted_in), Decimal(0))
-        if limit is not None and asked > parse_quantity(limit):
-            problems.at("workloads").add(
-                f"{asked:f} of {resource} in all",
-                f"at most {limit}: the team's quota.{resource}",
-                f"raise quota.{resource} or lower the requests of the workloads",
-            )
-    for resource, count in wanted.items():
-        if count > allowed.get(resource, 0):
-            problems.at("workloads").add(
-                f"{count} of {resource} in all",
-                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
-                "raise the quota or lower replicas",
-            )
-
-
 def check_quotas(
     teams: Sequence[tuple[str, Team]],
     available: Available,
@@ -329,6 +270,7 @@ def plan_tenant(
         why=f"{team.priority} ({own}), its own, and lower ones of this stack",
     )
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
+    all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
     # A queue adds the CPU and memory of its GPUs to the team's quota.
     limits = (None, None) if queues else (team.quota.cpu, team.quota.memory)
     defaults = plan_pod_defaults(team.name, team.priority, units, limits, available.pools, kubernetes)
@@ -349,7 +291,7 @@ def plan_tenant(
         viewers=tuple(_subject(member) for member in team.viewers),
         claims=(
             *(plan_claim(claim, available.catalog) for claim in team.claims),
-            *plan_nic_claims(workloads, available.pools),
+            *plan_nic_claims(all_pods, available.pools),
         ),
         workloads=workloads,
         rules=pod_rules(available.pools),
@@ -389,29 +331,12 @@ def _subject(member: str) -> TeamMember:
     return TeamMember(kind="User" if kind == "user" else "Group", name=name, namespace=None)
 
 
-def _held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
-    """Return the resource of one pod of a workload, an extended resource or device class, and its units."""
-    claim = claim_of(workload, team)
-    if pool.devices and claim is not None:
-        return class_of(claim), claim.count
-    return _resource(workload, pool), workload.gpus
-
-
-def _resource(workload: WorkloadSpec, pool: PoolPlan) -> str:
-    if not pool.resources:
-        return ""  # a pod without GPUs
-    if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
-        return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
-    # A pool with several resources and no profile named means its instances, or its only resource.
-    return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
-
-
 def plan_workload(workload: WorkloadSpec, team: Team, available: Available, pause_image: str) -> WorkloadPlan:
     """Return the plan of a workload without problems; one that names no image gets `pause_image`."""
     pool = next(pool for pool in available.pools if pool.name == workload.pool)
     claim = claim_of(workload, team)
     if claim is None:
-        resource, units = _resource(workload, pool), workload.gpus
+        resource, units = resource_of(workload, pool), workload.gpus
     else:
         resource, units = device_units(claim, pool, available)
     return WorkloadPlan(

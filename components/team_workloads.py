@@ -1,0 +1,162 @@
+"""What teams run: training jobs, inference services, Ray clusters, notebooks and batch jobs, each a component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options, retained
+from gpu_platform import names
+from gpu_platform.planning.workloads.section import (
+    BatchJobPlan,
+    InferenceServicePlan,
+    NotebookPlan,
+    RayClusterPlan,
+    TeamWorkloadsPlan,
+    TrainingJobPlan,
+)
+from gpu_platform.workload_manifests import (
+    Manifest,
+    TeamPods,
+    batch_job,
+    inference_service,
+    notebook,
+    ray_cluster,
+    training_job,
+)
+
+# A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
+_NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
+# What runs once: nothing in it can be changed, and the next one needs the GPUs of the last.
+_RUN_ONCE: Final = {"Job", "JobSet", "TrainJob"}
+
+
+class _Manifests(pulumi.ComponentResource):
+    """The objects of one entry of a team."""
+
+    def __init__(
+        self, kind: str, name: str, manifests: Sequence[Manifest], opts: pulumi.ResourceOptions | None
+    ) -> None:
+        super().__init__(f"gpu-platform:index:{kind}", name, None, opts)
+        child = child_options(self, opts)
+        made: list[pulumi.Resource] = []
+        for manifest in manifests:
+            own = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(made)))
+            made.append(_create(manifest, own))
+        self.register_outputs({})
+
+
+def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource:
+    kind, metadata = manifest["kind"], dict(manifest["metadata"])
+    rest: dict[str, Any] = {
+        key: value for key, value in manifest.items() if key not in {"apiVersion", "kind", "metadata"}
+    }
+    metadata["annotations"] = {**metadata.get("annotations", {}), **_NOT_AWAITED}
+    if kind == "PersistentVolumeClaim":
+        metadata["labels"] = {**metadata["labels"], names.KEPT_LABEL: "true"}
+        opts = retained(opts)
+    if kind in _RUN_ONCE:
+        once = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+        opts = pulumi.ResourceOptions.merge(opts, once)
+    return k8s.apiextensions.CustomResource(
+        f"{metadata['namespace']}/{kind}/{metadata['name']}",
+        api_version=manifest["apiVersion"],
+        kind=kind,
+        metadata=metadata,
+        opts=opts,
+        **rest,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJobArgs:
+    """A planned training job, and what all pods of its team have."""
+
+    team: TeamPods
+    job: TrainingJobPlan
+
+
+class TrainingJob(_Manifests):
+    """Pods that train one model together: TrainJob, JobSet or indexed Job, with their claim and Service."""
+
+    def __init__(self, name: str, args: TrainingJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("TrainingJob", name, training_job(args.team, args.job), opts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceServiceArgs:
+    """A planned inference service, and what all pods of its team have."""
+
+    team: TeamPods
+    service: InferenceServicePlan
+
+
+class InferenceService(_Manifests):
+    """Deployment or LeaderWorkerSet with Service, and where it has them budget, autoscaler and route."""
+
+    def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("InferenceService", name, inference_service(args.team, args.service), opts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayClusterArgs:
+    """A planned Ray cluster, and what all pods of its team have."""
+
+    team: TeamPods
+    cluster: RayClusterPlan
+
+
+class RayCluster(_Manifests):
+    """A RayCluster of KubeRay."""
+
+    def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("RayCluster", name, ray_cluster(args.team, args.cluster), opts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotebookArgs:
+    """A planned notebook, and what all pods of its team have."""
+
+    team: TeamPods
+    notebook: NotebookPlan
+
+
+class Notebook(_Manifests):
+    """The suspended CronJob of which members make notebooks, and the claim of their files."""
+
+    def __init__(self, name: str, args: NotebookArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("Notebook", name, notebook(args.team, args.notebook), opts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJobArgs:
+    """A planned batch job, and what all pods of its team have."""
+
+    team: TeamPods
+    batch: BatchJobPlan
+
+
+class BatchJob(_Manifests):
+    """An indexed Job, or a CronJob."""
+
+    def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("BatchJob", name, batch_job(args.team, args.batch), opts)
+
+
+def create_workloads(team: TeamPods, plan: TeamWorkloadsPlan, opts: pulumi.ResourceOptions) -> None:
+    """Create the component of each entry of a team; `opts`: after the team's quotas, policies and claims."""
+    for job in plan.training_jobs:
+        TrainingJob(f"{plan.namespace}/{job.pod.workload.name}", TrainingJobArgs(team=team, job=job), opts)
+    for service in plan.inference_services:
+        name = f"{plan.namespace}/{service.pod.workload.name}"
+        InferenceService(name, InferenceServiceArgs(team=team, service=service), opts)
+    for cluster in plan.ray_clusters:
+        RayCluster(f"{plan.namespace}/{cluster.name}", RayClusterArgs(team=team, cluster=cluster), opts)
+    for entry in plan.notebooks:
+        Notebook(f"{plan.namespace}/{entry.pod.workload.name}", NotebookArgs(team=team, notebook=entry), opts)
+    for batch in plan.batch_jobs:
+        BatchJob(f"{plan.namespace}/{batch.pod.workload.name}", BatchJobArgs(team=team, batch=batch), opts)

@@ -1,0 +1,165 @@
+"""Check that a team's quota has room for the pods that the stack file declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from gpu_platform import names
+from gpu_platform.planning.dra.claims import class_of
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.claims import claim_of
+from gpu_platform.planning.teams.declared_pods import DeclaredPods
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import GpuUnits, Team
+from gpu_platform.spec.team import Workload as WorkloadSpec
+
+
+def quota_units(quota: GpuUnits) -> dict[str, int]:
+    """Return a quota's GPU units by extended resource or device class."""
+    units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
+    units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
+    units |= {
+        names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
+    }
+    units |= quota.devices
+    return {name: count for name, count in units.items() if count}
+
+
+def quota_place(resource: str) -> str:
+    """Return where in a quota a resource is written: `mig.1g.10gb`."""
+    if resource == names.GPU_RESOURCE:
+        return "gpus"
+    if resource == names.SHARED_GPU_RESOURCE:
+        return "shared"
+    if "/" not in resource:
+        return f"devices.{resource}"
+    profile = resource.removeprefix(names.MIG_RESOURCE_PREFIX)
+    shared = profile.endswith(names.SHARED_SUFFIX)
+    return f"mig_shared.{profile.removesuffix(names.SHARED_SUFFIX)}" if shared else f"mig.{profile}"
+
+
+def held(workload: WorkloadSpec, team: Team, pool: PoolPlan) -> tuple[str, int]:
+    """Return the resource of one pod of a workload, an extended resource or device class, and its units."""
+    claim = claim_of(workload, team)
+    if pool.devices and claim is not None:
+        return class_of(claim), claim.count
+    return resource_of(workload, pool), workload.gpus
+
+
+def resource_of(workload: WorkloadSpec, pool: PoolPlan) -> str:
+    if not pool.resources:
+        return ""  # a pod without GPUs
+    if workload.profile is not None and pool.sharing.mig_strategy == "mixed":
+        return names.mig_resource(workload.profile) + (names.SHARED_SUFFIX if pool.sharing.renamed else "")
+    # A pool with several resources and no profile named means its instances, or its only resource.
+    return next((o.name for o in pool.resources if o.name != names.GPU_RESOURCE), pool.resources[0].name)
+
+
+def check_names_of_workloads(team: Team, problems: Problems) -> None:
+    """Record names that two entries of a team have: their Services, claims and pods have them, too."""
+    lists = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")
+    seen: dict[str, str] = {}
+    for field in lists:
+        for index, one in enumerate(getattr(team, field)):
+            place = f"{field}[{index}]"
+            if one.name in seen:
+                problems.at(place).at("name").add(
+                    f"{one.name!r} again", f"each name once (it is in {seen[one.name]})", "rename it"
+                )
+            seen.setdefault(one.name, place)
+
+
+def check_quota_of_pods(
+    team: Team, pods: Sequence[DeclaredPods], available: Available, problems: Problems, *, queues: bool
+) -> None:
+    """Record pods beyond the quota: those that always run in sum, and each entry that ends beside them.
+
+    With `queues` a job may also use what other teams lend, and pods of GPU pools have CPU and memory with their
+    GPUs, apart from the quota.
+    """
+    always = [one for one in pods if one.runs == "always"]
+    before = len(problems.found)
+    _check_sum(team, always, available, problems, problems.at(_lists(always)), queues=queues, borrowing=False)
+    if len(problems.found) > before:
+        return  # each job would repeat it
+    for one in pods:
+        if one.runs != "always":
+            here = problems.at(one.path)
+            _check_sum(team, [*always, one], available, problems, here, queues=queues, borrowing=queues)
+
+
+def _lists(pods: Sequence[DeclaredPods]) -> str:
+    """Return the list of the stack file with all the pods; several: the first."""
+    return pods[0].path.partition("[")[0] if pods else "workloads"
+
+
+def _check_sum(
+    team: Team,
+    pods: Sequence[DeclaredPods],
+    available: Available,
+    problems: Problems,
+    here: Problems,
+    *,
+    queues: bool,
+    borrowing: bool,
+) -> None:
+    """Record at `here` what pods that run at the same time need beyond the quota."""
+    in_all = "in all" if all(one.runs == "always" for one in pods) else "with what runs always"
+    count = sum(one.spec.replicas for one in pods)
+    if count > team.quota.objects.pods:
+        here.add(
+            f"{count} replicas {in_all}",
+            f"at most {team.quota.objects.pods}: the team's quota.objects.pods",
+            "raise quota.objects.pods or lower replicas",
+        )
+    with_gpus = {pool.name for pool in available.pools if pool.has_gpus}
+    counted_in = [one.spec for one in pods if not (queues and one.spec.pool in with_gpus)]
+    for resource, limit in (("cpu", team.quota.cpu), ("memory", team.quota.memory)):
+        asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in counted_in), Decimal(0))
+        if limit is not None and asked > parse_quantity(limit):
+            here.add(
+                f"{asked:f} of {resource} {in_all}",
+                f"at most {limit}: the team's quota.{resource}",
+                f"raise quota.{resource} or lower the requests of the workloads",
+            )
+    allowed = _allowed(team, available, borrowing=borrowing)
+    for resource, units in _wanted(team, pods, available.pools).items():
+        if units > allowed.get(resource, 0):
+            lent = " and what it may borrow" if borrowing else ""
+            here.add(
+                f"{units} of {resource} {in_all}",
+                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}{lent}",
+                "raise the quota or lower replicas",
+            )
+
+
+def _wanted(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]) -> Mapping[str, int]:
+    wanted: dict[str, int] = {}
+    for resource, units in _held_by(team, pods, pools):
+        wanted[resource] = wanted.get(resource, 0) + units
+    return wanted
+
+
+def _held_by(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]) -> Iterator[tuple[str, int]]:
+    by_name = {pool.name: pool for pool in pools}
+    for one in pods:
+        pool = by_name.get(one.spec.pool)
+        if pool is None or not pool.has_gpus or (pool.devices and claim_of(one.spec, team) is None):
+            continue
+        resource, units = held(one.spec, team, pool)
+        yield resource, units * one.spec.replicas
+
+
+def _allowed(team: Team, available: Available, *, borrowing: bool) -> Mapping[str, int]:
+    """Return the units that pods of a team may have at once; borrowed ones are not there all the time."""
+    own = quota_units(team.quota)
+    if not borrowing:
+        return own
+    if team.queue is None or team.queue.borrow is None:
+        return {name: available.units.get(name, count) for name, count in own.items()}
+    lent = quota_units(team.queue.borrow)
+    names_ = {*own, *lent}
+    return {name: min(own.get(name, 0) + lent.get(name, 0), available.units.get(name, 0)) for name in names_}

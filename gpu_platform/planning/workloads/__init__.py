@@ -1,0 +1,7 @@
+"""Decide how what teams declare to run is run: by which API, where, with what volumes and limits."""
+
+from gpu_platform.planning.workloads.checks import check, check_one
+from gpu_platform.planning.workloads.plans import plan, plan_one, workloads_of
+from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
+
+__all__ = ["TeamWorkloadsPlan", "check", "check_one", "plan", "plan_one", "workloads_of"]

@@ -1,0 +1,279 @@
+"""Check what teams declare to run: beside the pods themselves, what the entries need of cluster and team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
+from gpu_platform.planning.teams.quota_of_pods import held
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
+from gpu_platform.spec.team import Team
+from gpu_platform.spec.team_workloads import InferenceService, KeptDirectory, RequestedResources, TrainingJob
+
+_MIB = 2**20
+_LONGEST_NAME = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Storage:
+    """What the environment's `storage` gives one team. `classes`: by name, whether pods of many nodes share it.
+
+    `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others.
+    """
+
+    volumes: Mapping[str, TeamStorage]
+    classes: Mapping[str, bool]
+    known: bool
+    default: bool
+
+
+def check(context: CompleteContext, available: Available) -> None:
+    """Record what is wrong with what the teams of an environment run."""
+    creates = context.cloud.creates_nodes
+    for index, team in enumerate(context.environment.teams):
+        storage = _storage_of(team, context.environment, own_stack=False, known=creates)
+        _check(team, context.environment, available, storage, context.problems.at(f"teams[{index}]"))
+
+
+def check_one(
+    team: Team, environment: Environment, available: Available, problems: Problems, *, creates_nodes: bool
+) -> None:
+    """Record what is wrong with what the team of a stack of its own runs."""
+    storage = _storage_of(team, environment, own_stack=True, known=creates_nodes)
+    _check(team, environment, available, storage, problems.at("team"))
+
+
+def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known: bool) -> _Storage:
+    declared = environment.storage
+    classes = {name: one for name, one in declared.items() if not isinstance(one, TeamStorage)}
+    return _Storage(
+        volumes={
+            name: one
+            for name, one in declared.items()
+            if isinstance(one, TeamStorage)
+            and (team.name in one.team_stacks if own_stack else one.teams is None or team.name in one.teams)
+        },
+        classes={name: isinstance(one, NfsStorage | LustreStorage) for name, one in classes.items()},
+        known=known,
+        default=any(isinstance(one, DiskStorage) and one.default for one in classes.values()),
+    )
+
+
+def _check(
+    team: Team, environment: Environment, available: Available, storage: _Storage, problems: Problems
+) -> None:
+    for one in declared_pods(team, available):
+        _check_room(one, team, available, problems.at(one.path))
+    for index, job in enumerate(team.training_jobs):
+        _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
+    for index, service in enumerate(team.inference_services):
+        _check_service(service, team, environment, problems.at(f"inference_services[{index}]"))
+    for index, notebook in enumerate(team.notebooks):
+        if notebook.home is not None:
+            here = problems.at(f"notebooks[{index}]").at("home")
+            _check_kept(notebook.home, storage, here, shared=False)
+    for index in range(len(team.ray_clusters)):
+        if environment.addons.kuberay is None:
+            problems.at(f"ray_clusters[{index}]").add(
+                "a Ray cluster", "Ray clusters with KubeRay", "write `addons: {kuberay: install}`"
+            )
+    for field in ("training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs"):
+        for index, entry in enumerate(getattr(team, field)):
+            if len(entry.name) > _LONGEST_NAME:
+                problems.at(f"{field}[{index}]").at("name").add(
+                    f"{entry.name!r}, {len(entry.name)} characters",
+                    f"at most {_LONGEST_NAME}: Jobs, pods and claims add to it, and have 63",
+                    "shorten it",
+                )
+            _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
+    _check_shared_memory(team, available, problems)
+
+
+def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
+    """Record pods that must run at the same time and for which the pool's nodes never have room."""
+    pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
+    if pool is None or one.path.startswith("workloads") or pool.nodes.ownership in {"created", "labelled"}:
+        return  # an unknown pool, and fixed nodes, are refused elsewhere
+    if pool.has_gpus and pool.devices and one.spec.claim is None:
+        return
+    at_once = one.spec.replicas if one.together or one.runs == "always" else 1
+    on_node = _on_a_node(one, team, pool)
+    if at_once > on_node * pool.nodes.max > 0:
+        here.at("replicas").add(
+            f"{at_once} pods at the same time",
+            f"at most {on_node * pool.nodes.max}: {on_node} on each of the {pool.nodes.max} nodes that pool "
+            f"{pool.name} may have",
+            "lower replicas or what each requests, or raise the pool's count.max",
+        )
+
+
+def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan) -> int:
+    if one.nodes > 1:
+        return 1
+    found = [pool.cpu_millicores // max(1, int(parse_quantity(one.spec.cpu) * 1000))]
+    found.append(pool.memory_mib // max(1, int(parse_quantity(one.spec.memory) / _MIB)))
+    if pool.has_gpus and not pool.devices:
+        resource, units = held(one.spec, team, pool)
+        offered = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
+        found.append(offered // max(1, units))
+    return min(found)
+
+
+def _check_training(
+    job: TrainingJob, environment: Environment, available: Available, storage: _Storage, here: Problems
+) -> None:
+    addons = environment.addons
+    needed = {"jobset": addons.jobset or addons.trainer, "trainjob": addons.trainer}
+    if job.api in needed and needed[job.api] is None:
+        name = "trainer" if job.api == "trainjob" else "jobset"
+        here.at("api").add(
+            f"{job.api!r}", "an API whose controller the cluster has", f"write `addons: {{{name}: install}}`"
+        )
+    pool = next((pool for pool in available.pools if pool.name == job.pool), None)
+    if job.checkpoints is not None:
+        _check_kept(job.checkpoints, storage, here.at("checkpoints"), shared=job.replicas > 1)
+    elif pool is not None and pool.capacity.get("type") == "spot":
+        here.at("checkpoints").add(
+            f"nothing on pool {pool.name}, whose capacity is spot",
+            "training on spot capacity with checkpoints: its nodes may be taken back at any time",
+            "name a volume or a storage class in checkpoints, or another pool",
+        )
+    if job.gpus == 0:
+        here.at("gpus").add("0", "1 or more: training without GPUs is a batch job", "write it in batch_jobs")
+
+
+def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
+    """Record a directory without a place. `shared`: pods on several nodes write it."""
+    if kept.volume is not None:
+        for field in ("storage_class", "size"):
+            if getattr(kept, field) is not None:
+                here.at(field).add(f"{field} beside volume", "one of them", f"remove {field}, or volume")
+        one = storage.volumes.get(kept.volume)
+        if one is None:
+            _unknown_volume(kept.volume, storage, here.at("volume"))
+        elif not _writable(one):
+            here.at("volume").add(
+                f"{kept.volume!r}, which pods may only read",
+                "a volume that pods may write",
+                "set read_only: false in storage, or name another volume",
+            )
+        return
+    if kept.size is None:
+        here.at("size").add("nothing", "the size of the claim, or a volume", "write for example size: 100Gi")
+    name = kept.storage_class
+    if name is None:
+        if storage.known and not storage.default:
+            here.at("storage_class").add(
+                "nothing, and no class of `storage` is the default",
+                "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
+                "name one, or mark a class of type disk as default",
+            )
+        elif shared:
+            here.at("storage_class").add(
+                "nothing, with several replicas",
+                "a class whose volumes the pods of several nodes write; most default classes have disks",
+                "name one",
+            )
+    elif storage.known and name not in storage.classes:
+        here.at("storage_class").add(
+            f"{name!r}",
+            "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
+            did_you_mean(name, storage.classes) or "declare it in storage",
+        )
+    elif shared and storage.classes.get(name) is False:
+        here.at("storage_class").add(
+            f"{name!r}, whose volumes are disks of one node",
+            "a class whose volumes the pods of several nodes write",
+            "name a class of type nfs or lustre, or write replicas: 1",
+        )
+
+
+def _writable(one: TeamStorage) -> bool:
+    return one.writable if one.type == "bucket" else not one.read_only
+
+
+def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems) -> None:
+    first: dict[str, str] = {}
+    for name, directory in volumes.items():
+        if name not in storage.volumes:
+            _unknown_volume(name, storage, here.at(name))
+        if directory in first:
+            here.at(name).add(
+                f"{directory!r} again", f"each directory once (it is that of {first[directory]})", "change one"
+            )
+        first.setdefault(directory, name)
+
+
+def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:
+    known: Sequence[str] = sorted(storage.volumes)
+    here.add(
+        f"{name!r}",
+        "a volume that `storage` gives the team: " + (", ".join(known) or "it has none"),
+        did_you_mean(name, known) or "declare it in storage, as type bucket or existing",
+    )
+
+
+def _check_shared_memory(team: Team, available: Available, problems: Problems) -> None:
+    """Record a /dev/shm that is not a part of the pod's memory: what is in it counts there."""
+    sizes = {one.path: one.spec.memory for one in declared_pods(team, available)}
+    for path, requested in _requested(team):
+        memory = sizes[path]
+        if requested.shared_memory is None:
+            continue
+        if parse_quantity(requested.shared_memory) >= parse_quantity(memory):
+            problems.at(path).at("shared_memory").add(
+                requested.shared_memory,
+                f"less than the memory of the pod, {memory}: what is in /dev/shm counts there",
+                "lower it, or raise memory",
+            )
+
+
+def _requested(team: Team) -> Iterator[tuple[str, RequestedResources]]:
+    for field in ("training_jobs", "inference_services", "notebooks", "batch_jobs"):
+        yield from ((f"{field}[{index}]", entry) for index, entry in enumerate(getattr(team, field)))
+    for index, cluster in enumerate(team.ray_clusters):
+        for place, workers in enumerate(cluster.workers):
+            yield f"ray_clusters[{index}].workers[{place}]", workers
+
+
+def _check_service(service: InferenceService, team: Team, environment: Environment, here: Problems) -> None:
+    addons = environment.addons
+    if service.nodes > 1 and addons.leaderworkerset is None:
+        here.at("nodes").add(
+            f"{service.nodes} without LeaderWorkerSet",
+            "1, or more with LeaderWorkerSet",
+            "write `addons: {leaderworkerset: install}`",
+        )
+    scaling = service.autoscaling
+    if scaling is not None:
+        place = here.at("autoscaling")
+        if addons.keda is None:
+            place.add("autoscaling without KEDA", "autoscaling with KEDA", "write `addons: {keda: install}`")
+        if scaling.server is None and addons.prometheus != "install":
+            place.at("server").add(
+                "nothing", "the address of Prometheus", "write it, or `addons: {prometheus: install}`"
+            )
+        if scaling.max_replicas <= service.replicas:
+            place.at("max_replicas").add(
+                str(scaling.max_replicas), f"more than replicas, {service.replicas}", "raise it"
+            )
+    if service.route is not None and addons.gateway is None:
+        here.at("route").add(
+            "a route without Gateway API",
+            "a route on a cluster with Gateway API",
+            "write `addons: {gateway: install}`, or present if its owner has installed it",
+        )
+    if service.route is not None and not any(service.port in one.ports for one in team.ingress):
+        here.at("route").add(
+            f"a route to port {service.port}, which nothing outside the namespace may reach",
+            "an entry of the team's ingress with this port, for the gateway's proxies",
+            f"write for example ingress: [{{namespace: envoy-gateway-system, ports: [{service.port}]}}]",
+        )

@@ -1,0 +1,379 @@
+"""Plan what teams run, of entries without problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.addons.known import KNOWN
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.queues import queue_of
+from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
+from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.teams.tenants import plan_workload
+from gpu_platform.planning.workloads.section import (
+    AutoscalingPlan,
+    BatchJobPlan,
+    InferenceServicePlan,
+    KeptClaimPlan,
+    MountPlan,
+    NotebookPlan,
+    PodPlan,
+    RayClusterPlan,
+    RayWorkersPlan,
+    RoutePlan,
+    TeamWorkloadsPlan,
+    TrainingApi,
+    TrainingJobPlan,
+)
+from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.spec.addons import Addons
+from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.team import Team
+from gpu_platform.spec.team_workloads import (
+    BatchJob,
+    ContainerSettings,
+    InferenceService,
+    KeptDirectory,
+    Notebook,
+    RayCluster,
+    RequestedResources,
+    TrainingJob,
+)
+
+NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
+_HOME: Final = "/home/member"
+_CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
+_TOPOLOGY_ANNOTATIONS: Final = {
+    "required": "kueue.x-k8s.io/podset-required-topology",
+    "preferred": "kueue.x-k8s.io/podset-preferred-topology",
+}
+# The Service that the Prometheus operator makes beside each Prometheus, whatever its release is called.
+_PROMETHEUS: Final = f"http://prometheus-operated.{KNOWN['prometheus'].namespace}.svc:9090"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Of:
+    """What the entries of one team are planned with. `levels`: of the topology of each pool's nodes."""
+
+    team: Team
+    available: Available
+    addons: Addons
+    volumes: Mapping[str, VolumePlan]
+    levels: Mapping[str, tuple[str, ...]]
+    classes: Mapping[str, bool]
+
+
+def plan(
+    context: CompleteContext,
+    available: Available,
+    queues: QueuesPlan | None,
+    storage: StoragePlan,
+) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
+    """Return what each team of an environment without problems runs; teams without entries are left out."""
+    environment = context.environment
+    planned = [
+        _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
+        for team in environment.teams
+    ]
+    return _together(planned)
+
+
+def plan_one(
+    team: Team,
+    environment: Environment,
+    available: Available,
+    queued: Sequence[TeamQueuePlan],
+    queues: QueuesPlan | None,
+    storage: StoragePlan,
+    volumes: tuple[VolumePlan, ...],
+) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
+    """Return what the team of a stack of its own runs. `queues`, `storage`: of its environment."""
+    own = replace(storage, volumes=volumes)
+    return _together([_plan(team, available, environment, queue_of(team.name, queued), queues, own)])
+
+
+def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> TeamWorkloadsPlan | None:
+    """Return what the team of a namespace runs beside its Deployments, if anything."""
+    return next((one for one in workloads if one.namespace == namespace), None)
+
+
+def _together(planned: Sequence[Decided[TeamWorkloadsPlan]]) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
+    kept = [one for one in planned if any(True for _ in one.value.all_pods)]
+    return Decided(tuple(one.value for one in kept), tuple(decision for one in kept for decision in one.decisions))
+
+
+def _plan(
+    team: Team,
+    available: Available,
+    environment: Environment,
+    queue: TeamQueuePlan | None,
+    queues: QueuesPlan | None,
+    storage: StoragePlan,
+) -> Decided[TeamWorkloadsPlan]:
+    of = _Of(
+        team=team,
+        available=available,
+        addons=environment.addons,
+        volumes={one.name: one for one in storage.volumes if one.namespace == team.name},
+        levels=_levels(queues) if queue is not None else {},
+        classes={one.name: one.shared for one in storage.classes},
+    )
+    plan = TeamWorkloadsPlan(
+        namespace=team.name,
+        training_jobs=tuple(_training(job, of) for job in team.training_jobs),
+        inference_services=tuple(_service(service, of) for service in team.inference_services),
+        ray_clusters=tuple(_ray(cluster, of) for cluster in team.ray_clusters),
+        notebooks=tuple(_notebook(notebook, of) for notebook in team.notebooks),
+        batch_jobs=tuple(_batch(batch, of) for batch in team.batch_jobs),
+    )
+    return Decided(plan, tuple(_decision(team, job, of) for job in plan.training_jobs))
+
+
+def _levels(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
+    """Return the levels of the topology of each pool's nodes, the widest first."""
+    if queues is None:
+        return {}
+    topologies = {one.name: one.levels for one in queues.topologies}
+    return {
+        flavor.pool: topologies[flavor.topology]
+        for flavor in queues.flavors
+        if flavor.pool is not None and flavor.topology is not None
+    }
+
+
+def _decision(team: Team, job: TrainingJobPlan, of: _Of) -> Decision:
+    has = "addons has trainer" if of.addons.trainer else "addons has jobset" if of.addons.jobset else "no add-on"
+    declared = next(one for one in team.training_jobs if one.name == job.pod.workload.name)
+    why = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}[job.api]
+    workload = job.pod.workload
+    return Decision(
+        subject=f"training job {team.name}/{workload.name}",
+        what="pods",
+        chosen=f"{workload.replicas} of {workload.cpu} CPU and {workload.memory}, as {why}",
+        why="declared" if declared.api else has,
+    )
+
+
+# -- pods -------------------------------------------------------------------------------------------------
+
+
+def _pod(
+    name: str,
+    requested: RequestedResources,
+    settings: ContainerSettings,
+    image: str,
+    command: tuple[str, ...],
+    pods: int,
+    of: _Of,
+) -> PodPlan:
+    spec = as_workload(name, requested, pods, of.available, of.team)
+    planned = plan_workload(spec, of.team, of.available, image)
+    workload = replace(
+        planned,
+        image=image,
+        command=command,
+        run_as_user=settings.run_as_user,
+        shared_memory=requested.shared_memory or _shared_memory(planned),
+    )
+    return PodPlan(
+        workload=workload,
+        env={**_fabric_environment(workload), **settings.env},
+        secrets=settings.secrets,
+        mounts=_mounts(settings.volumes, of),
+    )
+
+
+def _shared_memory(workload: WorkloadPlan) -> str | None:
+    """Return the size of /dev/shm of a pod with GPUs: a quarter of its memory, for data loaders and NCCL."""
+    if not workload.units:
+        return None
+    return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
+
+
+def _fabric_environment(workload: WorkloadPlan) -> Mapping[str, str]:
+    """Return the variables by which NCCL uses the network that the pod requests.
+
+    Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
+    """
+    return {"FI_PROVIDER": "efa"} if any(name.endswith("/efa") for name in workload.network) else {}
+
+
+def _mounts(volumes: Mapping[str, str], of: _Of) -> tuple[MountPlan, ...]:
+    return tuple(
+        MountPlan(name=name, path=path, claim=name, read_only=of.volumes[name].read_only)
+        for name, path in volumes.items()
+    )
+
+
+def _with_kept(
+    pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _Of, *, shared: bool
+) -> tuple[PodPlan, KeptClaimPlan | None]:
+    """Return a pod with a directory that is kept, and the claim that the entry makes for it."""
+    if kept is None:
+        return pod, None
+    if kept.volume is not None:
+        mounts = [one for one in pod.mounts if one.claim != kept.volume]
+        mount = MountPlan(name=kept.volume, path=kept.directory, claim=kept.volume)
+        return replace(pod, mounts=(*mounts, mount)), None
+    mount = MountPlan(name=claim, path=kept.directory, claim=claim)
+    made = KeptClaimPlan(
+        name=claim,
+        storage_class=kept.storage_class,
+        size=str(kept.size),
+        shared=shared or of.classes.get(kept.storage_class or "", False),
+    )
+    return replace(pod, mounts=(*pod.mounts, mount)), made
+
+
+def _seconds(duration: str) -> int:
+    return int(parse_duration(duration))
+
+
+# -- entries ----------------------------------------------------------------------------------------------
+
+
+def _training(job: TrainingJob, of: _Of) -> TrainingJobPlan:
+    pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of)
+    pod, claim = _with_kept(pod, job.checkpoints, f"{job.name}-checkpoints", of, shared=job.replicas > 1)
+    env, kept = dict(pod.env), "none: what the job writes ends with its pods"
+    if job.checkpoints is not None:
+        env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
+        kept = f"claim {job.checkpoints.volume or f'{job.name}-checkpoints'}, {job.checkpoints.directory}"
+    annotations = {names.CHECKPOINTS_ANNOTATION: kept, **_topology(job, pod, of)}
+    pod = replace(pod, env=env, annotations=annotations, grace_seconds=_seconds(job.grace))
+    return TrainingJobPlan(
+        pod=pod,
+        api=_api(job, of.addons),
+        processes=job.processes or processes_of(pod.workload),
+        retries=job.retries,
+        stop_on=tuple(sorted(set(job.stop_on))),
+        deadline_seconds=_seconds(job.deadline),
+        claim=claim,
+    )
+
+
+def processes_of(workload: WorkloadPlan) -> int:
+    """Return the processes of a training pod: one for each GPU, and one for an instance or a share."""
+    return workload.units if workload.resource in (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS) else 1
+
+
+def _api(job: TrainingJob, addons: Addons) -> TrainingApi:
+    if job.api is not None:
+        return job.api
+    return "trainjob" if addons.trainer else "jobset" if addons.jobset else "job"
+
+
+def _topology(job: TrainingJob, pod: PodPlan, of: _Of) -> Mapping[str, str]:
+    """Return the annotation by which Kueue starts the pods on nodes that are close to each other.
+
+    The level is the narrowest one that has several nodes; Kueue widens a preferred one where it has no room.
+    """
+    levels = [one for one in of.levels.get(pod.workload.pool, ()) if one != names.HOSTNAME_LABEL]
+    if job.replicas == 1 or not levels:
+        return {}
+    return {_TOPOLOGY_ANNOTATIONS[job.topology]: levels[-1]}
+
+
+def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
+    pod = _pod(
+        service.name, service, service, service.image, service.command, service.replicas * service.nodes, of
+    )
+    route, scaling = service.route, service.autoscaling
+    namespace, _, gateway = route.gateway.partition("/") if route is not None else ("", "", "")
+    return InferenceServicePlan(
+        pod=replace(pod, grace_seconds=_seconds(service.grace)),
+        replicas=service.replicas,
+        nodes=service.nodes,
+        port=service.port,
+        health_path=service.health_path,
+        startup_seconds=_seconds(service.startup),
+        autoscaling=None
+        if scaling is None
+        else AutoscalingPlan(
+            min_replicas=service.replicas,
+            max_replicas=scaling.max_replicas,
+            server=scaling.server or _PROMETHEUS,
+            query=scaling.query,
+            threshold=f"{scaling.threshold:g}",
+        ),
+        route=None
+        if route is None
+        else RoutePlan(gateway_namespace=namespace, gateway=gateway, hostname=route.hostname, path=route.path),
+    )
+
+
+def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:
+    image = notebook.image or of.available.catalog.images[NOTEBOOK_IMAGE].reference
+    pod = _pod(notebook.name, notebook, notebook, image, notebook.command, 1, of)
+    if notebook.home is None:
+        pod = replace(pod, mounts=(*pod.mounts, MountPlan(name="home", path=_HOME)))
+    pod, claim = _with_kept(pod, notebook.home, f"{notebook.name}-home", of, shared=False)
+    kept = "none: files end with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
+    return NotebookPlan(
+        pod=replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: kept}),
+        home=_HOME if notebook.home is None else notebook.home.directory,
+        idle_seconds=_seconds(notebook.idle),
+        deadline_seconds=_seconds(notebook.deadline),
+        claim=claim,
+    )
+
+
+def _batch(batch: BatchJob, of: _Of) -> BatchJobPlan:
+    pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
+    return BatchJobPlan(
+        pod=replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"}),
+        parts=batch.parts or batch.replicas,
+        retries=batch.retries,
+        stop_on=tuple(sorted(set(batch.stop_on))),
+        deadline_seconds=_seconds(batch.deadline),
+        schedule=None if batch.schedule is None else re.sub(r"\s+", " ", batch.schedule),
+    )
+
+
+def _ray(cluster: RayCluster, of: _Of) -> RayClusterPlan:
+    mounts = _mounts(cluster.volumes, of)
+    return RayClusterPlan(
+        name=cluster.name,
+        version=cluster.version,
+        head=PodPlan(workload=_head(cluster, of), env=cluster.env, secrets=cluster.secrets, mounts=mounts),
+        workers=tuple(
+            RayWorkersPlan(
+                name=workers.name,
+                pod=_pod(
+                    f"{cluster.name}-{workers.name}", workers, cluster, cluster.image, (), workers.replicas, of
+                ),
+                gpus=workers.gpus,
+            )
+            for workers in cluster.workers
+        ),
+    )
+
+
+def _head(cluster: RayCluster, of: _Of) -> WorkloadPlan:
+    head = cluster.head
+    if head.pool is not None:
+        planned = plan_workload(head_as_workload(cluster.name, head), of.team, of.available, cluster.image)
+        return replace(planned, image=cluster.image, run_as_user=cluster.run_as_user)
+    return WorkloadPlan(
+        name=f"{cluster.name}-head",
+        pool="",
+        replicas=1,
+        image=cluster.image,
+        command=(),
+        resource="",
+        units=0,
+        cpu=head.cpu,
+        memory=head.memory,
+        priority_class=of.team.priority,
+        node_selector={},
+        tolerations=(),
+        run_as_user=cluster.run_as_user,
+    )

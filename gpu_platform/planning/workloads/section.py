@@ -1,0 +1,162 @@
+"""Types of the plan of what teams run: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpu_platform.planning.teams.section import WorkloadPlan
+
+TrainingApi = Literal["job", "jobset", "trainjob"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountPlan:
+    """A volume named `name` and the directory where containers see it: a claim of the namespace, a ConfigMap, or
+    neither, which ends with the pod."""
+
+    name: str
+    path: str
+    claim: str | None = None
+    config_map: str | None = None
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptClaimPlan:
+    """A PersistentVolumeClaim of one entry. `storage_class` None: the cluster's default class.
+
+    `shared`: whether pods on several nodes write it.
+    """
+
+    name: str
+    storage_class: str | None
+    size: str
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """Pods of an entry. `workload.replicas`: how many there are at the same time; times in seconds."""
+
+    workload: WorkloadPlan
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    secrets: tuple[str, ...] = ()
+    """Secrets of the namespace whose keys become environment variables."""
+    mounts: tuple[MountPlan, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    grace_seconds: int | None = None
+    """From SIGTERM to SIGKILL; None: Kubernetes' 30 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingJobPlan:
+    """Pods that train one model. `processes`: of torchrun in each; `stop_on`: exit codes that end the job."""
+
+    pod: PodPlan
+    api: TrainingApi
+    processes: int
+    retries: int
+    stop_on: tuple[int, ...]
+    deadline_seconds: int
+    claim: KeptClaimPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingPlan:
+    """A ScaledObject of KEDA with one query of Prometheus."""
+
+    min_replicas: int
+    max_replicas: int
+    server: str
+    query: str
+    threshold: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutePlan:
+    """An HTTPRoute. `hostname` None: all of the gateway's."""
+
+    gateway_namespace: str
+    gateway: str
+    hostname: str | None
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferenceServicePlan:
+    """Pods behind a Service. `nodes`: pods of each replica; above 1 they are a LeaderWorkerSet."""
+
+    pod: PodPlan
+    replicas: int
+    nodes: int
+    port: int
+    health_path: str
+    startup_seconds: int
+    autoscaling: AutoscalingPlan | None = None
+    route: RoutePlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotebookPlan:
+    """A suspended CronJob, of which members make Jobs. `idle_seconds`: of JupyterLab, if `pod` has no command."""
+
+    pod: PodPlan
+    home: str
+    """Directory of its files."""
+    idle_seconds: int
+    deadline_seconds: int
+    claim: KeptClaimPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJobPlan:
+    """An indexed Job, or with `schedule` a CronJob. `retries`: of each part."""
+
+    pod: PodPlan
+    parts: int
+    retries: int
+    stop_on: tuple[int, ...]
+    deadline_seconds: int
+    schedule: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayWorkersPlan:
+    """Workers of one kind. `gpus`: that Ray counts for each of them."""
+
+    name: str
+    pod: PodPlan
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayClusterPlan:
+    """A RayCluster of KubeRay."""
+
+    name: str
+    version: str
+    head: PodPlan
+    workers: tuple[RayWorkersPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamWorkloadsPlan:
+    """What one team runs beside its Deployments."""
+
+    namespace: str
+    training_jobs: tuple[TrainingJobPlan, ...] = ()
+    inference_services: tuple[InferenceServicePlan, ...] = ()
+    ray_clusters: tuple[RayClusterPlan, ...] = ()
+    notebooks: tuple[NotebookPlan, ...] = ()
+    batch_jobs: tuple[BatchJobPlan, ...] = ()
+
+    @property
+    def all_pods(self) -> Iterator[PodPlan]:
+        """Pods of every entry."""
+        for one in (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs):
+            yield one.pod
+        for cluster in self.ray_clusters:
+            yield cluster.head
+            yield from (workers.pod for workers in cluster.workers)

@@ -1,0 +1,54 @@
+"""Manifest of a batch job: an indexed Job whose parts are tried again one by one, or a CronJob of it.
+
+Source: Kubernetes docs, Jobs (backoff limit per index, pod failure policy) and CronJob; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.planning.workloads.section import BatchJobPlan
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+
+_LOST: Manifest = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+_KEPT = 3  # finished Jobs of a CronJob of each kind
+
+
+def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
+    """Return the Job or CronJob of a batch job."""
+    name = batch.pod.workload.name
+    rules: list[Manifest] = [_LOST]
+    if batch.stop_on:
+        rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(batch.stop_on)}})
+    spec: Manifest = {
+        "completionMode": "Indexed",
+        "parallelism": min(batch.pod.workload.replicas, batch.parts),
+        "completions": batch.parts,
+        "backoffLimitPerIndex": batch.retries,
+        "maxFailedIndexes": batch.parts,
+        "activeDeadlineSeconds": batch.deadline_seconds,
+        "podFailurePolicy": {"rules": rules},
+        "template": team.template(batch.pod, {}, restartPolicy="Never"),
+    }
+    if batch.schedule is None:
+        metadata = team.metadata(name, queued=True)
+        return [{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}]
+    return [cron_job(team, name, batch.schedule, spec)]
+
+
+def cron_job(team: TeamPods, name: str, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
+    """Return a CronJob, in UTC, that never starts a Job beside the last one."""
+    labels = team.metadata(name, queued=True)["labels"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": team.metadata(name),
+        "spec": {
+            "schedule": schedule,
+            "timeZone": "Etc/UTC",
+            "suspend": suspended,
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": 600,
+            "successfulJobsHistoryLimit": _KEPT,
+            "failedJobsHistoryLimit": _KEPT,
+            "jobTemplate": {"metadata": {"labels": labels}, "spec": job},
+        },
+    }

@@ -1,0 +1,149 @@
+"""Manifests of an inference service: a Deployment, or a LeaderWorkerSet across nodes, and what serves it.
+
+Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constraints; LeaderWorkerSet docs, concepts
+and exclusive placement; KEDA docs, Prometheus scaler; Gateway API docs, HTTPRoute; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.planning.workloads.section import AutoscalingPlan, InferenceServicePlan, RoutePlan
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+
+_PROBE_SECONDS: Final = 5
+_LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
+
+
+def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Manifest]:
+    """Return the objects of an inference service, in the order in which they are made."""
+    name = service.pod.workload.name
+    selector = {names.NAME_LABEL: name, **(_LEADER if service.nodes > 1 else {})}
+    found = [team.service(name, selector, service.port)]
+    found.append(_leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service))
+    if service.replicas > 1 or service.autoscaling is not None:
+        found.append(_budget(team, name, selector))
+    if service.autoscaling is not None:
+        found.append(_scaled(team, name, found[1], service.autoscaling))
+    if service.route is not None:
+        found.append(_route(team, name, service.port, service.route))
+    return found
+
+
+def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
+    name = service.pod.workload.name
+    spec: Manifest = {
+        "selector": {"matchLabels": {names.NAME_LABEL: name}},
+        # The quota may have no room for one pod more than there are.
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        "template": team.template(
+            service.pod,
+            _serving(service),
+            labels=team.queue_labels,
+            topologySpreadConstraints=_spread(name, service.replicas),
+        ),
+    }
+    if service.autoscaling is None:  # else the autoscaler alone writes it
+        spec["replicas"] = service.replicas
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": team.metadata(name), "spec": spec}
+
+
+def _spread(name: str, replicas: int) -> list[Manifest]:
+    """Return that replicas are on several nodes and zones, if there is room: one that fails takes not all."""
+    if replicas == 1:
+        return []
+    selector = {"matchLabels": {names.NAME_LABEL: name}}
+    return [
+        {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+        for key in ("topology.kubernetes.io/zone", names.HOSTNAME_LABEL)
+    ]
+
+
+def _serving(service: InferenceServicePlan) -> Manifest:
+    probe = {"httpGet": {"path": service.health_path, "port": service.port}, "periodSeconds": _PROBE_SECONDS}
+    failures = max(1, -(-service.startup_seconds // _PROBE_SECONDS))
+    return {
+        "ports": [{"name": "main", "containerPort": service.port}],
+        "startupProbe": {**probe, "failureThreshold": failures},
+        "readinessProbe": probe,
+        "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
+    }
+
+
+def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifest:
+    name = service.pod.workload.name
+    spec: Manifest = {
+        "rolloutStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
+        },
+        "leaderWorkerTemplate": {
+            "size": service.nodes,
+            # A model whose part is gone answers nothing: all of its pods start anew.
+            "restartPolicy": "RecreateGroupOnPodRestart",
+            "leaderTemplate": team.template(service.pod, _serving(service)),
+            "workerTemplate": team.template(service.pod, {}),
+        },
+    }
+    if service.autoscaling is None:
+        spec["replicas"] = service.replicas
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": team.metadata(name, queued=True),
+        "spec": spec,
+    }
+
+
+def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": team.metadata(name),
+        "spec": {
+            "maxUnavailable": 1,
+            # A pod that does not answer holds up no drain.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": dict(selector)},
+        },
+    }
+
+
+def _scaled(team: TeamPods, name: str, target: Manifest, scaling: AutoscalingPlan) -> Manifest:
+    trigger: dict[str, Any] = {
+        "type": "prometheus",
+        "metadata": {"serverAddress": scaling.server, "query": scaling.query, "threshold": scaling.threshold},
+    }
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": team.metadata(name),
+        "spec": {
+            "scaleTargetRef": {"apiVersion": target["apiVersion"], "kind": target["kind"], "name": name},
+            "minReplicaCount": scaling.min_replicas,
+            "maxReplicaCount": scaling.max_replicas,
+            "triggers": [trigger],
+        },
+    }
+
+
+def _route(team: TeamPods, name: str, port: int, route: RoutePlan) -> Manifest:
+    spec: Manifest = {
+        "parentRefs": [{"name": route.gateway, "namespace": route.gateway_namespace}],
+        "rules": [
+            {
+                "matches": [{"path": {"type": "PathPrefix", "value": route.path}}],
+                "backendRefs": [{"name": name, "port": port}],
+            }
+        ],
+    }
+    if route.hostname is not None:
+        spec["hostnames"] = [route.hostname]
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": team.metadata(name),
+        "spec": spec,
+    }

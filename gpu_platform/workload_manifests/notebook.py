@@ -1,0 +1,46 @@
+"""Manifest of a notebook: a suspended CronJob, of which members make Jobs that end when nobody uses them.
+
+A Job, not a Deployment: a server that ends gives its GPU back. `kubectl create job NAME --from=cronjob/ENTRY`
+starts one, as often as members need.
+Source: Jupyter Server docs, shutdown_no_activity_timeout; Kubernetes docs, CronJob; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gpu_platform.planning.workloads.section import NotebookPlan
+from gpu_platform.workload_manifests.batch import cron_job
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+
+PORT: Final = 8888
+_NEVER: Final = "0 0 1 1 *"  # it is suspended; a CronJob has to have a schedule
+
+
+def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
+    """Return the command of a JupyterLab that ends after a time without use, with files in `directory`."""
+    return (
+        "jupyter",
+        "lab",
+        "--ip=127.0.0.1",  # `kubectl port-forward` alone reaches it
+        f"--port={PORT}",
+        "--no-browser",
+        f"--ServerApp.root_dir={directory}",
+        f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
+        f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
+    )
+
+
+def notebook(team: TeamPods, entry: NotebookPlan) -> list[Manifest]:
+    """Return the claim of a notebook's files, if it has one, and the CronJob."""
+    workload = entry.pod.workload
+    if not workload.command:
+        workload = replace(workload, command=jupyter(entry.home, entry.idle_seconds))
+    pod = replace(entry.pod, workload=workload, env={"HOME": entry.home, **entry.pod.env})
+    job: Manifest = {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": entry.deadline_seconds,
+        "template": team.template(pod, {}, restartPolicy="Never"),
+    }
+    return [*team.claim(entry.claim), cron_job(team, workload.name, _NEVER, job, suspended=True)]

@@ -1,0 +1,42 @@
+"""Manifest of a Ray cluster of KubeRay.
+
+The number of workers is fixed: Ray's own autoscaler would need a token and a way to the API server, which a team's
+pods do not have. Source: KubeRay docs, RayCluster configuration; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from gpu_platform.planning.workloads.section import RayClusterPlan
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+
+_PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001))
+
+
+def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
+    """Return the RayCluster."""
+    ports = [{"name": name, "containerPort": port} for name, port in _PORTS]
+    head = team.template(cluster.head, {"ports": ports}, name="ray-head")
+    return [
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": team.metadata(cluster.name, queued=True),
+            "spec": {
+                "rayVersion": cluster.version,
+                "enableInTreeAutoscaling": False,
+                # No tasks on the head: one that takes its memory takes the cluster with it.
+                "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},
+                "workerGroupSpecs": [
+                    {
+                        "groupName": workers.name,
+                        "replicas": workers.pod.workload.replicas,
+                        "minReplicas": workers.pod.workload.replicas,
+                        "maxReplicas": workers.pod.workload.replicas,
+                        "rayStartParams": {"num-gpus": str(workers.gpus)} if workers.gpus else {},
+                        "template": team.template(workers.pod, {}, name="ray-worker"),
+                    }
+                    for workers in cluster.workers
+                ],
+            },
+        }
+    ]

@@ -1,0 +1,188 @@
+"""Manifests of a training job: TrainJob of Kubeflow Trainer, JobSet, or an indexed Job.
+
+All pods get torchrun's variables: it reads PET_<OPTION> for each of its options (PyTorch docs, torchrun; torch
+distributed/argparse_util.py). With an indexed Job and a JobSet the pods meet at the first one by c10d; with a
+TrainJob the controller sets the variables.
+
+A pod that its node loses (condition DisruptionTarget) costs no attempt; a pod that fails by itself costs one,
+unless its exit code says that another attempt would fail as well. A JobSet starts all pods anew, since training
+waits for those that are gone; in an indexed Job the failed pod alone starts anew, and torchrun of the others meets
+it again.
+
+Sources: Kubernetes docs, Jobs (pod failure policy, indexed completion, reasons and messages of failed Jobs);
+JobSet 0.12, failure policy and its rules; Kubeflow Trainer 2.3, TrainJob and TrainingRuntime; read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpu_platform.planning.workloads.section import TrainingJobPlan
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+
+RENDEZVOUS_PORT: Final = 29500
+_GROUP: Final = "node"  # the replicated Job of a JobSet; Trainer calls its pods so, too
+_STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+_LOST: Final[Mapping[str, Any]] = {"onPodConditions": [{"type": "DisruptionTarget"}]}
+# As the Job controller words the failure of a pod by a rule on its condition.
+_LOST_MESSAGE: Final = ".*has condition DisruptionTarget matching FailJob rule.*"
+_EXIT_MESSAGE: Final = ".*failed with exit code [0-9]+ matching FailJob rule.*"
+
+
+def training_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
+    """Return the objects of a training job, in the order in which they are made."""
+    build = {"job": _job, "jobset": _job_set, "trainjob": _train_job}[job.api]
+    return [*team.claim(job.claim), *build(team, job)]
+
+
+def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
+    name, pods = job.pod.workload.name, job.pod.workload.replicas
+    first = f"{name}-0.{name}"
+    template = team.template(
+        job.pod, {"env": _rendezvous(job, first)}, restartPolicy="Never", subdomain=name if pods > 1 else None
+    )
+    policy = [{"action": "Ignore", **_LOST}, *_stop(job)]
+    manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": team.metadata(name, queued=True),
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": pods,
+            "completions": pods,
+            # Pods that lose the first one fail with it: an attempt costs as many failures as there are pods.
+            "backoffLimit": job.retries * pods,
+            "activeDeadlineSeconds": job.deadline_seconds,
+            "podFailurePolicy": {"rules": policy},
+            # Not while the old pod still ends: it holds the name by which the others find it.
+            "podReplacementPolicy": "Failed",
+            "template": template,
+        },
+    }
+    if pods == 1:
+        return [manifest]
+    selector = {"batch.kubernetes.io/job-name": name}
+    return [team.service(name, selector, RENDEZVOUS_PORT, headless=True), manifest]
+
+
+def _stop(job: TrainingJobPlan) -> list[Manifest]:
+    if not job.stop_on:
+        return []
+    return [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(job.stop_on)}}]
+
+
+def _rendezvous(job: TrainingJobPlan, first: str) -> list[Manifest]:
+    """Return torchrun's variables; `first`: address of the pod at which all meet."""
+    pods = job.pod.workload.replicas
+    values: dict[str, str] = {"PET_NNODES": str(pods), "PET_NPROC_PER_NODE": str(job.processes)}
+    if pods == 1:
+        values["PET_STANDALONE"] = "1"
+    else:
+        values |= {
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_RDZV_ENDPOINT": f"{first}:{RENDEZVOUS_PORT}",
+            "PET_RDZV_ID": job.pod.workload.name,
+            "PET_MAX_RESTARTS": str(job.retries),
+        }
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def _job_set(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
+    name = job.pod.workload.name
+    # Pods of a JobSet: <jobset>-<replicated job>-<job>-<pod>, in the subdomain of the JobSet.
+    template = team.template(
+        job.pod, {"env": _rendezvous(job, f"{name}-{_GROUP}-0-0.{name}")}, restartPolicy="Never"
+    )
+    return [
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": team.metadata(name, queued=True),
+            "spec": _job_set_spec(job, {"name": _GROUP, "template": {"spec": _group(job, template)}}),
+        }
+    ]
+
+
+def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
+    return {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "failurePolicy": {
+            "maxRestarts": job.retries,
+            # The next attempt needs the GPUs of the last one.
+            "restartStrategy": "BlockingRecreate",
+            "rules": [
+                {
+                    "name": "nodeLost",
+                    "action": "RestartJobSetAndIgnoreMaxRestarts",
+                    "onJobFailureReasons": ["PodFailurePolicy"],
+                    "onJobFailureMessagePatterns": [_LOST_MESSAGE],
+                },
+                {
+                    "name": "noOtherAttempt",
+                    "action": "FailJobSet",
+                    "onJobFailureReasons": ["PodFailurePolicy"],
+                    "onJobFailureMessagePatterns": [_EXIT_MESSAGE],
+                },
+                {
+                    "name": "deadline",
+                    "action": "FailJobSet",
+                    "onJobFailureReasons": ["DeadlineExceeded"],
+                },
+            ],
+        },
+        "replicatedJobs": [{**group, "replicas": 1}],
+    }
+
+
+def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
+    """Return the spec of the Job that a JobSet makes: any failed pod fails it."""
+    pods = job.pod.workload.replicas
+    return {
+        "parallelism": pods,
+        "completions": pods,
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": job.deadline_seconds,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", **_LOST}, *_stop(job)]},
+        "template": template,
+    }
+
+
+def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
+    """Return a TrainingRuntime of the job's own, with the whole pod, and the TrainJob that starts it."""
+    name, workload = job.pod.workload.name, job.pod.workload
+    template = team.template(job.pod, {}, name=_GROUP, restartPolicy="Never")
+    group = {"name": _GROUP, "template": {"metadata": {"labels": dict(_STEP)}, "spec": _group(job, template)}}
+    runtime: Manifest = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": team.metadata(name),
+        "spec": {
+            "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
+            "template": {"spec": _job_set_spec(job, group)},
+        },
+    }
+    train: Manifest = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": team.metadata(name, queued=True),
+        "spec": {
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
+            "activeDeadlineSeconds": job.deadline_seconds,
+            "trainer": {"numNodes": workload.replicas, "numProcPerNode": job.processes},
+        },
+    }
+    return [runtime, train]
+
+
+def containers_of(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Return the containers of the pods of a training job, whichever API runs it."""
+    found: list[Manifest] = []
+    for one in manifests:
+        spec = one["spec"]
+        if one["kind"] == "TrainingRuntime":
+            spec = spec["template"]["spec"]
+        for group in spec.get("replicatedJobs", ()):
+            spec = group["template"]["spec"]
+        found += spec.get("template", {}).get("spec", {}).get("containers", [])
+    return found
