@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.spec import workload_cases
+
 PROVIDERS = ("sandbox", "existing", "eks", "gke")
 
 
@@ -447,6 +449,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "teams[0].claims": [{"name": "one"}, {"name": "two"}],
         "teams[0].workloads": [{"name": "pretrain", "pool": "train", "claim": "one"}],
     },
+    **dict(workload_cases.contexts(by, _OTHER_POOL, _DRA)),
 }
 
 # Other values of a field, each of which must have another plan than the stack has without it. The first entry of
@@ -695,6 +698,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "environment.stack": ["elsewhere"],
     "environment.file": ["Pulumi.elsewhere.yaml"],
 }
+
+ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 
 # Fields whose one effect is that a stack is refused which is not planned without them, or the other way round.
 # Their values above, and their contexts, are such that it is.

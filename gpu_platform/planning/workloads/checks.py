@@ -146,6 +146,12 @@ def _check_training(
             "training on spot capacity with checkpoints: its nodes may be taken back at any time",
             "name a volume or a storage class in checkpoints, or another pool",
         )
+    if job.topology is not None and not (environment.queueing is not None and environment.queueing.topology):
+        here.at("topology").add(
+            f"{job.topology!r} without queueing.topology",
+            "topology with queues that know which nodes are close to each other",
+            "write `queueing: {topology: true}`, or remove topology",
+        )
     if job.gpus == 0:
         here.at("gpus").add("0", "1 or more: training without GPUs is a batch job", "write it in batch_jobs")
 

@@ -279,7 +279,7 @@ def _topology(job: TrainingJob, pod: PodPlan, of: _Of) -> Mapping[str, str]:
     levels = [one for one in of.levels.get(pod.workload.pool, ()) if one != names.HOSTNAME_LABEL]
     if job.replicas == 1 or not levels:
         return {}
-    return {_TOPOLOGY_ANNOTATIONS[job.topology]: levels[-1]}
+    return {_TOPOLOGY_ANNOTATIONS[job.topology or "preferred"]: levels[-1]}
 
 
 def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
