@@ -1,6 +1,7 @@
 """State of the workloads that a stack declares for its teams: `up` reports it, and does not fail.
 
 A team's pod that cannot start is the team's: it may be preempted, above a quota, or wait for a colleague's GPUs.
+Pods that run all the time are waited for. A job may wait in a queue, or run for days: it is reported if it failed.
 """
 
 from __future__ import annotations
@@ -11,19 +12,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import mapping_at
+from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.engine.readiness import unready_reason
 from gpu_platform.engine.wait import pod_trouble
 from gpu_platform.planning import Plan
+from gpu_platform.planning.workloads import workloads_of
 from gpu_platform.quantity import counted
 
 _POLL_SECONDS: Final = 0.5
 _MAX_DETAILS: Final = 2
+_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "job": ("batch/v1", "Job"),
+    "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    "trainjob": ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadyWorkload:
-    """A Deployment of a team whose pods do not all run, why, and troubles of its pods."""
+    """A Deployment of a team whose pods do not all run, or a job that failed, why, and troubles of its pods."""
 
     namespace: str
     name: str
@@ -44,16 +51,31 @@ def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> 
     while True:
         unready = list(_unready(client, plan))
         if not unready or time.monotonic() >= deadline:
-            return tuple(_explained(client, live, reason) for live, reason in unready)
+            explained = (_explained(client, live, reason) for live, reason in unready)
+            return (*explained, *_failed_jobs(client, plan))
         time.sleep(_POLL_SECONDS)
 
 
 def _unready(client: KubernetesClient, plan: Plan) -> Iterator[tuple[Mapping[str, Any], str]]:
     for tenant in plan.tenants:
-        declared = {workload.name for workload in tenant.workloads}
+        run = workloads_of(tenant.namespace, plan.workloads)
+        services = run.inference_services if run is not None else ()
+        declared = {one.name for one in tenant.workloads} | {one.pod.workload.name for one in services}
         for live in client.objects("apps/v1", "Deployment", namespace=tenant.namespace) if declared else ():
             if live["metadata"]["name"] in declared and (reason := unready_reason(live, lambda: ())):
                 yield live, reason
+
+
+def _failed_jobs(client: KubernetesClient, plan: Plan) -> Iterator[UnreadyWorkload]:
+    for run in plan.workloads:
+        jobs = [(*_KINDS[job.api], job.pod.workload.name) for job in run.training_jobs]
+        jobs += [(*_KINDS["job"], batch.pod.workload.name) for batch in run.batch_jobs if batch.schedule is None]
+        for api_version, kind, name in jobs:
+            live = client.get(api_version, kind, name, run.namespace)
+            for condition in items_at(live or {}, "status", "conditions"):
+                if condition["type"] == "Failed" and condition["status"] == "True":
+                    told = condition.get("message") or condition.get("reason") or "no reason is given"
+                    yield UnreadyWorkload(run.namespace, name, f"failed: {told}")
 
 
 def _explained(client: KubernetesClient, live: Mapping[str, Any], reason: str) -> UnreadyWorkload:

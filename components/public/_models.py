@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from components.public import types
+from components.public import types, workload_types
 from gpu_platform.spec import (
     addons,
     changes,
@@ -24,10 +24,21 @@ from gpu_platform.spec import (
     storage,
     team,
     team_identity,
+    team_workloads,
 )
 from gpu_platform.spec._types import SpecModel
 
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
+    workload_types.KeptDirectory: (team_workloads.KeptDirectory,),
+    workload_types.TrainingJob: (team_workloads.TrainingJob,),
+    workload_types.Autoscaling: (team_workloads.Autoscaling,),
+    workload_types.Route: (team_workloads.Route,),
+    workload_types.InferenceService: (team_workloads.InferenceService,),
+    workload_types.Notebook: (team_workloads.Notebook,),
+    workload_types.BatchJob: (team_workloads.BatchJob,),
+    workload_types.RayHead: (team_workloads.RayHead,),
+    workload_types.RayWorkers: (team_workloads.RayWorkers,),
+    workload_types.RayCluster: (team_workloads.RayCluster,),
     types.MaintenanceExclusion: (cluster.Exclusion,),
     types.Maintenance: (cluster.Maintenance,),
     types.ExistingVpc: (cluster.ExistingVpc, eks_network.EksNetwork),

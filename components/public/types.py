@@ -12,6 +12,8 @@ from typing import Any, Required, TypedDict
 
 import pulumi
 
+from components.public.workload_types import BatchJob, InferenceService, Notebook, RayCluster, TrainingJob
+
 # -- clusters ---------------------------------------------------------------------------------------------
 
 
@@ -590,6 +592,16 @@ class TeamSettings(TypedDict, total=False):
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]
     workloads: Sequence[Workload]
+    training_jobs: Sequence[TrainingJob]
+    """Jobs of several pods that train one model."""
+    inference_services: Sequence[InferenceService]
+    """Models that answer requests."""
+    ray_clusters: Sequence[RayCluster]
+    """With KubeRay."""
+    notebooks: Sequence[Notebook]
+    """Notebooks that members start."""
+    batch_jobs: Sequence[BatchJob]
+    """Work in independent parts, at once or by a schedule."""
 
 
 class GpuUnits(TypedDict, total=False):

@@ -319,7 +319,7 @@ def _deploy(
 def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:
     """Add the teams' workloads, the validation report of the nodes and the GPU usage to the summary."""
     plan, progress, client = prepared.loaded.plan, prepared.progress, prepared.cluster.client()
-    if any(tenant.workloads for tenant in plan.tenants):
+    if plan.workloads or any(tenant.workloads for tenant in plan.tenants):
         with progress.step("waiting for the teams' workloads"):
             waits = not failed and _changed(summary.changes)  # what did not start before is not waited for again
             summary.unready = wait_for_workloads(client, plan, _WORKLOAD_SECONDS if waits else 0)

@@ -136,7 +136,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     identities = teams.plan_identities(context)
     queued = queues.plan(context, available, tenants.value)
     run = workloads.plan(context, available, queued.value, stored.value)
-    guides = guide.plan(context, available, tenants.value, queued.value, stored.value)
+    guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
     added = addons.plan(context)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
@@ -247,6 +247,7 @@ def plan_team(
         cloud,
         environment_plan.storage.classes,
         volumes.value,
+        run.value,
     )
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.spec.secret_names import names_secret
 
 Schema = Mapping[str, Any]
 
@@ -70,6 +71,10 @@ def _schema(adapter: TypeAdapter[Any]) -> Schema:
 
 def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     parts, value = _locate(details, data, root)
+    if details["loc"][-1:] == ("[key]",):
+        value = details["input"]  # the key is wrong, not what it has
+    elif "env" in map(str, parts[:-1]) and names_secret(str(parts[-1])):
+        value = "a value that is not shown"
     path = path_text(parts)
     kind = details["type"]
     context: Mapping[str, Any] = details.get("ctx", {})

@@ -144,10 +144,13 @@ class Team(SpecModel):
     training_jobs: Annotated[tuple[TrainingJob, ...], Field(max_length=200)] = ()
     """Jobs of several pods that train one model, each once: a changed job is deleted and started anew."""
     inference_services: Annotated[tuple[InferenceService, ...], Field(max_length=200)] = ()
+    """Models that answer requests, behind a Service each."""
     ray_clusters: Annotated[tuple[RayCluster, ...], Field(max_length=50)] = ()
     """With `addons.kuberay`."""
     notebooks: Annotated[tuple[Notebook, ...], Field(max_length=200)] = ()
+    """Notebooks that members start when they need one."""
     batch_jobs: Annotated[tuple[BatchJob, ...], Field(max_length=200)] = ()
+    """Work in independent parts, at once or by a schedule."""
 
     @property
     def by_role(self) -> Mapping[str, tuple[str, ...]]:

@@ -18,8 +18,8 @@ from gpu_platform.spec._types import (
     SpecModel,
     wrong,
 )
+from gpu_platform.spec.secret_names import names_secret
 
-_SECRET = re.compile(r"(^|_)(TOKEN|PASSWORD|PASSWD|SECRET|KEY|CREDENTIALS)$")
 _CRON_FIELD = r"(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?(,(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?)*"
 # Directories of the image and of the node's injected driver, which a volume would hide.
 _TAKEN = {"/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
@@ -30,7 +30,7 @@ def _variable(value: str) -> str:
         raise wrong("the name of an environment variable: letters, digits and _", "for example 'NCCL_DEBUG'")
     if value == "NVIDIA_VISIBLE_DEVICES":
         raise wrong("a variable that gives no devices", "remove it: a pod gets the GPUs that it requests")
-    if _SECRET.search(value.upper()):
+    if names_secret(value):
         raise wrong(
             "no secret: the stack file is plain text",
             "put it into a Secret of the namespace and write the name of the Secret in `secrets`",

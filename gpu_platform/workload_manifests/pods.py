@@ -20,14 +20,23 @@ _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
 class TeamPods:
-    """What the objects of a team have in common. `labels`: of every object that the platform itself makes."""
+    """What the objects of a team have in common.
+
+    `labels`: of every object that the platform itself makes; `restricted`: pods satisfy that level; None: if
+    the namespace enforces it.
+    """
 
     def __init__(
-        self, tenant: TenantPlan, queue: TeamQueuePlan | None, labels: Mapping[str, str] | None = None
+        self,
+        tenant: TenantPlan,
+        queue: TeamQueuePlan | None,
+        labels: Mapping[str, str] | None = None,
+        *,
+        restricted: bool | None = None,
     ) -> None:
         self.namespace = tenant.namespace
         self._account = tenant.service_account
-        self._restricted = tenant.pod_security == "restricted"
+        self._restricted = tenant.pod_security == "restricted" if restricted is None else restricted
         self._queue = queue
         self._labels = dict(labels or {})
 

@@ -118,9 +118,9 @@ def test_a_gang_meets_at_its_first_pod_by_the_name_of_a_headless_service(
     assert service["metadata"]["name"] == name
     assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
     assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": found["Job"]["metadata"]["name"]}
-    command = job["template"]["spec"]["containers"][0]["command"]
-    assert f"--rdzv-endpoint=training-0.{name}:29500" in command
-    assert {"--nnodes=2", "--nproc-per-node=8"} <= set(command)
+    env = {one["name"]: one["value"] for one in job["template"]["spec"]["containers"][0]["env"]}
+    assert env["PET_RDZV_ENDPOINT"] == f"training-0.{name}:29500"
+    assert (env["PET_NNODES"], env["PET_NPROC_PER_NODE"]) == ("2", "8")
 
 
 def test_a_queue_that_must_be_named_is_named_by_every_manifest(

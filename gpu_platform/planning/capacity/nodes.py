@@ -10,6 +10,7 @@ from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
+from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.quantity import parse_quantity
 
 QUOTA = "quota"
@@ -77,13 +78,19 @@ def groups_of(plan: EnvironmentPlan) -> tuple[PodGroup, ...]:
     a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
     """
     capacities = node_capacities(plan.pools)
-    return tuple(group for tenant in plan.tenants for group in _groups(tenant, capacities))
+    return tuple(
+        group
+        for tenant in plan.tenants
+        for group in _groups(tenant, workloads_of(tenant.namespace, plan.workloads), capacities)
+    )
 
 
-def _groups(tenant: TenantPlan, capacities: Sequence[NodeCapacity]) -> Iterator[PodGroup]:
+def _groups(
+    tenant: TenantPlan, run: TeamWorkloadsPlan | None, capacities: Sequence[NodeCapacity]
+) -> Iterator[PodGroup]:
     left = _quota_units(tenant, capacities)
     spent_cpu = spent_memory = 0
-    for workload in tenant.workloads:
+    for workload in (*tenant.workloads, *(run.always if run is not None else ())):
         cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
         resource = _offered_as(workload, capacities)
         left[resource] = left.get(resource, 0) - workload.units * workload.replicas

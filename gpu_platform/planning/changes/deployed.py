@@ -14,6 +14,7 @@ from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 
 VOLUMES = "volumes"
 """Key of a team in the output `teams`: volumes that its own stack creates."""
@@ -66,7 +67,13 @@ def layout_text(pool: PoolPlan) -> str:
 def team_facts(plan: Plan) -> Mapping[str, Any]:
     """Return the stack output `teams`: by namespace, its quota, members, priorities, workloads and volumes."""
     volumes = plan.volumes if plan.kind == "team" else ()  # those of an environment are facts of its cluster
-    return {tenant.namespace: {**_team(tenant), VOLUMES: texts_of_volumes(volumes)} for tenant in plan.tenants}
+    return {
+        tenant.namespace: {
+            **_team(tenant, workloads_of(tenant.namespace, plan.workloads)),
+            VOLUMES: texts_of_volumes(volumes),
+        }
+        for tenant in plan.tenants
+    }
 
 
 def texts_of_volumes(volumes: Sequence[VolumePlan]) -> list[str]:
@@ -89,7 +96,7 @@ def member_text(member: TeamMember) -> str:
     return f"{member.kind} {place}{member.name}"
 
 
-def _team(tenant: TenantPlan) -> Mapping[str, Any]:
+def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any]:
     account = tenant.service_account
     return {
         "quota": dict(tenant.quota),
@@ -102,7 +109,7 @@ def _team(tenant: TenantPlan) -> Mapping[str, Any]:
         "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
         "egress": [text_of_egress(one) for one in tenant.egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
-        "workloads": [workload.name for workload in tenant.workloads],
+        "workloads": [*(one.name for one in tenant.workloads), *(run.names if run is not None else ())],
         "pod_security": tenant.pod_security,
     }
 

@@ -16,6 +16,7 @@ from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.spec.team import Team
 
 
@@ -25,6 +26,7 @@ def plan(
     tenants: Sequence[TenantPlan],
     queues: QueuesPlan | None,
     storage: StoragePlan,
+    run: Sequence[TeamWorkloadsPlan] = (),
 ) -> tuple[GuidePlan, ...]:
     """Return the guides of the teams of an environment without problems."""
     flavors = _pool_by_flavor(queues)
@@ -38,6 +40,7 @@ def plan(
             context.cloud,
             storage.classes,
             storage.volumes,
+            workloads_of(team.name, run),
         )
         for team, tenant in zip(context.environment.teams, tenants, strict=True)
     )
@@ -52,10 +55,21 @@ def plan_one(
     cloud: Cloud,
     classes: Sequence[StorageClassPlan],
     volumes: Sequence[VolumePlan],
+    run: Sequence[TeamWorkloadsPlan] = (),
 ) -> GuidePlan:
     """Return the guide of the team of a stack of its own. `environment`: the queues of its environment."""
     queue = queue_of(team.name, queues)
-    return _plan(team, tenant, queue, _pool_by_flavor(environment), available, cloud, classes, volumes)
+    return _plan(
+        team,
+        tenant,
+        queue,
+        _pool_by_flavor(environment),
+        available,
+        cloud,
+        classes,
+        volumes,
+        workloads_of(team.name, run),
+    )
 
 
 def guide_of(namespace: str, guides: Sequence[GuidePlan]) -> GuidePlan | None:
@@ -76,8 +90,11 @@ def _plan(
     cloud: Cloud,
     classes: Sequence[StorageClassPlan],
     volumes: Sequence[VolumePlan],
+    run: TeamWorkloadsPlan | None,
 ) -> GuidePlan:
-    examples, missing = plan_examples(team, tenant, queue, flavors, available)
+    pods = run.all_pods if run is not None else ()
+    declared = replace(tenant, workloads=(*tenant.workloads, *(pod.workload for pod in pods)))
+    examples, missing = plan_examples(team, declared, queue, flavors, available)
     own = [one for one in volumes if one.namespace == team.name]
     return GuidePlan(
         namespace=team.name,

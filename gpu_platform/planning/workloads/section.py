@@ -153,6 +153,22 @@ class TeamWorkloadsPlan:
     batch_jobs: tuple[BatchJobPlan, ...] = ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all entries."""
+        of_pods = (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs)
+        return (*(one.pod.workload.name for one in of_pods), *(one.name for one in self.ray_clusters))
+
+    @property
+    def always(self) -> Iterator[WorkloadPlan]:
+        """Pods that run all the time, on nodes of a pool."""
+        for service in self.inference_services:
+            yield service.pod.workload
+        for cluster in self.ray_clusters:
+            yield from (
+                pod.workload for pod in (cluster.head, *(one.pod for one in cluster.workers)) if pod.workload.pool
+            )
+
+    @property
     def all_pods(self) -> Iterator[PodPlan]:
         """Pods of every entry."""
         for one in (*self.training_jobs, *self.inference_services, *self.notebooks, *self.batch_jobs):

@@ -1,0 +1,207 @@
+"""What teams declare to run: refused where it could never run, else planned with what it leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.workloads import TeamWorkloadsPlan
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool, team
+
+EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+IMAGE = "registry.example.com/train:1.0"
+JOB = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun", "train.py"]}
+SERVICE = {"name": "chat", "pool": "train", "image": IMAGE}
+SPOT = {"type": "spot"}
+ZONE = ["us-east-2a"]
+
+
+def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
+    found = plan_platform(environment(*pools, **rest), "test")
+    assert isinstance(found, EnvironmentPlan)
+    return found
+
+
+def run(*pools: dict[str, Any], quota: dict[str, Any] | None = None, **entries: Any) -> TeamWorkloadsPlan:
+    rest = {key: entries.pop(key) for key in ("cluster", "addons", "storage", "queueing") if key in entries}
+    teams = [team(quota=quota or {"gpus": 16}, **entries)]
+    (found,) = plan(*(pools or (pool(count={"desired": 2}),)), teams=teams, **rest).workloads
+    return found
+
+
+def refused(*pools: dict[str, Any], quota: dict[str, Any] | None = None, **entries: Any) -> dict[str, str]:
+    """Return what is wrong by place below the team."""
+    with pytest.raises(BadInput) as caught:
+        run(*pools, quota=quota, **entries)
+    return {one.path.removeprefix("teams[0]."): f"{one.found}; {one.allowed}" for one in caught.value.problems}
+
+
+def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
+    half = run(training_jobs=[{**JOB, "gpus": 4}]).training_jobs[0].pod.workload
+    whole = run(training_jobs=[{**JOB, "gpus": 8}]).training_jobs[0].pod.workload
+    for of_half, of_whole in ((half.cpu, whole.cpu), (half.memory, whole.memory)):
+        assert float(parse_quantity(of_half)) * 2 == pytest.approx(float(parse_quantity(of_whole)), rel=1e-4)
+    assert 90 < parse_quantity(whole.cpu) < 96  # of a p4de.24xlarge
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    gpus=st.integers(1, 8),
+    replicas=st.integers(1, 20),
+    nodes=st.integers(1, 3),
+    machine=st.sampled_from(["p5.48xlarge", "p4de.24xlarge"]),
+)
+def test_a_training_job_is_accepted_if_and_only_if_all_its_pods_fit_at_once(
+    gpus: int, replicas: int, nodes: int, machine: str
+) -> None:
+    """Pods have their GPUs' part of the node by default, so that GPUs alone decide."""
+    fits = replicas <= 8 // gpus * nodes and replicas * gpus <= 8 * nodes
+    one = pool(machine_type=machine, count={"min": 1, "desired": 1, "max": nodes}, zones=ZONE)
+    entries = {"quota": {"gpus": 24}, "training_jobs": [{**JOB, "gpus": gpus, "replicas": replicas}]}
+    stack = environment(one, cluster=EKS, teams=[team(**entries)], overcommit=10.0)
+    if fits:
+        plan_platform(stack, "test")
+    else:
+        with pytest.raises(BadInput, match=r"pods at the same time|nvidia.com/gpu with what runs always"):
+            plan_platform(stack, "test")
+
+
+def test_services_are_counted_together_and_each_job_beside_them() -> None:
+    found = refused(
+        inference_services=[{**SERVICE, "gpus": 8}],
+        training_jobs=[{**JOB, "gpus": 8}, {**JOB, "name": "large", "gpus": 8, "replicas": 2}],
+    )
+    assert list(found) == ["training_jobs[1]"]
+    assert "24 of nvidia.com/gpu with what runs always; at most 16" in found["training_jobs[1]"]
+
+
+def test_with_queues_a_job_may_use_what_other_teams_lend() -> None:
+    other = team(name="search", quota={"gpus": 8}, members=["group:search"])
+    large = team(quota={"gpus": 8}, training_jobs=[{**JOB, "gpus": 8, "replicas": 2}])
+    two = pool(count={"desired": 2})
+    assert plan(two, teams=[large, other], queueing={}).workloads
+    with pytest.raises(BadInput, match=r"at most 8: the team's quota.gpus"):
+        plan(two, teams=[large, other])
+    service = team(quota={"gpus": 8}, inference_services=[{**SERVICE, "gpus": 8, "replicas": 2}])
+    with pytest.raises(BadInput, match=r"16 of nvidia.com/gpu in all"):
+        plan(two, teams=[service, other], queueing={})
+
+
+def test_training_on_spot_capacity_needs_checkpoints() -> None:
+    spot = pool(capacity=SPOT, count={"min": 0, "desired": 1, "max": 2}, zones=ZONE)
+    found = refused(spot, cluster=EKS, training_jobs=[JOB])
+    assert "spot" in found["training_jobs[0].checkpoints"]
+    kept = {"directory": "/checkpoints", "volume": "work"}
+    storage = {"work": {"type": "bucket", "bucket": "acme-work", "purpose": "checkpoints"}}
+    job = run(spot, cluster=EKS, storage=storage, training_jobs=[{**JOB, "checkpoints": kept}]).training_jobs[0]
+    assert job.pod.env["CHECKPOINTS"] == "/checkpoints"
+    assert [(one.claim, one.path) for one in job.pod.mounts] == [("work", "/checkpoints")]
+    assert job.claim is None
+
+
+def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> None:
+    storage = {"disk": {"type": "disk"}, "shared": {"type": "lustre", "zone": "us-east-2a"}}
+    two = pool(count={"desired": 2}, zones=["us-east-2a"])
+
+    def job(storage_class: str | None, **fields: Any) -> dict[str, Any]:
+        kept = {"directory": "/kept", "size": "1200Gi", "storage_class": storage_class}
+        return {"cluster": EKS, "storage": storage, "training_jobs": [{**JOB, "checkpoints": kept, **fields}]}
+
+    assert (
+        "disks of one node"
+        in refused(two, **job("disk", replicas=2))["training_jobs[0].checkpoints.storage_class"]
+    )
+    assert "a storage class" in refused(two, **job("fast"))["training_jobs[0].checkpoints.storage_class"]
+    assert "default" in refused(two, **job(None))["training_jobs[0].checkpoints.storage_class"]
+    claim = run(two, **job("shared", replicas=2)).training_jobs[0].claim
+    assert claim is not None
+    assert (claim.name, claim.storage_class, claim.size, claim.shared) == (
+        "pretrain-checkpoints",
+        "shared",
+        "1200Gi",
+        True,
+    )
+
+
+def test_all_mistakes_of_an_entry_are_told_in_one_run() -> None:
+    found = refused(
+        training_jobs=[
+            {**JOB, "volumes": {"data": "/data"}, "api": "trainjob", "topology": "required", "gpus": 0}
+        ],
+        inference_services=[
+            {**SERVICE, "nodes": 2, "route": {"gateway": "edge/public"}, "shared_memory": "9000Gi"}
+        ],
+        ray_clusters=[
+            {
+                "name": "ray",
+                "image": IMAGE,
+                "version": "2.49.0",
+                "head": {},
+                "workers": [{"name": "w", "pool": "x"}],
+            }
+        ],
+    )
+    assert {
+        "training_jobs[0].volumes.data",
+        "training_jobs[0].api",
+        "training_jobs[0].topology",
+        "training_jobs[0].gpus",
+        "inference_services[0].nodes",
+        "inference_services[0].route",
+        "inference_services[0].shared_memory",
+        "ray_clusters[0]",
+        "ray_clusters[0].workers[0].pool",
+    } <= set(found)
+
+
+@pytest.mark.parametrize("field", ["workloads", "inference_services", "notebooks"])
+def test_a_name_is_that_of_one_entry_of_all_lists(field: str) -> None:
+    again = {"name": "pretrain", "pool": "train", **({"image": IMAGE} if field == "inference_services" else {})}
+    found = refused(training_jobs=[JOB], **{field: [again]})
+    assert any("'pretrain' again" in text for text in found.values())
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "WANDB_API_KEY", "db_password", "AWS_SECRET"])
+def test_a_variable_with_the_name_of_a_secret_is_refused(name: str) -> None:
+    found = refused(training_jobs=[{**JOB, "env": {name: "x"}}])
+    assert any("no secret" in text for text in found.values())
+    assert "xyzzy" not in str(refused(training_jobs=[{**JOB, "env": {name: "xyzzy"}}]))
+
+
+def test_a_variable_that_gives_devices_is_refused() -> None:
+    found = refused(training_jobs=[{**JOB, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}])
+    assert any("gives no devices" in text for text in found.values())
+
+
+@pytest.mark.parametrize(
+    ("addons", "api"), [({}, "job"), ({"jobset": "present"}, "jobset"), ({"trainer": "present"}, "trainjob")]
+)
+def test_a_training_job_is_run_by_the_strongest_controller_that_there_is(addons: dict[str, Any], api: str) -> None:
+    existing = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}
+    one = pool(nodes={"names": ["train-0"]})
+    found = run(one, cluster=existing, addons=addons, quota={"gpus": 8}, training_jobs=[JOB])
+    assert found.training_jobs[0].api == api
+
+
+def test_a_pod_with_all_gpus_of_a_node_uses_its_fabric() -> None:
+    two = pool(count={"desired": 2}, zones=ZONE)
+    whole = run(two, cluster=EKS, training_jobs=[{**JOB, "gpus": 8, "replicas": 2}]).training_jobs[0].pod
+    assert whole.workload.requests["vpc.amazonaws.com/efa"] == "4"
+    assert whole.env["FI_PROVIDER"] == "efa"
+    part = run(two, cluster=EKS, training_jobs=[{**JOB, "gpus": 4}]).training_jobs[0].pod
+    assert "FI_PROVIDER" not in part.env
+
+
+def test_the_capacity_proof_counts_services_and_the_guide_leaves_room_for_them() -> None:
+    two = pool(count={"desired": 2})
+    full = plan(two, teams=[team(quota={"gpus": 16}, inference_services=[{**SERVICE, "gpus": 8, "replicas": 2}])])
+    assert full.guides[0].examples == ()
+    free = plan(two, teams=[team(quota={"gpus": 16}, inference_services=[{**SERVICE, "gpus": 8}])])
+    assert max(one.workload.units * one.workload.replicas for one in free.guides[0].examples) == 8
