@@ -87,6 +87,15 @@ def verdict(report: PolicyReport) -> ExitCode:
     return ExitCode.FINDING if broken else ExitCode.GOOD
 
 
+def broken_rules(report: PolicyReport) -> list[str]:
+    """Return the broken mandatory rules, a line each."""
+    return [
+        f"  - {one.rule} ({one.severity.value}): {one}"
+        for one in report.violations
+        if one.level is Level.MANDATORY
+    ]
+
+
 def show_decisions(console: Console, plan: Plan) -> None:
     """Print the decisions of a plan: subject, setting, value and reason."""
     table = Table(title=f"Stack {plan.stack}: decisions", title_justify="left", box=None)

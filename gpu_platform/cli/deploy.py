@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check import show_policies, verdict
+from gpu_platform.cli.check import broken_rules, show_policies, verdict
 from gpu_platform.cli.console import console
 from gpu_platform.cli.destroy import (
     Destruction,
@@ -85,7 +85,9 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
     if verdict(report) is not ExitCode.GOOD:
         if not quiet:
             show_policies(console(), report)
-        raise Finding(f"stack {loaded.stack} violates mandatory policies; nothing was changed")
+        head = f"stack {loaded.stack} violates mandatory policies; nothing was changed"
+        # A table would not be JSON: there the error itself has to name them.
+        raise Finding("\n".join([head, *broken_rules(report)]) if quiet else head)
     if loaded.plan.kind == "environment" and with_policies:
         for warning in (*offering_warnings(loaded.plan, load_catalog()), *capacity_gaps(loaded.plan.pools)):
             print(f"warning: {warning}", file=sys.stderr)

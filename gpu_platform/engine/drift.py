@@ -51,6 +51,8 @@ _OWNED_BY_OTHERS: Final = (
     ),
     ("Job.batch", "spec.suspend", "Kueue admits Jobs by it"),
     ("Job.batch", "spec.template.spec.nodeSelector*", "Kueue sets it when it admits a Job"),
+    ("Job.batch", "spec.template.spec.schedulingGates*", "Kueue holds pods by it until it knows their nodes"),
+    ("Job.batch", "spec.template.metadata.annotations[[]kueue.x-k8s.io/*", "Kueue notes there what it admitted"),
     ("Job.batch", "spec.template.metadata.labels[[]*", "the Job controller labels its pods"),
     ("Job.batch", "spec.selector*", "the Job controller chooses it"),
     ("Service", "spec.clusterIP*", "allocated by the API server"),

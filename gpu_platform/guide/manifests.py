@@ -58,7 +58,10 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
         workload=replace(example.workload, name=example.kind, command=command, run_as_user=_USER),
         env={"HOME": _HOME, **({} if checkpoints is None else {"CHECKPOINTS": _CHECKPOINTS})},
         mounts=(*mounts, MountPlan(name="home", path=_HOME)),
-        annotations={} if example.kind == "inference" else {names.CHECKPOINTS_ANNOTATION: _kept(example)},
+        annotations={
+            **({} if example.kind == "inference" else {names.CHECKPOINTS_ANNOTATION: _kept(example)}),
+            **example.annotations,
+        },
     )
 
 

@@ -16,7 +16,7 @@ from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
+from gpu_platform.planning.workloads import TeamWorkloadsPlan, levels_of, topology_annotation, workloads_of
 from gpu_platform.spec.team import Team
 
 
@@ -29,13 +29,12 @@ def plan(
     run: Sequence[TeamWorkloadsPlan] = (),
 ) -> tuple[GuidePlan, ...]:
     """Return the guides of the teams of an environment without problems."""
-    flavors = _pool_by_flavor(queues)
     return tuple(
         _plan(
             team,
             tenant,
             queue_of(team.name, queues.teams) if queues is not None else None,
-            flavors,
+            queues,
             available,
             context.cloud,
             storage.classes,
@@ -63,7 +62,7 @@ def plan_one(
         team,
         tenant,
         queue,
-        _pool_by_flavor(environment),
+        environment,
         available,
         cloud,
         classes,
@@ -85,7 +84,7 @@ def _plan(
     team: Team,
     tenant: TenantPlan,
     queue: TeamQueuePlan | None,
-    flavors: Mapping[str, str],
+    queues: QueuesPlan | None,
     available: Available,
     cloud: Cloud,
     classes: Sequence[StorageClassPlan],
@@ -94,7 +93,8 @@ def _plan(
 ) -> GuidePlan:
     pods = run.all_pods if run is not None else ()
     declared = replace(tenant, workloads=(*tenant.workloads, *(pod.workload for pod in pods)))
-    examples, missing = plan_examples(team, declared, queue, flavors, available)
+    examples, missing = plan_examples(team, declared, queue, _pool_by_flavor(queues), available)
+    levels = levels_of(queues if queue is not None else None)
     own = [one for one in volumes if one.namespace == team.name]
     return GuidePlan(
         namespace=team.name,
@@ -102,7 +102,7 @@ def _plan(
         login=cloud.login_commands(team.everybody),
         priority=team.priority,
         pools=tuple(_pool(pool, tenant) for pool in available.pools if _granted(pool, tenant)),
-        examples=tuple(_with_checkpoints(one, classes, own) for one in examples),
+        examples=tuple(_with_checkpoints(_near(one, levels), classes, own) for one in examples),
         missing=missing,
         volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
         storage_classes=tuple(one.name for one in classes),
@@ -139,6 +139,14 @@ def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
     )
+
+
+def _near(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]]) -> ExamplePlan:
+    """Return a training job of several pods with what starts them close to each other."""
+    if example.kind != "training":
+        return example
+    workload = example.workload
+    return replace(example, annotations=topology_annotation(levels.get(workload.pool, ()), workload.replicas))
 
 
 def _with_checkpoints(

@@ -27,6 +27,8 @@ class ExamplePlan:
     storage_class: str | None = None
     shared: bool = False
     """Whether pods on several nodes write the claim that the manifest makes."""
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of its pods: how close to each other Kueue starts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

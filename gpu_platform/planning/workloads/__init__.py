@@ -1,7 +1,16 @@
 """Decide how what teams declare to run is run: by which API, where, with what volumes and limits."""
 
 from gpu_platform.planning.workloads.checks import check, check_one
-from gpu_platform.planning.workloads.plans import plan, plan_one, workloads_of
+from gpu_platform.planning.workloads.plans import levels_of, plan, plan_one, topology_annotation, workloads_of
 from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
 
-__all__ = ["TeamWorkloadsPlan", "check", "check_one", "plan", "plan_one", "workloads_of"]
+__all__ = [
+    "TeamWorkloadsPlan",
+    "check",
+    "check_one",
+    "levels_of",
+    "plan",
+    "plan_one",
+    "topology_annotation",
+    "workloads_of",
+]

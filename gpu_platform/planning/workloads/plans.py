@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.addons.known import KNOWN
@@ -123,7 +123,7 @@ def _plan(
         available=available,
         addons=environment.addons,
         volumes={one.name: one for one in storage.volumes if one.namespace == team.name},
-        levels=_levels(queues) if queue is not None else {},
+        levels=levels_of(queues if queue is not None else None),
         classes={one.name: one.shared for one in storage.classes},
     )
     plan = TeamWorkloadsPlan(
@@ -137,7 +137,7 @@ def _plan(
     return Decided(plan, tuple(_decision(team, job, of) for job in plan.training_jobs))
 
 
-def _levels(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
+def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
     """Return the levels of the topology of each pool's nodes, the widest first."""
     if queues is None:
         return {}
@@ -276,10 +276,17 @@ def _topology(job: TrainingJob, pod: PodPlan, of: _Of) -> Mapping[str, str]:
 
     The level is the narrowest one that has several nodes; Kueue widens a preferred one where it has no room.
     """
-    levels = [one for one in of.levels.get(pod.workload.pool, ()) if one != names.HOSTNAME_LABEL]
-    if job.replicas == 1 or not levels:
+    return topology_annotation(of.levels.get(pod.workload.pool, ()), job.replicas, job.topology or "preferred")
+
+
+def topology_annotation(
+    levels: Sequence[str], pods: int, choice: Literal["required", "preferred"] = "preferred"
+) -> Mapping[str, str]:
+    """Return the annotation of pods that start together on nodes with a topology. `levels`: the widest first."""
+    if pods == 1 or not levels:
         return {}
-    return {_TOPOLOGY_ANNOTATIONS[job.topology or "preferred"]: levels[-1]}
+    wider = [one for one in levels if one != names.HOSTNAME_LABEL] or levels
+    return {_TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
 
 
 def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
