@@ -15,6 +15,8 @@ JobSet 0.12, failure policy and its rules; Kubeflow Trainer 2.3, TrainJob and Tr
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -153,21 +155,28 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     name, workload = job.pod.workload.name, job.pod.workload
     template = team.template(job.pod, {}, name=_GROUP, restartPolicy="Never")
     group = {"name": _GROUP, "template": {"metadata": {"labels": dict(_STEP)}, "spec": _group(job, template)}}
+    spec: Manifest = {
+        "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
+        "template": {"spec": _job_set_spec(job, group)},
+    }
+    # Another pod is another runtime: a TrainJob that has started knows nothing of changes of its own.
+    own = f"{name}-{hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]}"
     runtime: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
-        "metadata": team.metadata(name),
-        "spec": {
-            "mlPolicy": {"numNodes": workload.replicas, "torch": {}},
-            "template": {"spec": _job_set_spec(job, group)},
-        },
+        "metadata": team.metadata(own),
+        "spec": spec,
     }
     train: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
         "metadata": team.metadata(name, queued=True),
         "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": name},
+            "runtimeRef": {
+                "apiGroup": "trainer.kubeflow.org",
+                "kind": "TrainingRuntime",
+                "name": own,
+            },
             "activeDeadlineSeconds": job.deadline_seconds,
             "trainer": {"numNodes": workload.replicas, "numProcPerNode": job.processes},
         },

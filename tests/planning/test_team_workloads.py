@@ -164,7 +164,8 @@ def test_all_mistakes_of_an_entry_are_told_in_one_run() -> None:
 @pytest.mark.parametrize("field", ["workloads", "inference_services", "notebooks"])
 def test_a_name_is_that_of_one_entry_of_all_lists(field: str) -> None:
     again = {"name": "pretrain", "pool": "train", **({"image": IMAGE} if field == "inference_services" else {})}
-    found = refused(training_jobs=[JOB], **{field: [again]})
+    entries: dict[str, Any] = {field: [again]}
+    found = refused(training_jobs=[JOB], **entries)
     assert any("'pretrain' again" in text for text in found.values())
 
 

@@ -44,6 +44,7 @@ from gpu_platform.spec.team_workloads import (
     KeptDirectory,
     Notebook,
     RayCluster,
+    RayWorkers,
     RequestedResources,
     TrainingJob,
 )
@@ -293,10 +294,11 @@ def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
     pod = _pod(
         service.name, service, service, service.image, service.command, service.replicas * service.nodes, of
     )
+    near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
     route, scaling = service.route, service.autoscaling
     namespace, _, gateway = route.gateway.partition("/") if route is not None else ("", "", "")
     return InferenceServicePlan(
-        pod=replace(pod, grace_seconds=_seconds(service.grace)),
+        pod=replace(pod, grace_seconds=_seconds(service.grace), annotations=near),
         replicas=service.replicas,
         nodes=service.nodes,
         port=service.port,
@@ -354,14 +356,19 @@ def _ray(cluster: RayCluster, of: _Of) -> RayClusterPlan:
         workers=tuple(
             RayWorkersPlan(
                 name=workers.name,
-                pod=_pod(
-                    f"{cluster.name}-{workers.name}", workers, cluster, cluster.image, (), workers.replicas, of
-                ),
+                pod=_ray_workers(cluster, workers, of),
                 gpus=workers.gpus,
             )
             for workers in cluster.workers
         ),
     )
+
+
+def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _Of) -> PodPlan:
+    pods, name = workers.replicas, f"{cluster.name}-{workers.name}"
+    pod = _pod(name, workers, cluster, cluster.image, (), pods, of)
+    levels = of.levels.get(workers.pool, ()) if pod.workload.units else ()
+    return replace(pod, annotations=topology_annotation(levels, pods))
 
 
 def _head(cluster: RayCluster, of: _Of) -> WorkloadPlan:

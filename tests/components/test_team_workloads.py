@@ -1,0 +1,260 @@
+"""Objects of what teams declare to run, read as the API server, the policy pack and the controllers would."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from policies import evaluate
+from tests.planning.conftest import environment, pool, team
+from tests.support.recorded import Recorded
+from tests.support.restricted import violations
+
+EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+IMAGE = "registry.example.com/train@sha256:" + "0" * 64
+KEPT = {"directory": "/checkpoints", "storage_class": "shared", "size": "1200Gi"}
+RUN: dict[str, Any] = {"pool": "train", "image": IMAGE, "command": ["torchrun", "train.py"], "run_as_user": 1000}
+JOB: dict[str, Any] = {
+    **RUN,
+    "name": "pretrain",
+    "gpus": 8,
+    "replicas": 2,
+    "checkpoints": KEPT,
+    "secrets": ["wandb"],
+}
+SERVICE: dict[str, Any] = {
+    "name": "chat",
+    "pool": "train",
+    "image": IMAGE,
+    "gpus": 4,
+    "replicas": 2,
+    "run_as_user": 1000,
+    "autoscaling": {"max_replicas": 3, "query": "sum(waiting)", "threshold": 5.0},
+    "route": {"gateway": "edge/public", "hostname": "chat.example.com", "path": "/v1"},
+}
+LARGE: dict[str, Any] = {
+    "name": "large",
+    "pool": "train",
+    "image": IMAGE,
+    "gpus": 8,
+    "nodes": 2,
+    "run_as_user": 1000,
+}
+RAY: dict[str, Any] = {
+    "name": "ray",
+    "image": IMAGE,
+    "version": "2.49.0",
+    "run_as_user": 1000,
+    "head": {},
+    "workers": [{"name": "gpu", "pool": "train", "gpus": 2, "replicas": 2}],
+}
+ADDONS = dict.fromkeys(
+    ("jobset", "trainer", "kuberay", "leaderworkerset", "keda", "gateway", "prometheus"), "install"
+)
+HOME = {**KEPT, "directory": "/home/me"}
+APIS = ("job", "jobset", "trainjob")
+CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
+
+
+def recorded(**rest: Any) -> Recorded:
+    entries = {
+        "training_jobs": [{**JOB, "name": f"pretrain-{api}", "api": api} for api in APIS],
+        "inference_services": [SERVICE, LARGE],
+        "ray_clusters": [RAY],
+        "notebooks": [
+            {"name": "lab", "pool": "train", "run_as_user": 1000, "home": {**KEPT, "directory": "/home/me"}}
+        ],
+        "batch_jobs": [{**RUN, "name": "embed", "parts": 9, "schedule": "0 2 * * *"}],
+        **rest,
+    }
+    stack = environment(
+        pool(count={"desired": 8}, zones=["us-east-2a"]),
+        cluster=EKS,
+        addons=ADDONS,
+        queueing={},
+        storage={"shared": {"type": "lustre", "zone": "us-east-2a"}},
+        teams=[
+            team(
+                quota={"gpus": 64},
+                ingress=[{"namespace": "envoy-gateway-system", "ports": [8080]}],
+                **entries,
+            )
+        ],
+    )
+    return Recorded(
+        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), stack, plan_platform(stack, "test")))
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> Recorded:
+    return recorded()
+
+
+def manifest(found: Recorded, kind: str, name: str) -> dict[str, Any]:
+    (one,) = (
+        dict(one.inputs)
+        for one in found.resources
+        if one.inputs.get("kind") == kind and re.fullmatch(f"{name}[0-9a-f]*", one.inputs["metadata"]["name"])
+    )
+    return one
+
+
+def templates(node: Any) -> list[dict[str, Any]]:
+    """Return all specs of pods below a node."""
+    if isinstance(node, list):
+        return [spec for one in node for spec in templates(one)]
+    if not isinstance(node, dict):
+        return []
+    own = [node] if isinstance(node.get("containers"), list) else []
+    return own + [spec for value in node.values() for spec in templates(value)]
+
+
+KINDS = [
+    ("Job", "pretrain-job"),
+    ("JobSet", "pretrain-jobset"),
+    ("TrainingRuntime", "pretrain-trainjob-"),
+    ("Deployment", "chat"),
+    ("LeaderWorkerSet", "large"),
+    ("RayCluster", "ray"),
+    ("CronJob", "lab"),
+    ("CronJob", "embed"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), KINDS)
+def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, kind: str, name: str) -> None:
+    one = manifest(found, kind, name)
+    specs = templates(one["spec"])
+    assert specs
+    for spec in specs:
+        assert violations(spec) == []
+        assert spec["automountServiceAccountToken"] is False
+    if kind != "TrainingRuntime":  # its TrainJob waits in the queue
+        assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(one)
+
+
+def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
+    report = evaluate([one.to_json() for one in found.resources], {}, datetime.date(2026, 11, 23))
+    own = [one for one in report.violations if "vision" in one.resource and "policy" not in one.rule]
+    assert [f"{one.rule}: {one}" for one in own] == []
+
+
+def test_a_job_set_restarts_lost_pods_for_free_and_fails_on_exit_codes_that_stop(found: Recorded) -> None:
+    spec = manifest(found, "JobSet", "pretrain-jobset")["spec"]
+    rules = {rule["name"]: rule for rule in spec["failurePolicy"]["rules"]}
+    group = spec["replicatedJobs"][0]["template"]["spec"]
+    assert rules["nodeLost"]["action"] == "RestartJobSetAndIgnoreMaxRestarts"
+    assert rules["noOtherAttempt"]["action"] == "FailJobSet"
+    assert group["backoffLimit"] == 0
+    lost, stop = group["podFailurePolicy"]["rules"]
+    assert lost["onPodConditions"] == [{"type": "DisruptionTarget"}]
+    assert stop["onExitCodes"]["values"] == [2, 126, 127]
+    env = {one["name"]: one.get("value") for one in group["template"]["spec"]["containers"][0]["env"]}
+    assert env["PET_RDZV_ENDPOINT"] == "pretrain-jobset-node-0-0.pretrain-jobset:29500"
+
+
+def test_messages_of_the_job_controller_match_the_rules_of_a_job_set(found: Recorded) -> None:
+    """Messages as Kubernetes writes them: pkg/controller/job/pod_failure_policy.go, read 2026-11-23."""
+    spec = manifest(found, "JobSet", "pretrain-jobset")["spec"]
+    patterns = {
+        rule["name"]: rule["onJobFailureMessagePatterns"][0]
+        for rule in spec["failurePolicy"]["rules"]
+        if "onJobFailureMessagePatterns" in rule
+    }
+    lost = "Pod vision/pretrain-0-x has condition DisruptionTarget matching FailJob rule at index 0"
+    stop = "Container main for pod vision/pretrain-0-x failed with exit code 2 matching FailJob rule at index 1"
+    matching = {
+        message: [name for name, one in patterns.items() if re.search(one, message)] for message in (lost, stop)
+    }
+    assert matching == {lost: ["nodeLost"], stop: ["noOtherAttempt"]}
+
+
+def test_a_changed_pod_of_a_train_job_changes_the_train_job(found: Recorded) -> None:
+    other = recorded(
+        training_jobs=[{**JOB, "name": "pretrain-trainjob", "api": "trainjob", "image": f"{IMAGE[:-1]}1"}]
+    )
+    runtimes = [
+        one.inputs["metadata"]["name"]
+        for each in (found, other)
+        for one in each.resources
+        if one.inputs.get("kind") == "TrainingRuntime"
+    ]
+    assert len(set(runtimes)) == 2
+    for each, runtime in zip((found, other), runtimes, strict=True):
+        assert manifest(each, "TrainJob", "pretrain-trainjob")["spec"]["runtimeRef"]["name"] == runtime
+
+
+def test_an_autoscaled_service_leaves_its_replicas_to_the_autoscaler(found: Recorded) -> None:
+    assert "replicas" not in manifest(found, "Deployment", "chat")["spec"]
+    scaled = manifest(found, "ScaledObject", "chat")["spec"]
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (2, 3)
+    assert scaled["triggers"][0]["metadata"]["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
+
+
+def test_a_claim_is_kept_when_its_entry_leaves(found: Recorded) -> None:
+    claims = [one for one in found.resources if one.inputs.get("kind") == "PersistentVolumeClaim"]
+    own = [one for one in claims if "gpu-platform.dev/kept" in one.inputs["metadata"].get("labels", {})]
+    assert {one.inputs["metadata"]["name"] for one in own} == {
+        *(f"pretrain-{api}-checkpoints" for api in APIS),
+        "lab-home",
+    }
+    assert all(one.retain_on_delete for one in own)
+
+
+CUSTOM = [
+    ("JobSet", "pretrain-jobset", "jobset.x-k8s.io_jobsets"),
+    ("TrainJob", "pretrain-trainjob", "trainer.kubeflow.org_trainjobs"),
+    ("TrainingRuntime", "", "trainer.kubeflow.org_trainingruntimes"),
+    ("RayCluster", "ray", "ray.io_rayclusters"),
+    ("ScaledObject", "chat", "keda.sh_scaledobjects"),
+]
+
+
+@pytest.mark.skipif(not CRDS, reason="GPU_PLATFORM_CRDS names no folder of CRDs")
+@pytest.mark.parametrize(("kind", "name", "file"), CUSTOM)
+def test_custom_objects_have_fields_of_the_real_definitions_alone(
+    found: Recorded, kind: str, name: str, file: str
+) -> None:
+    definition = yaml.safe_load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"))
+    one = next(
+        dict(one.inputs)
+        for one in found.resources
+        if one.inputs.get("kind") == kind and one.inputs["metadata"]["name"].startswith(name)
+    )
+    version = one["apiVersion"].rpartition("/")[2]
+    (schema,) = (
+        each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"] if each["name"] == version
+    )
+    assert list(unknown(one["spec"], schema["properties"]["spec"], "spec")) == []
+
+
+def unknown(value: Any, schema: dict[str, Any], place: str) -> Any:
+    """Yield fields that a definition lacks or that have another type, and required ones that are missing."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    if (kind := schema.get("type")) in kinds and not isinstance(value, kinds[kind]):
+        yield f"{place}: {value!r} is no {kind}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{place}: {value!r}"
+    if isinstance(value, dict):
+        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+        yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+        for name, field in value.items():
+            inner = properties.get(name, more if isinstance(more, dict) else None)
+            if inner is None:
+                yield f"{place}.{name}"
+            else:
+                yield from unknown(field, inner, f"{place}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from unknown(item, schema.get("items", {}), f"{place}[{index}]")
