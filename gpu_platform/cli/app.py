@@ -206,6 +206,27 @@ def guide(
 
 
 @app.command()
+def place(
+    stack: StackArgument,
+    workloads: Annotated[
+        Path | None,
+        typer.Option("--workloads", help="Kubernetes manifests, or a YAML file with the list pods."),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Start from what runs on the cluster, and find moves that free whole GPUs."),
+    ] = False,
+    output: Annotated[
+        GuideFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
+    ] = GuideFormat.TEXT,
+) -> None:
+    """Say where pods would go, what stays pending and why, and which change helps; exit with 1 if some do."""
+    from gpu_platform.cli.place import show_placement
+
+    _leave(show_placement(stack, workloads=workloads, live=live, output=output.value))
+
+
+@app.command()
 def recipe(
     stack: StackArgument,
     file: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from markdown_it import MarkdownIt
 from gpu_platform import names
 from gpu_platform.guide.live import LiveGuide
 from gpu_platform.guide.manifests import manifests
+from gpu_platform.html_page import html_page
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -26,12 +26,6 @@ _WHAT: Final[Mapping[str, str]] = {
     "notebook": "JupyterLab; it ends after an hour without use",
     "batch": "a job in four parts, one pod each",
 }
-_STYLE: Final = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
-    "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;"
-    "vertical-align:top}pre{background:#f5f5f5;padding:.8rem;overflow-x:auto}code{background:#f5f5f5}"
-    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}pre,code{background:#222}td,th{border-color:#444}}"
-)
 
 
 def guide_to_markdown(
@@ -64,12 +58,7 @@ def guide_to_html(
     """Return the guide with its manifests as one HTML page without links to anything outside."""
     markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    title = html.escape(f"Team {guide.namespace} on {guide.cluster}")
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}</style>\n</head>\n'
-        f"<body>\n{body}</body>\n</html>\n"
-    )
+    return html_page(f"Team {guide.namespace} on {guide.cluster}", body)
 
 
 def guide_to_json(

@@ -20,6 +20,7 @@ from gpu_platform.spec.stack import Environment, Stack, TeamStack
 
 CONFIG_KEY = "gpu-platform:platform"
 _Model = TypeVar("_Model")
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,22 @@ def read_yaml_file(path: Path) -> object:
 
     Raises BadInput if it is not readable or not valid YAML, is too large (bounds.py), or has a duplicate key.
     """
+    return _read(path, lambda text: yaml.load(text, Loader=_StrictLoader))  # noqa: S506 - a safe loader
+
+
+def read_yaml_documents(path: Path) -> list[object]:
+    """Read a YAML file with any number of documents; raises BadInput as `read_yaml_file` does."""
+    return _read(path, lambda text: list(yaml.load_all(text, Loader=_StrictLoader)))
+
+
+def _read(path: Path, load: Callable[[str], _Read]) -> _Read:
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])
     try:
         if problem := out_of_bounds(text):
             raise BadInput(str(path), [problem])
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader
+        return load(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"

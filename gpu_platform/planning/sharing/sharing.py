@@ -208,6 +208,22 @@ def layout_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
     return {}
 
 
+def units_of_gpu(sharing: SharingPlan, index: int) -> Mapping[str, int]:
+    """Return the units that one GPU of the node offers, by extended resource."""
+    if sharing.mode != "mig":
+        name = names.SHARED_GPU_RESOURCE if sharing.renamed else names.GPU_RESOURCE
+        return {name: sharing.replicas}
+    layout = layout_of_gpu(sharing, index)
+    if not layout:
+        return {names.GPU_RESOURCE: 1}
+    return {_instance_resource(sharing, profile): count * sharing.replicas for profile, count in layout.items()}
+
+
+def _instance_resource(sharing: SharingPlan, profile: str) -> str:
+    name = names.GPU_RESOURCE if sharing.mig_strategy == "single" else names.mig_resource(profile)
+    return name + (names.SHARED_SUFFIX if sharing.renamed else "")
+
+
 def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[ResourceOffer, ...]:
     """Return the extended resources that one node with `gpus` GPUs advertises."""
     if sharing.mode != "mig" or gpu.mig is None:
@@ -221,9 +237,7 @@ def offered_resources(sharing: SharingPlan, gpu: Gpu, gpus: int) -> tuple[Resour
         # The remainder of a layout cannot be used by others.
         whole = sum(sizes[profile] * count for profile, count in layout.items())
         for profile, count in layout.items():
-            single = sharing.mig_strategy == "single"
-            name = names.GPU_RESOURCE if single else names.mig_resource(profile)
-            name += names.SHARED_SUFFIX if sharing.renamed else ""
+            name = _instance_resource(sharing, profile)
             units[name] = units.get(name, 0) + count * sharing.replicas
             physical[name] = physical.get(name, 0.0) + sizes[profile] * count / whole
         if not layout:

@@ -1,0 +1,22 @@
+"""The frame of the HTML pages that commands print: one file without links to anything outside."""
+
+from __future__ import annotations
+
+import html
+from typing import Final
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;"
+    "vertical-align:top}pre{background:#f5f5f5;padding:.8rem;overflow-x:auto}code{background:#f5f5f5}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}pre,code{background:#222}td,th{border-color:#444}}"
+)
+
+
+def html_page(title: str, body: str, style: str = "") -> str:
+    """Return a page. `title`: text; `body`: HTML, escaped by the caller; `style`: CSS after that of all pages."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}{style}</style>\n'
+        f"</head>\n<body>\n{body}</body>\n</html>\n"
+    )

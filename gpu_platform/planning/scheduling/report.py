@@ -1,0 +1,78 @@
+"""All that `place` reports: placement, reasons, advice, fragmentation before and after, optimum and moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpu_platform.planning.scheduling.advice import Advice, Adviser, NodeType
+from gpu_platform.planning.scheduling.explain import Reason, reason_of
+from gpu_platform.planning.scheduling.fragmentation import Fragmentation, fragmentation
+from gpu_platform.planning.scheduling.model import Pending, Scenario
+from gpu_platform.planning.scheduling.moves import MovePlan, plan_moves
+from gpu_platform.planning.scheduling.optimum import WORK, Optimum, optimum
+from gpu_platform.planning.scheduling.schedule import Placement, place, start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingGroup:
+    """What stays pending of a group, why, and the changes that help; `advice` is empty if none was found."""
+
+    group: int
+    pending: tuple[Pending, ...]
+    reasons: tuple[Reason, ...]
+    advice: tuple[Advice, ...]
+    advised: bool
+    """False: the work limit of all advice was reached before."""
+
+    @property
+    def count(self) -> int:
+        """Pods that stay pending."""
+        return sum(one.count for one in self.pending)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementReport:
+    """The whole report. `fragmentation`: before and after, of all nodes (empty name) and by pool."""
+
+    scenario: Scenario
+    placement: Placement
+    pending: tuple[PendingGroup, ...]
+    fragmentation: dict[str, tuple[Fragmentation, Fragmentation]]
+    optimum: tuple[Optimum, ...]
+    moves: tuple[MovePlan, ...]
+
+
+def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int = WORK) -> PlacementReport:
+    """Place the pods of a scenario and report on it. `types`: nodes that pools can have more of."""
+    placement = place(scenario)
+    adviser = Adviser(scenario, placement, types)
+    pending: list[PendingGroup] = []
+    for index in dict.fromkeys(one.group for one in placement.pending):
+        of_group = tuple(one for one in placement.pending if one.group == index)
+        advised = not adviser.exhausted
+        pending.append(
+            PendingGroup(
+                group=index,
+                pending=of_group,
+                reasons=tuple(reason_of(scenario, one) for one in of_group),
+                advice=adviser.advise(of_group) if advised else (),
+                advised=advised,
+            )
+        )
+    before = start(scenario)[0]
+    pools = [None, *dict.fromkeys(node.pool for node in scenario.nodes if node.gpus)]
+    return PlacementReport(
+        scenario=scenario,
+        placement=placement,
+        pending=tuple(pending),
+        fragmentation={
+            pool or "": (
+                fragmentation(scenario, before, pool),
+                fragmentation(scenario, placement.states, pool),
+            )
+            for pool in pools
+        },
+        optimum=optimum(scenario, placement, work=work),
+        moves=plan_moves(scenario, placement),
+    )

@@ -1,0 +1,125 @@
+"""Free resources of a node while pods are placed, and the score by which kube-scheduler compares nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.scheduling.model import CPU, MEMORY, Amounts, Lack, Node, PodGroup, free_of
+
+_MOST: Final = 100
+_TAINT_WEIGHT: Final = 3
+
+
+class NodeState:
+    """What is free on a node, and which GPUs the pods there have."""
+
+    def __init__(self, index: int, node: Node) -> None:
+        self.index = index
+        self.node = node
+        self.free: dict[str, int] = dict(node.allocatable)
+        self.gpus: list[dict[str, int]] = [dict(gpu) for gpu in node.gpus]
+        self._scored: dict[str, int] = {CPU: 0, MEMORY: 0}
+
+    def copy(self) -> NodeState:
+        """Return a copy to try something on."""
+        found = NodeState(self.index, self.node)
+        found.free, found.gpus = dict(self.free), [dict(gpu) for gpu in self.gpus]
+        found._scored = dict(self._scored)
+        return found
+
+    def fits(self, needs: Amounts) -> bool:
+        """Return whether a pod with these needs fits beside the pods that are there."""
+        for name, amount in needs.items():
+            free = free_of(name, self.free)
+            if free is not None and free < amount:
+                return False
+        return True
+
+    def lack(self, needs: Amounts) -> Lack:
+        """Return what the node has too little of."""
+        short = [
+            name
+            for name, amount in needs.items()
+            if (free := free_of(name, self.free)) is not None and free < amount
+        ]
+        return Lack(
+            node=self.index,
+            resources=tuple(short),
+            free={name: free_of(name, self.free) or 0 for name in needs},
+            total={name: free_of(name, self.node.allocatable) or 0 for name in needs},
+        )
+
+    def take(self, group: PodGroup) -> tuple[int, ...]:
+        """Place a pod and return its GPUs, one for each unit.
+
+        A unit comes from the GPU with the fewest units in use, as the device plugin prefers it
+        (NVIDIA/k8s-device-plugin, internal/rm/allocate.go, policy `distributed`, read 2026-11-23). Which MIG
+        instance a pod gets is the kubelet's choice; it is shown by the same rule.
+        """
+        needs = group.needs()
+        for name, amount in needs.items():
+            if name in self.free:
+                self.free[name] -= amount
+        for name in self._scored:
+            self._scored[name] += group.scored.get(name, group.requests.get(name, 0))
+        taken: list[int] = []
+        for name, amount in needs.items():
+            for _ in range(amount if any(name in gpu for gpu in self.node.gpus) else 0):
+                gpu = self._emptiest(name)
+                if gpu is None:
+                    break  # a live node may have fewer units than its pods hold
+                self.gpus[gpu][name] -= 1
+                taken.append(gpu)
+        return tuple(taken)
+
+    def release(self, group: PodGroup, gpus: tuple[int, ...]) -> None:
+        """Remove a pod that `take` placed."""
+        left = list(gpus)
+        for name, amount in group.needs().items():
+            if name in self.free:
+                self.free[name] += amount
+            if any(name in gpu for gpu in self.node.gpus):
+                for gpu in left[:amount]:
+                    self.gpus[gpu][name] += 1
+                left = left[amount:]
+        for name in self._scored:
+            self._scored[name] -= group.scored.get(name, group.requests.get(name, 0))
+
+    def score(self, group: PodGroup, disliked: int, most_disliked: int) -> int:
+        """Return the score of the default profile of kube-scheduler for a pod that fits.
+
+        NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and TaintToleration. Source:
+        kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (least_allocated.go,
+        balanced_allocation.go) and apis/config/v1/default_plugins.go (weights 1, 1 and 3), read 2026-11-23.
+        """
+        least: list[int] = []
+        for name in (CPU, MEMORY):
+            total = self.node.allocatable.get(name, 0)
+            if total:
+                used = self._scored[name] + group.scored.get(name, group.requests.get(name, 0))
+                least.append((total - used) * _MOST // total if used <= total else 0)
+        total_score = sum(least) // len(least) if least else 0
+        if any(group.requests.get(name) for name in (CPU, MEMORY)):
+            after, before = self._balance(group.requests), self._balance({})
+            total_score += _MOST // 2 + (_MOST // 2 + after - before) // 2
+        if most_disliked:
+            total_score += _TAINT_WEIGHT * (_MOST - _MOST * disliked // most_disliked)
+        return total_score
+
+    def idle_gpus(self) -> list[int]:
+        """Return the GPUs of which no pod has a part."""
+        return [index for index, gpu in enumerate(self.gpus) if gpu == self.node.gpus[index]]
+
+    def _emptiest(self, name: str) -> int | None:
+        offering = [index for index, gpu in enumerate(self.gpus) if gpu.get(name)]
+        used = {index: self.node.gpus[index][name] - self.gpus[index][name] for index in offering}
+        return min(offering, key=lambda index: used[index]) if offering else None
+
+    def _balance(self, more: Amounts) -> int:
+        parts = [
+            min(1.0, (total - self.free[name] + more.get(name, 0)) / total)
+            for name in (CPU, MEMORY)
+            if (total := self.node.allocatable.get(name, 0))
+        ]
+        deviation = abs(parts[0] - parts[1]) / 2 if len(parts) == 2 else 0.0
+        return int((1 - deviation) * _MOST)

@@ -1,0 +1,123 @@
+"""Reads the pods of a file: Kubernetes manifests, or the short form with a list `pods`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gpu_platform import names
+from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.scheduling.model import PodGroup
+from gpu_platform.pod_sources.manifests import read_manifests
+from gpu_platform.pod_sources.place import Place
+from gpu_platform.pod_sources.pod_spec import Cluster, Skipped, read_pod
+from gpu_platform.spec.load import read_yaml_documents
+from gpu_platform.spec.pods import PodDemand, parse_pods
+
+_FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with the list pods"
+_SUGGEST: Final = "that is the form of `capacity suggest`, which has no requests: write pods with requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Workloads:
+    """The pods of a file in its order, and workloads that are not placed."""
+
+    groups: tuple[PodGroup, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False) -> Workloads:
+    """Read the pods of a file; raises BadInput with every problem and its place.
+
+    `any_team`: namespaces may be others than the stack's teams, because quotas are read from a cluster.
+    """
+    documents = read_yaml_documents(path)
+    problems: list[Problem] = []
+    if _is_short(documents):
+        found = list(_short(documents, str(path), plan, problems))
+    else:
+        _check_manifests(documents, problems)
+        found = [] if problems else read_manifests(documents, Cluster(plan), problems, any_team=any_team)
+        if not found and not problems:
+            problems.append(Problem("(the whole file)", "no pods", _FORMS, "name a file with workloads"))
+    if problems:
+        raise BadInput(str(path), dict.fromkeys(problems))
+    return Workloads(
+        groups=tuple(one for one in found if isinstance(one, PodGroup)),
+        skipped=tuple(one for one in found if isinstance(one, Skipped)),
+    )
+
+
+def _is_short(documents: Sequence[object]) -> bool:
+    first = documents[0] if len(documents) == 1 else None
+    return isinstance(first, Mapping) and "pods" in first and "kind" not in first
+
+
+def _check_manifests(documents: Sequence[object], problems: list[Problem]) -> None:
+    for index, document in enumerate(documents):
+        if document is None:
+            continue
+        place = f"document {index + 1}"
+        if not isinstance(document, Mapping):
+            problems.append(Problem(place, type(document).__name__, _FORMS, "write a mapping"))
+            continue
+        keys = cast("Mapping[str, Any]", document)
+        missing = [key for key in ("apiVersion", "kind") if not isinstance(keys.get(key), str)]
+        if missing:
+            fix = (
+                _SUGGEST if "workloads" in keys else did_you_mean("pods", keys) or f"write {' and '.join(missing)}"
+            )
+            problems.append(Problem(place, f"keys {', '.join(map(str, keys))}", _FORMS, fix))
+
+
+def _short(
+    documents: Sequence[object], source: str, plan: EnvironmentPlan, problems: list[Problem]
+) -> Iterator[PodGroup | Skipped]:
+    cluster = Cluster(plan)
+    for index, demand in enumerate(parse_pods(documents[0], source).pods):
+        path = f"pods[{index}]"
+        known = len(problems)
+        _check(demand, path, plan, problems)
+        if len(problems) > known:
+            continue
+        spec = Place(_spec(demand, plan), path, problems)
+        group = read_pod(spec, cluster, team=demand.team, name=demand.name, kind="Pod", count=demand.count)
+        if isinstance(group, PodGroup):
+            devices = {name: int(n) for name, n in demand.requests.items() if name == names.GPU_DEVICE_CLASS}
+            yield replace(group, requests={**group.requests, **devices})
+
+
+def _check(demand: PodDemand, path: str, plan: EnvironmentPlan, problems: list[Problem]) -> None:
+    """Record a team, pool or priority class that the stack does not have."""
+    tenant = next((one for one in plan.tenants if one.namespace == demand.team), None)
+    priorities = tenant.priorities if tenant is not None else [one.name for one in plan.priority_classes]
+    for key, value, known in (
+        ("team", demand.team, [one.namespace for one in plan.tenants]),
+        ("pool", demand.pool, [pool.name for pool in plan.pools]),
+        ("priority", demand.priority, list(priorities)),
+    ):
+        if value is not None and value not in known:
+            allowed = f"one of {', '.join(known) or 'none: the stack has no ' + key}"
+            problems.append(Problem(f"{path}.{key}", repr(value), allowed, did_you_mean(value, known)))
+
+
+def _spec(demand: PodDemand, plan: EnvironmentPlan) -> dict[str, Any]:
+    """Return the pod spec that a demand stands for."""
+    pool = next((one for one in plan.pools if one.name == demand.pool), None)
+    tenant = next((one for one in plan.tenants if one.namespace == demand.team), None)
+    requests = {name: amount for name, amount in demand.requests.items() if name != names.GPU_DEVICE_CLASS}
+    gpus = [name for name in demand.requests if name.startswith(names.NVIDIA_PREFIX) or name not in requests]
+    if pool is not None:
+        tolerated = [(taint.key, taint.effect) for taint in pool.all_taints]
+    else:
+        tolerated = [(names.GPU_TAINT_KEY, "")] if gpus else []
+    own = tenant.priorities[0] if tenant is not None and tenant.priorities else None
+    return {
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        "nodeSelector": {**(pool.node_selector if pool is not None else {}), **demand.node_selector},
+        "tolerations": [{"key": key, "operator": "Exists", "effect": effect} for key, effect in tolerated],
+        "priorityClassName": demand.priority or own,
+    }

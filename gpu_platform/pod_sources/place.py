@@ -1,0 +1,88 @@
+"""Reads values of a manifest at their places, so that each mistake has its path and no type is taken on trust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from gpu_platform.errors import Problem
+from gpu_platform.planning.scheduling.nodes import amount_of
+from gpu_platform.spec.problems import found_text
+
+
+class Place:
+    """A mapping of a manifest, its path, and the list that takes the problems of the whole file."""
+
+    def __init__(self, value: object, path: str, problems: list[Problem]) -> None:
+        self.path = path
+        self.problems = problems
+        if value is not None and not isinstance(value, Mapping):
+            self.problem("", found_text(value), "a mapping")
+        self.value: Mapping[str, Any] = (
+            {str(key): one for key, one in cast("Mapping[object, Any]", value).items()}
+            if isinstance(value, Mapping)
+            else {}
+        )
+
+    def problem(self, key: str, found: str, allowed: str, fix: str = "") -> None:
+        """Record a problem of a field, or with an empty key of the mapping itself."""
+        self.problems.append(Problem(self._path(key), found, allowed, fix))
+
+    def at(self, *keys: str) -> Place:
+        """Return the mapping at a path, empty where there is none."""
+        here = self
+        for key in keys:
+            here = Place(here.value.get(key), here._path(key), self.problems)
+        return here
+
+    def items(self, key: str) -> Iterator[Place]:
+        """Yield the mappings of a list; none where there is no list."""
+        found = self.value.get(key)
+        if found is None:
+            return
+        if not isinstance(found, list):
+            self.problem(key, found_text(found), "a list")
+            return
+        for index, one in enumerate(cast("list[object]", found)):
+            yield Place(one, f"{self._path(key)}[{index}]", self.problems)
+
+    def text(self, key: str) -> str:
+        """Return a text, empty where there is none."""
+        found = self.value.get(key)
+        if found is None or isinstance(found, str):
+            return found or ""
+        self.problem(key, found_text(found), "a text", "put it in quotes")
+        return ""
+
+    def texts(self, *keys: str) -> dict[str, str]:
+        """Return a mapping of texts at a path."""
+        place = self.at(*keys)
+        return {key: place.text(key) for key in place.value}
+
+    def number(self, key: str, default: int) -> int:
+        """Return a whole number from 0, or the default where there is none."""
+        found = self.value.get(key)
+        if found is None:
+            return default
+        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+            return found
+        self.problem(key, found_text(found), "a whole number from 0")
+        return default
+
+    def amounts(self, key: str) -> dict[str, int]:
+        """Return the quantities of a mapping by resource."""
+        found: dict[str, int] = {}
+        place = self.at(key)
+        for name, quantity in place.value.items():
+            try:
+                amount = amount_of(name, cast("str", quantity))
+            except ValueError:
+                amount = -1
+            if amount < 0:
+                place.problem(name, found_text(quantity), "a Kubernetes quantity from 0, such as 2, 500m or 64Gi")
+            else:
+                found[name] = amount
+        return found
+
+    def _path(self, key: str) -> str:
+        return f"{self.path}.{key}" if key and self.path else key or self.path

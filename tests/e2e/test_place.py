@@ -1,0 +1,293 @@
+"""The pods that `gpu-platform place` leaves pending are those that the real kube-scheduler leaves pending."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.planning.scheduling.model import Scenario
+from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
+from gpu_platform.planning.scheduling.schedule import admit, start
+from gpu_platform.planning.scheduling.state import NodeState
+from gpu_platform.pod_sources import read_workloads
+from gpu_platform.stacks import load_stack
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
+
+SAMPLES = 10
+GPU, SHARE = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+STACK: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "sandbox", "name": SANDBOX},
+    "pools": [
+        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"},
+        {
+            "name": "serve",
+            "machine_type": "g4dn.xlarge",
+            "count": {"desired": 2},
+            "workload": "inference",
+            "sharing": {"mode": "time-slicing", "replicas": 4},
+        },
+        {"name": "cpu", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"},
+    ],
+    "teams": [
+        {
+            "name": "vision",
+            "quota": {"gpus": 10, "shared": 5, "cpu": 130, "memory": "1Ti"},
+            "priority": "training",
+            "members": ["group:vision"],
+        },
+        {
+            "name": "search",
+            "quota": {"gpus": 6},
+            "priority": "inference",
+            "members": ["group:search"],
+        },
+    ],
+    "validation": {"timeout": VALIDATION_TIMEOUT},
+}
+
+
+@pytest.fixture
+def placing(platform: Platform) -> Platform:
+    if platform.state.get("shop") != STACK:
+        ran = platform.up(STACK)
+        assert ran.code == 0, ran.err
+    platform.write(STACK)
+    for team in ("vision", "search"):
+        # The API server reads new policies within a second or two.
+        probe = _pod("probe", {GPU: 1}, team)
+        eventually(
+            lambda one=probe: TOLERATION in platform.client.create(one, dry_run=True)["spec"]["tolerations"]
+        )
+    return platform
+
+
+class Members:
+    """Pods of the teams, created one after the other, each when the scheduler has decided about the one before."""
+
+    def __init__(self, client: KubernetesClient) -> None:
+        self._client = client
+        self._made: list[dict[str, Any]] = []
+        self.reasons: dict[str, str] = {}
+
+    def create(self, manifest: dict[str, Any]) -> str | None:
+        """Create a pod and return its node; None: the quota refuses it, or no node fits."""
+        try:
+            self._made.append(self._client.create(manifest))
+        except Refused as error:
+            if "exceeded quota" not in str(error):
+                raise
+            self.reasons[manifest["metadata"]["name"]] = str(error)
+            return None
+        decided = eventually(lambda: self._decided(manifest))
+        assert decided is not None
+        self.reasons[manifest["metadata"]["name"]] = "; ".join(
+            str(one.get("message")) for one in decided.get("status", {}).get("conditions", ())
+        )
+        return decided["spec"].get("nodeName")
+
+    def _decided(self, manifest: dict[str, Any]) -> dict[str, Any] | None:
+        live = self._client.get("v1", "Pod", manifest["metadata"]["name"], manifest["metadata"]["namespace"])
+        assert live is not None
+        unschedulable = any(
+            one.get("reason") == "Unschedulable" for one in live.get("status", {}).get("conditions", ())
+        )
+        return live if unschedulable or live["spec"].get("nodeName") else None
+
+    def remove(self) -> None:
+        for manifest in self._made:
+            self._client.delete(manifest)
+        names = {one["metadata"]["name"] for one in self._made}
+        eventually(lambda: not names & {pod["metadata"]["name"] for pod in self._client.objects("v1", "Pod")})
+        # A quota counts pods that are gone for a moment longer.
+        eventually(lambda: all(_unused(one) for one in self._client.objects("v1", "ResourceQuota")))
+        self._made.clear()
+
+
+def _unused(quota: dict[str, Any]) -> bool:
+    used = quota.get("status", {}).get("used", {})
+    return all(value == "0" for key, value in used.items() if key in (f"requests.{GPU}", f"requests.{SHARE}"))
+
+
+@pytest.fixture
+def members(platform: Platform) -> Iterator[Members]:
+    found = Members(platform.client)
+    yield found
+    found.remove()
+
+
+def manifests(seed: int) -> list[dict[str, Any]]:
+    """Return random pods, those of higher priority first, so that no pod preempts another."""
+    draw = random.Random(seed)
+    made: list[tuple[int, dict[str, Any]]] = []
+    for index in range(12):
+        team = draw.choice(["vision", "search"])
+        urgent = team == "search" and draw.random() < 0.4
+        device = draw.choice([{GPU: draw.choice([1, 2, 3, 5])}, {GPU: draw.choice([2, 4])}, {SHARE: 1}, {}])
+        own = draw.choice(
+            [
+                {},
+                {
+                    "cpu": draw.choice(["500m", "1900m", "11", "33"]),
+                    "memory": draw.choice(["1Gi", "7Gi", "300Gi"]),
+                },
+                {"cpu": draw.choice(["1", "22", "60"])},
+            ]
+        )
+        spec: dict[str, Any] = {
+            "priorityClassName": "inference" if urgent else "training",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "none",
+                    "resources": {"requests": {**own, **device}, "limits": {**device, **own}},
+                }
+            ],
+        }
+        if draw.random() < 0.2:
+            spec["nodeSelector"] = {"gpu-platform.dev/pool": draw.choice(["train", "serve", "cpu", "lab"])}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"s{seed}-{index}", "namespace": team},
+            "spec": satisfying(spec),
+        }
+        made.append((not urgent, pod))
+    return [pod for _, pod in sorted(made, key=lambda one: one[0])]
+
+
+def outcomes(scenario: Scenario) -> set[frozenset[str]]:
+    """Return the sets of pending pods that are possible, whichever of equally good nodes the scheduler takes."""
+    admitted = admit(scenario)[0]
+    states: list[tuple[list[NodeState], frozenset[str]]] = [(start(scenario)[0], frozenset())]
+    for group, count in zip(scenario.groups, admitted, strict=True):
+        later: dict[tuple[object, ...], tuple[list[NodeState], frozenset[str]]] = {}
+        for nodes, pending in states:
+            fitting = (
+                [one for one in nodes if group.may_run_on(one.node) and one.fits(group.needs())] if count else []
+            )
+            best = max((one.score(group, 0, 0) for one in fitting), default=0)
+            for chosen in [one for one in fitting if one.score(group, 0, 0) == best] or [None]:
+                after = [one.copy() for one in nodes]
+                if chosen is not None:
+                    after[chosen.index].take(group)
+                waiting = pending | (frozenset() if chosen is not None else {group.name})
+                # Equal nodes are exchangeable.
+                key = (waiting, *sorted((one.node.pool, tuple(sorted(one.free.items()))) for one in after))
+                later[key] = (after, waiting)
+        states = list(later.values())
+    return {pending for _, pending in states}
+
+
+def test_the_same_pods_stay_pending_as_on_the_real_scheduler(placing: Platform, members: Members) -> None:
+    file = placing.folder / "pods.yaml"
+    stack = str(placing.folder / "Pulumi.shop.yaml")
+    plan = load_stack(stack).plan
+    assert plan.kind == "environment"
+    checked = with_pending = 0
+    for seed in range(100):
+        if checked == SAMPLES:
+            break
+        pods = manifests(seed)
+        file.write_text(yaml.safe_dump_all(pods), "utf-8")
+        scenario = Scenario(
+            nodes=planned_nodes(plan, load_catalog()),
+            groups=read_workloads(Path(file), plan).groups,
+            quotas=quotas_of(plan),
+        )
+        if len(outcomes(scenario)) > 1:
+            continue  # chance decides which pods stay pending
+        checked += 1
+        ran = placing.run("place", stack, "--workloads", str(file), "--format", "json")
+        expected = {one["name"] for one in ran.json["groups"] if one["pending"]}
+        assert ran.code == (1 if expected else 0)
+        found = {pod["metadata"]["name"] for pod in pods if members.create(pod) is None}
+        assert found == expected, (seed, {name: members.reasons[name] for name in found ^ expected})
+        with_pending += bool(expected)
+        members.remove()
+    assert checked == SAMPLES
+    assert with_pending >= SAMPLES // 2
+
+
+@pytest.fixture
+def two_services(placing: Platform) -> Iterator[list[dict[str, Any]]]:
+    """Two Deployments with two GPUs each; the scheduler gives each a node of its own."""
+    made: list[dict[str, Any]] = []
+    for name in ("left", "right"):
+        made.append(placing.client.create(_deployment(name)))
+        eventually(
+            lambda: len(_places(placing.client)) == len(made) and None not in _places(placing.client).values()
+        )
+    yield made
+    for one in made:
+        placing.client.delete(one)
+    eventually(lambda: not _places(placing.client))
+
+
+def test_live_names_the_move_after_which_a_pending_pod_runs(
+    placing: Platform, members: Members, two_services: list[dict[str, Any]]
+) -> None:
+    """Each node has two GPUs in use, and a pod needs eight on one node."""
+    client, stack = placing.client, str(placing.folder / "Pulumi.shop.yaml")
+    assert len(two_services) == 2
+    assert len(set(_places(client).values())) == 2
+    assert members.create(_pod("large", {GPU: 8, "cpu": "1", "memory": "1Gi"})) is None
+    ran = placing.run("place", stack, "--live", "--format", "json")
+    assert ran.code == 1, ran.err
+    assert [(one["name"], one["pending"]) for one in ran.json["groups"]] == [("large", 1)]
+    assert ran.json["pending"][0]["reasons"] == [
+        {"resource": GPU, "text": f"{GPU}: at most 6 free on a node, 12 on 2 nodes together; the pod asks for 8"}
+    ]
+    [plan] = [one for one in ran.json["moves"] if one["purpose"] == "pod"]
+    [move] = plan["moves"]
+    assert (plan["for"], move["controller"] in {"Deployment left", "Deployment right"}) == ("vision/large", True)
+    _cordon(client, plan["node"], wanted=True)
+    moved = client.get("v1", "Pod", move["pod"].removeprefix("search/"), "search")
+    assert moved is not None
+    client.evict(moved)
+    eventually(lambda: list(_places(client).values()) == [move["to"]] * 2)
+    _cordon(client, plan["node"], wanted=False)
+    eventually(lambda: placing.find_pod("large", "vision")["spec"].get("nodeName") == plan["node"])
+    after = placing.run("place", stack, "--live", "--format", "json")
+    assert (after.code, after.json["pending"], after.json["moves"]) == (0, [], [])
+
+
+def _deployment(name: str) -> dict[str, Any]:
+    labels = {"app": name}
+    pod = _pod(name, {GPU: 2, "cpu": "20", "memory": "200Gi"})
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "search"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod["spec"]},
+        },
+    }
+
+
+def _pod(name: str, resources: dict[str, Any], team: str = "vision") -> dict[str, Any]:
+    container = {"name": "main", "image": "none", "resources": {"limits": resources}}
+    spec = satisfying({"containers": [container], "terminationGracePeriodSeconds": 1})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": team}, "spec": spec}
+
+
+def _places(client: KubernetesClient) -> dict[str, str | None]:
+    pods = client.objects("v1", "Pod", namespace="search")
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in pods}
+
+
+def _cordon(client: KubernetesClient, node: str, *, wanted: bool) -> None:
+    change = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "spec": {"unschedulable": wanted}}
+    client.merge(change)
