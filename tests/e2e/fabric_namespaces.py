@@ -19,6 +19,7 @@ _KINDS = (
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
 )
+_LIMITS = ("LimitRange", "ResourceQuota")
 
 
 def apply_team(client: KubernetesClient, platform: Object) -> str:
@@ -30,7 +31,8 @@ def apply_team(client: KubernetesClient, platform: Object) -> str:
         metadata = record.inputs.get("metadata", {})
         kind = record.type.rpartition(":")[2]
         of_team = metadata.get("labels", {}).get("gpu-platform.dev/team") == name
-        if kind == "PriorityClass" or (kind in _KINDS and of_team):
+        in_namespace = kind in _LIMITS and metadata.get("namespace") == name
+        if kind == "PriorityClass" or in_namespace or (kind in _KINDS and of_team):
             client.apply(record.inputs)
     eventually(lambda: client.get("v1", "ServiceAccount", "default", name) is not None)
     bare: Object = {"containers": [{"name": "main", "image": "none", "securityContext": {"privileged": True}}]}

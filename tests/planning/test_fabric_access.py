@@ -92,6 +92,19 @@ def test_a_baseline_team_has_the_rules_of_its_level() -> None:
     assert ids["baseline"] <= ids["restricted"]
 
 
+@pytest.mark.parametrize(
+    ("version", "paths"),
+    [("1.36", ("/home/kubernetes/bin/nvidia/lib64",)), ("1.35", None)],
+)
+def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_set_it(
+    version: str, paths: tuple[str, ...] | None
+) -> None:
+    platform = platform_of("gke", "a3-megagpu-8g")
+    platform["cluster"]["kubernetes"] = version
+    defaults = plan_of(platform).tenants[0].pod_defaults
+    assert (None if defaults is None else defaults.read_only) == paths
+
+
 def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
     def rule(found: TenantPlan) -> str:
         return next(one.expression for one in found.rules if one.id == "gpu-max-per-container")

@@ -51,6 +51,8 @@ class FabricAccess:
     variables: Mapping[str, str]
     rules: tuple[PodRule, ...]
     device_annotations: Mapping[str, str]
+    read_only: tuple[str, ...]
+    """Host paths that containers other than the daemons may mount read-only alone."""
 
 
 def plan_fabric_access(
@@ -105,6 +107,7 @@ def plan_fabric_access(
             *pod_security_rules(level, exceptions, _exception_text(facts, used)),
         ),
         device_annotations={daemon.annotation: _devices(daemon) for daemon in daemons},
+        read_only=tuple(dict.fromkeys(path for fact in facts for path in fact.read_only)),
     )
     return Decided(access, (_decision(team, level, facts, used),))
 

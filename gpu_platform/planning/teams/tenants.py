@@ -332,7 +332,6 @@ def plan_tenant(
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     # A queue adds the CPU and memory of its GPUs to the team's quota.
     limits = (None, None) if queues else (team.quota.cpu, team.quota.memory)
-    defaults = plan_pod_defaults(team.name, team.priority, units, limits, available.pools, kubernetes)
     fabric = plan_fabric_access(
         team.name,
         team.pod_security,
@@ -340,6 +339,15 @@ def plan_tenant(
         available.pools,
         available.catalog,
         queues=queues,
+    )
+    defaults = plan_pod_defaults(
+        team.name,
+        team.priority,
+        units,
+        limits,
+        available.pools,
+        kubernetes,
+        fabric.value.read_only if fabric.value is not None else (),
     )
     tenant = TenantPlan(
         namespace=team.name,
