@@ -99,6 +99,7 @@ def test_a_test_pod_is_admitted_as_published_where_the_api_server_makes_librarie
 ):
     for team in (f"{name}-new" for name in AT_HOME[pod.name]):
         spec = eventually(lambda team=team: _read_only(client, pod.published(team)))
+        assert spec is not None
         libraries = {one["name"] for one in spec["volumes"] if "/home/" in one.get("hostPath", {}).get("path", "")}
         mounts = [
             mount for one in spec["containers"] for mount in one["volumeMounts"] if mount["name"] in libraries
