@@ -12,7 +12,12 @@ from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from components.team_workloads import create_workloads
-from components.tenant_admission import TenantAdmission, TenantAdmissionArgs
+from components.tenant_admission import (
+    TenantAdmission,
+    TenantAdmissionArgs,
+    TenantPodSecurity,
+    TenantPodSecurityArgs,
+)
 from components.tenant_pod_defaults import TenantPodDefaults, TenantPodDefaultsArgs
 from gpu_platform import names
 from gpu_platform.guide.document import CONFIG_MAP as GUIDE_CONFIG_MAP
@@ -83,7 +88,7 @@ class Tenant(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             args.namespace,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
-            opts=retained(child_options(self, opts)),
+            opts=retained(child_options(self, opts, *self._create_pod_security(opts))),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         self._kept = retained(self._child)
@@ -143,6 +148,16 @@ class Tenant(pulumi.ComponentResource):
             create_workloads(TeamPods(args, queue, labels), workloads, guarded)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
+
+    def _create_pod_security(self, opts: pulumi.ResourceOptions | None) -> Sequence[pulumi.Resource]:
+        """Create what enforces the Pod Security level in place of the namespace's label, if anything does."""
+        if self._args.fabric is None:
+            return ()
+        return TenantPodSecurity(
+            self._logical("pod-security"),
+            TenantPodSecurityArgs(namespace=self._args.namespace, fabric=self._args.fabric),
+            child_options(self, opts),
+        ).guards
 
     def _logical(self, name: str) -> str:
         """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._options import child_options
+from components._options import child_options, retained
 from gpu_platform import names
 from gpu_platform.planning.teams.admission import SERVICE_RULE, VARIABLES, PodRule
+from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _PODS = ("pods", "pods/ephemeralcontainers")
+_CHANGES = ("CREATE", "UPDATE")
 _SERVICES = ("services",)
+_EXEC = ("pods/exec", "pods/attach")
+# Pods that exist stay: an update is judged only if it changes what runs.
+_SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,62 +48,116 @@ class TenantAdmission(pulumi.ComponentResource):
         child = child_options(self, opts)
         pods: list[pulumi.Resource] = []
         if args.rules:  # a policy has one rule at least
-            pods = self._create(f"pods-of-{args.namespace}", args, _PODS, args.rules, child, variables=True)
-        services = self._create(f"services-of-{args.namespace}", args, _SERVICES, (SERVICE_RULE,), child)
+            pods = namespace_policy("pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES)
+        services = namespace_policy("services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child)
         self.guards = [*pods, *services]
         self.rules = pulumi.Output.from_input([rule.id for rule in (*args.rules, SERVICE_RULE)])
         self.register_outputs({"rules": self.rules})
 
-    def _create(
-        self,
-        name: str,
-        args: TenantAdmissionArgs,
-        resources: Sequence[str],
-        rules: Sequence[PodRule],
-        opts: pulumi.ResourceOptions,
-        *,
-        variables: bool = False,
-    ) -> list[pulumi.Resource]:
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace})
-        policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
-            name,
-            metadata=metadata,
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
-                failure_policy=_FAILURE_POLICY,
-                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-                    namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                        match_labels={_NAMESPACE_LABEL: args.namespace}
-                    ),
-                    resource_rules=[
-                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                            api_groups=[""],
-                            api_versions=["v1"],
-                            operations=["CREATE", "UPDATE"],
-                            resources=list(resources),
-                        )
-                    ],
-                ),
-                variables=[
-                    k8s.admissionregistration.v1.VariableArgs(name=variable, expression=expression)
-                    for variable, expression in VARIABLES.items()
-                ]
-                if variables
-                else None,
-                validations=[
-                    k8s.admissionregistration.v1.ValidationArgs(
-                        expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantPodSecurityArgs:
+    """The team's namespace, and what enforces its Pod Security level in place of its label."""
+
+    namespace: str
+    fabric: FabricAccess
+
+
+class TenantPodSecurity(pulumi.ComponentResource):
+    """Policies of the API server that enforce the Pod Security level of one namespace, with a fabric's exceptions.
+
+    They match the namespace by its name, so that they exist before it, and stay in the cluster as long as it may:
+    its label alone would admit every pod.
+
+    `guards`: what the namespace must wait for.
+
+    Outputs: `rules`, their ids.
+    """
+
+    guards: list[pulumi.Resource]
+    rules: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, args: TenantPodSecurityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:TenantPodSecurity", name, None, opts)
+        child, fabric = retained(child_options(self, opts)), args.fabric
+        rules = list(fabric.rules)
+        self.guards = namespace_policy(
+            names.POD_SECURITY_POLICY,
+            args.namespace,
+            _PODS,
+            fabric.rules,
+            child,
+            variables=fabric.variables,
+            condition=_SPEC_CHANGES,
+        )
+        if fabric.daemons:
+            rules.append(exec_rule(fabric.daemons))
+            self.guards += namespace_policy(
+                names.EXEC_POLICY, args.namespace, _EXEC, rules[-1:], child, operations=("CONNECT",)
+            )
+        self.rules = pulumi.Output.from_input([rule.id for rule in rules])
+        self.register_outputs({"rules": self.rules})
+
+
+def namespace_policy(
+    prefix: str,
+    namespace: str,
+    resources: Sequence[str],
+    rules: Sequence[PodRule],
+    opts: pulumi.ResourceOptions,
+    *,
+    variables: Mapping[str, str] | None = None,
+    operations: Sequence[str] = _CHANGES,
+    condition: str | None = None,
+) -> list[pulumi.Resource]:
+    """Create a policy for one namespace, `<prefix>-<namespace>`, with its binding.
+
+    `resources`: of the API group v1, by `operations`; `condition`: which requests are judged, as CEL.
+    """
+    name = f"{prefix}-{namespace}"
+    metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: namespace})
+    policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+        name,
+        metadata=metadata,
+        spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
+            failure_policy=_FAILURE_POLICY,
+            match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
+                namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: namespace}),
+                resource_rules=[
+                    k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
+                        api_groups=[""],
+                        api_versions=["v1"],
+                        operations=list(operations),
+                        resources=list(resources),
                     )
-                    for rule in rules
                 ],
             ),
-            opts=opts,
-        )
-        binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
-            name,
-            metadata=metadata,
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
-                policy_name=name, validation_actions=["Deny"]
-            ),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
-        return [policy, binding]
+            match_conditions=[
+                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-the-pod", expression=condition)
+            ]
+            if condition is not None
+            else None,
+            variables=[
+                k8s.admissionregistration.v1.VariableArgs(name=variable, expression=expression)
+                for variable, expression in variables.items()
+            ]
+            if variables
+            else None,
+            validations=[
+                k8s.admissionregistration.v1.ValidationArgs(
+                    expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
+                )
+                for rule in rules
+            ],
+        ),
+        opts=opts,
+    )
+    binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+        name,
+        metadata=metadata,
+        spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
+            policy_name=name, validation_actions=["Deny"]
+        ),
+        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[policy])),
+    )
+    return [policy, binding]

@@ -26,6 +26,9 @@ KEPT_LABEL: Final = "gpu-platform.dev/kept"
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # the stack; the team is TEAM_LABEL
+POD_SECURITY_LABEL: Final = "gpu-platform.dev/pod-security"  # level of a namespace that policies enforce
+POD_SECURITY_POLICY: Final = "pod-security-of"  # beginnings of the names of these policies
+EXEC_POLICY: Final = "exec-of"
 RETAINED_QUOTA: Final = "retained"  # name of the ResourceQuota that keeps new GPU pods out of a retained namespace
 
 GPU_MEMORY_ANNOTATION: Final = (
@@ -103,6 +106,7 @@ MIG_CAPABLE_LABEL: Final = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL: Final = "nvidia.com/mig.strategy"
 
 GPU_CLIQUE_LABEL: Final = "nvidia.com/gpu.clique"  # NVLink domain of a node
+EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"  # of the EFA device plugin
 EFA_DRIVER_LABEL: Final = "gpu-platform.dev/efa-driver"  # on nodes whose EFA interfaces pods claim
 DRA_DRIVER_CHART: Final = "dra-driver-nvidia-gpu"  # its namespace, too
 DRA_DRIVER: Final = "gpu.nvidia.com"

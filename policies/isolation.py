@@ -11,11 +11,11 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
-from policies._inputs import Value
+from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
-from policies._workloads import Workload, covers, workloads
+from policies._workloads import Container, Workload, covers, workloads
 
 _POWERFUL: Final = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "NET_ADMIN", "BPF"})
 _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
@@ -91,12 +91,13 @@ def _reaches_the_node(stack: Stack, workload: Workload, settings: HostSettings) 
     for name in _HOST_NAMESPACES:
         if spec.get(name).truth():
             yield Breach(spec.get(name), f"{name}: true", "false: namespaces of the pod's own", "remove it")
+    fabric = FabricPod(stack, workload)
     for container in workload.containers:
-        yield from _powerful(container.spec.get("securityContext"))
+        yield from _powerful(container, fabric)
     mounted = _read_only_mounts(workload)
     for volume in spec.get("volumes").items():
         path = volume.get("hostPath", "path")
-        if not path.present:
+        if not path.present or fabric.may_mount(volume):
             continue
         text = (path.text() or "").rstrip("/") or "/"
         allowed = any(text == one or text.startswith(one.rstrip("/") + "/") for one in settings.allowed_host_paths)
@@ -109,7 +110,8 @@ def _reaches_the_node(stack: Stack, workload: Workload, settings: HostSettings) 
             )
 
 
-def _powerful(context: Value) -> Iterator[Breach]:
+def _powerful(container: Container, fabric: FabricPod) -> Iterator[Breach]:
+    context = container.spec.get("securityContext")
     if context.get("privileged").truth():
         yield Breach(
             at=context.get("privileged"),
@@ -119,7 +121,7 @@ def _powerful(context: Value) -> Iterator[Breach]:
         )
     for capability in context.get("capabilities", "add").items():
         name = (capability.text() or "").upper().removeprefix("CAP_")
-        if name in _POWERFUL:
+        if name in _POWERFUL and not fabric.may_add(container, name):
             yield Breach(capability, f"capability {name}", "none that reaches the node", "remove it")
 
 

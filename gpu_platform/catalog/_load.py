@@ -25,6 +25,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    FabricPods,
     Fact,
     GcpFamily,
     GkeFeature,
@@ -55,6 +56,7 @@ class Catalog:
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
+    fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]

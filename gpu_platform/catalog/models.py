@@ -219,6 +219,36 @@ class GcpFamily(Fact):
     source: Source
 
 
+class FabricDaemon(Fact):
+    """The sidecar that receives a fabric's data, as its vendor publishes it.
+
+    It writes host paths as root, so that all of it is given: an own command would have the node.
+    """
+
+    name: str = Field(description="of the container")
+    annotation: str = Field(description="key of the annotation that gives it devices")
+    image: str = Field(description="repository, without tag and digest")
+    command: tuple[str, ...]
+    script: str | None = Field(
+        default=None, description="its only argument, as a regular expression (RE2); None: it has no arguments"
+    )
+    capabilities: tuple[str, ...] = Field(description="added ones")
+    mounts: dict[str, str] = Field(description="host path by path in the container")
+    devices: tuple[str, ...] = Field(description="files of /dev that the device injector of GKE gives it")
+
+
+class FabricPods(Fact):
+    """What pods need of the node to use the GPU NICs of a fabric, by the vendor's test pods."""
+
+    name: Literal["tcpx", "tcpxo", "rdma"] = Field(description="GPUDirect stack, as `fabric` of a family")
+    daemon: FabricDaemon | None = Field(default=None, description="None: the pods need no sidecar")
+    read_only: tuple[str, ...] = Field(description="host paths that containers may read")
+    writable: tuple[str, ...] = Field(default=(), description="host paths that containers may write")
+    test_images: tuple[str, ...] = Field(description="repositories of the vendor's test pods, which run as root")
+    test_capabilities: tuple[str, ...] = Field(default=(), description="that they add")
+    source: Source
+
+
 class NodeImage(Fact):
     """A family of node images of one cloud, and what it includes of NVIDIA's stack."""
 
@@ -445,6 +475,7 @@ class CatalogFile(Fact):
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
+    fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()

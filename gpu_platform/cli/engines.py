@@ -38,6 +38,7 @@ from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.kubernetes_versions import minor_version
+from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
@@ -193,7 +194,7 @@ class PulumiDeployment:
                 changes = driver.up().to_json()
         finally:
             self.cluster.forget()  # it may have been created, or replaced
-        self._settle([tenant.namespace for tenant in self.loaded.plan.tenants])
+        self._settle(self.loaded.plan.tenants)
         return changes
 
     def destroy(self) -> ChangesDocument:
@@ -258,10 +259,16 @@ class PulumiDeployment:
         for node in repair_taints(self.cluster.client(), declared) if declared else ():
             self.progress.line(f"{node}: its taints are those of the stack again")
 
-    def _settle(self, declared: Collection[str]) -> None:
+    def _settle(self, tenants: Collection[TenantPlan]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
-            retention.settle(self.cluster.client(), self.loaded.stack, declared, self.progress)
+            retention.settle(
+                self.cluster.client(),
+                self.loaded.stack,
+                [tenant.namespace for tenant in tenants],
+                self.progress,
+                by_policy=[tenant.namespace for tenant in tenants if tenant.fabric is not None],
+            )
         except (Refused, UnknownOutcome) as reason:
             self.progress.line(
                 "namespaces of teams that left could not be marked as retained (the next `gpu-platform up` does "

@@ -27,6 +27,8 @@ from gpu_platform.progress import Progress
 
 _TRUE: Final = "true"
 _GPU_KEYS: Final = names.quota_key("nvidia.com/")
+_ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
+_POLICY_API: Final = "admissionregistration.k8s.io/v1"
 _KEPT_API_VERSIONS: Final = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("v1", "ResourceQuota"),
@@ -142,6 +144,9 @@ def prune(
     leaving = {str(live["metadata"]["name"]) for live in lives if _is_team_namespace(live)}
     later = [live for live in lives if _is_last(live) or _stays(live, leaving)]
     keys = {object_key(live) for live in later}
+    for live in lives:
+        if _is_team_namespace(live):
+            _enforce_by_label(client, live)  # before the policies that enforce it are deleted
     changes = delete_all(client, waiter, [live for live in lives if object_key(live) not in keys])
     pruned = decide(client, later)
     for live in filter(is_kept_claim, pruned.kept):
@@ -169,10 +174,23 @@ def retain(client: KubernetesClient, namespace: str, stack: str) -> None:
     client.apply(_no_gpus(client, namespace))
     for live in _kept_in(client, namespace):
         client.merge(_labels(live, {names.RETAINED_LABEL: _TRUE, PART_OF_LABEL: None}))
+    found = client.get("v1", "Namespace", namespace)
+    if found is not None:
+        _enforce_by_label(client, found)
     since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     live = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     marks = {names.RETAINED_SINCE_ANNOTATION: since, names.RETAINED_FROM_ANNOTATION: stack}
     client.merge(_labels(live, {names.RETAINED_LABEL: _TRUE, PART_OF_LABEL: None}, marks))
+
+
+def _enforce_by_label(client: KubernetesClient, live: Mapping[str, Any]) -> None:
+    """Let the label of a namespace enforce the Pod Security level that policies enforced, which go with the team.
+
+    Controllers in it would else create what the policies refused.
+    """
+    level = mapping_at(live, "metadata", "labels").get(names.POD_SECURITY_LABEL)
+    if level is not None:
+        client.merge(_labels(live, {_ENFORCE_LABEL: str(level), names.POD_SECURITY_LABEL: None}))
 
 
 def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
@@ -245,12 +263,18 @@ def release(client: KubernetesClient, live: Mapping[str, Any]) -> None:
 
 
 def settle(
-    client: KubernetesClient, stack: str, declared: Collection[str], progress: Progress
+    client: KubernetesClient,
+    stack: str,
+    declared: Collection[str],
+    progress: Progress,
+    *,
+    by_policy: Collection[str] = (),
 ) -> tuple[TeamNamespace, ...]:
     """Mark, release or delete a stack's namespaces after an engine that cannot do it: the Pulumi CLI.
 
-    The program lets Pulumi keep the namespace of a team that leaves. `declared`: namespaces of the stack file.
-    Returns the namespaces that are retained now and were not before.
+    The program lets Pulumi keep the namespace of a team that leaves, and the policies that enforce its Pod
+    Security level. `declared`: namespaces of the stack file; `by_policy`: those of them whose level policies
+    enforce. Returns the namespaces that are retained now and were not before.
     """
     left: list[TeamNamespace] = []
     for live in client.objects(
@@ -269,7 +293,18 @@ def settle(
             else:
                 retain(client, found.name, stack)
                 left.append(found)
+        if found.name not in by_policy:
+            _delete_pod_security_policies(client, found.name)
     return tuple(left)
+
+
+def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
+    """Delete the policies that enforced the Pod Security level of a namespace: its label does."""
+    for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
+        for prefix in (names.POD_SECURITY_POLICY, names.EXEC_POLICY):
+            live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")
+            if live is not None and mapping_at(live, "metadata", "labels").get(names.TEAM_LABEL) == namespace:
+                client.delete(live)
 
 
 def _kept_in(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any]]:

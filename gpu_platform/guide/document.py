@@ -255,9 +255,13 @@ def _network(tenant: TenantPlan) -> Iterator[str]:
 
 
 def _refused(tenant: TenantPlan) -> Iterator[str]:
-    level = tenant.labels.get("pod-security.kubernetes.io/enforce", "baseline")
     yield "## What is refused\n"
-    yield f"- Pods that do not meet Pod Security `{level}`. The manifests below meet `restricted`."
+    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests below meet `restricted`."
+    if tenant.fabric is not None:
+        yield (
+            f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "
+            f"{', '.join(tenant.fabric.pools)} may have what the vendor's own test pods have beyond it."
+        )
     yield from (f"- `{rule.id}`: {rule.message}" for rule in tenant.rules)
 
 

@@ -12,6 +12,7 @@ import pytest
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.spec.field_cases import STACKS
+from tests.support.fabric_pods import platform_of
 from tests.support.recorded import Recorded
 
 
@@ -78,3 +79,27 @@ def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):
     )
     assert "['', 'NoSchedule'])) || (has(one.key) && one.key != '' && !(one.key in ['nvidia.com/gpu']))" in rule
     assert "example.com/busy" not in rule
+
+
+def test_policies_that_enforce_a_level_are_there_before_the_namespace_and_stay_with_it(tmp_path: Path):
+    found = load(platform_of("gke", "a3-megagpu-8g"), tmp_path)
+    namespace = found.one("Namespace", "vision")
+    for prefix, resources in (
+        ("pod-security-of", ["pods", "pods/ephemeralcontainers"]),
+        ("exec-of", ["pods/exec", "pods/attach"]),
+    ):
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+            record = found.one(kind, f"{prefix}-vision")
+            assert record.urn in namespace.dependencies
+            assert record.retain_on_delete
+        policy = found.one("ValidatingAdmissionPolicy", f"{prefix}-vision").inputs["spec"]
+        assert policy["failurePolicy"] == "Fail"
+        assert policy["matchConstraints"]["resourceRules"][0]["resources"] == resources
+        assert policy["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
+            "kubernetes.io/metadata.name": "vision"
+        }
+
+
+def test_a_team_without_a_fabric_has_no_policies_in_place_of_its_label(tmp_path: Path):
+    names = {one.name for one in recorded("eks", tmp_path).of("ValidatingAdmissionPolicy")}
+    assert not [name for name in names if name.startswith(("pod-security-of", "exec-of"))]

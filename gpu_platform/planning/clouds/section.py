@@ -235,6 +235,19 @@ class NicDevices:
     driver: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFabric:
+    """The fabric of a pool's NICs, where its pods need more of the node than Pod Security allows.
+
+    `name`: in `fabric_pods` of the catalogue; `labels`: those by which pods select such nodes, set by the cloud;
+    `networks`: Kubernetes networks that a pod with all NICs joins; empty: it claims the NICs.
+    """
+
+    name: Literal["tcpx", "tcpxo", "rdma"]
+    labels: Mapping[str, str]
+    networks: tuple[str, ...]
+
+
 class CloudPool(Protocol):
     """The cloud's part of a pool's plan."""
 
@@ -315,6 +328,11 @@ class CloudPool(Protocol):
     @property
     def nic_devices(self) -> NicDevices | None:
         """Devices of a node's NICs that pods claim; None: there are none."""
+        ...
+
+    @property
+    def node_fabric(self) -> NodeFabric | None:
+        """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
         ...
 
     @property

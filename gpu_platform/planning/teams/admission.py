@@ -17,6 +17,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.cel import text
 from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 
 _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
@@ -31,8 +32,12 @@ class PodRule:
     message: str
 
 
-def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
-    """Return the rules of pods of a team, given the pools of the environment."""
+def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = None) -> tuple[PodRule, ...]:
+    """Return the rules of pods of a team, given the pools of the environment.
+
+    `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
+    rules keep the names of daemons for them.
+    """
     return (
         PodRule(
             id="gpu-visible-devices-bypass",
@@ -44,10 +49,13 @@ def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
             id="gpu-device-annotation",
             expression="!has(object.metadata.annotations) || object.metadata.annotations.all(key, "
             + " && ".join(f"!key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
+            + "".join(f" || ({_gives_a_daemon(key, value)})" for key, value in (devices or {}).items())
             + ")",
             message="annotations may not name devices ("
             + ", ".join(DEVICE_ANNOTATIONS)
-            + "): remove them, and request GPUs under resources.limits",
+            + ")"
+            + (f" but {', '.join(devices)}, with the devices of the daemon as published" if devices else "")
+            + ": remove them, and request GPUs under resources.limits",
         ),
         PodRule(
             id="gpu-runtime-class",
@@ -72,7 +80,8 @@ def pod_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
         PodRule(
             id="gpu-max-per-container",
             expression=" && ".join(
-                _of_all(kind, _within(_most_per_node(pools))) for kind in ("containers", "initContainers")
+                _of_all(kind, _within(_most_per_node(pools), _judged(pools)))
+                for kind in ("containers", "initContainers")
             ),
             message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
         ),
@@ -106,30 +115,44 @@ _NO_VISIBLE_DEVICES: Final = (
 )
 
 
+def _gives_a_daemon(annotation: str, devices: str) -> str:
+    """Return that the annotation `key` gives the published devices to the container of that name."""
+    return f"key == {text(annotation)} && object.metadata.annotations[key].matches({text(devices)})"
+
+
 def _of_all(kind: str, expression: str) -> str:
     """Return that an expression of `one` holds for all containers of a kind."""
     return f"(!has(object.spec.{kind}) || object.spec.{kind}.all(one, {expression}))"
 
 
-def _within(most: Mapping[str, int]) -> str:
-    """Return that the GPU resources of `one` are offered by a node, in that number."""
+def _judged(pools: Sequence[PoolPlan]) -> str:
+    """Return that the resource `name` is one of GPUs or, where all nodes are a cloud's, of their NICs."""
+    judged = f"name.startsWith('{names.NVIDIA_PREFIX}')"
+    # What NICs the nodes of an existing cluster have is not known.
+    return f"({judged} || name == '{names.EFA_RESOURCE}')" if all(pool.cloud for pool in pools) else judged
+
+
+def _within(most: Mapping[str, int], judged: str) -> str:
+    """Return that the resources of `one` that `judged` names are offered by a node, in that number."""
     offered = "{" + ", ".join(f"'{name}': {count}" for name, count in sorted(most.items())) + "}"
     return (
         "!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, "
-        f"!name.startsWith('{names.NVIDIA_PREFIX}') || "
+        f"!{judged} || "
         "quantity(string(one.resources.limits[name])).asInteger() == 0 || "
         f"(name in {offered} && quantity(string(one.resources.limits[name])).asInteger() <= {offered}[name]))"
     )
 
 
 def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
-    """Return the most units of each GPU resource that one container can get; of shares one."""
+    """Return the most units of each resource of GPUs and NICs that one container can get; of shares one."""
     most: dict[str, int] = {names.GPU_RESOURCE: 0}
     for pool in pools:
         for offer in pool.resources:
             if offer.name.startswith(names.NVIDIA_PREFIX):
                 count = 1 if pool.sharing.mode in ("time-slicing", "mps") else offer.per_node
                 most[offer.name] = max(most.get(offer.name, 0), count)
+        for name, count in pool.cloud.nic_resources.items() if pool.cloud is not None else ():
+            most[name] = max(most.get(name, 0), count)
     return most
 
 

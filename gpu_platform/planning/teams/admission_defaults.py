@@ -68,6 +68,8 @@ class PodDefaults:
     tolerations: tuple[DefaultToleration, ...]
     shares: tuple[PoolShares, ...]
     cpu_limit_millicores: int
+    read_only: tuple[str, ...] = ()
+    """Host paths of a fabric that pods get read-only, whatever they name: Google's test pods name nothing."""
 
 
 def plan_pod_defaults(
@@ -77,11 +79,12 @@ def plan_pod_defaults(
     limits: tuple[str | None, str | None],
     pools: Sequence[PoolPlan],
     kubernetes: str | None,
+    read_only: tuple[str, ...] = (),
 ) -> Decided[PodDefaults | None]:
     """Return the defaults of a team's pods; None: the pools have no GPUs, or the cluster may not apply defaults.
 
     `quota`: the team's units by resource; `limits`: its quotas of CPU and memory, None without; `kubernetes`: the
-    cluster's minor version, None: unknown.
+    cluster's minor version, None: unknown; `read_only`: host paths that the team's pods may only read.
     """
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if not with_gpus:
@@ -97,6 +100,7 @@ def plan_pod_defaults(
         tolerations=_tolerations(with_gpus),
         shares=_shares(with_gpus, quota, limits),
         cpu_limit_millicores=max(pool.cpu_millicores for pool in with_gpus),
+        read_only=read_only,
     )
     return Decided(
         defaults,
@@ -105,7 +109,12 @@ def plan_pod_defaults(
                 subject=f"team {team}",
                 what="defaults of GPU pods",
                 chosen=", ".join(
-                    ("toleration", f"priorityClassName {priority}", *_share_texts(defaults.shares, quota))
+                    (
+                        "toleration",
+                        f"priorityClassName {priority}",
+                        *_share_texts(defaults.shares, quota),
+                        *(("readOnly for libraries of the fabric",) if read_only else ()),
+                    )
                 ),
                 why=f"what a pod leaves out; Kubernetes {kubernetes} adds it at admission",
             ),

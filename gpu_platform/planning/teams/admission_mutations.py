@@ -81,7 +81,20 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
         )
         # Requests of the whole pod are its containers' bounds: what they have is not known to fit.
         found.append(f"has(object.spec.resources) ? [] : {patches}")
+    if defaults.read_only:
+        found += [_mount_read_only(kind, defaults.read_only) for kind in ("containers", "initContainers")]
     return tuple(found)
+
+
+def _mount_read_only(kind: str, paths: Sequence[str]) -> str:
+    """Set readOnly on the mounts of host paths."""
+    return (
+        f"object.spec.?{kind}.orValue([]).transformList(i, one, one.?volumeMounts.orValue([]).transformList(j, "
+        "mount, !mount.?readOnly.orValue(false) && object.spec.?volumes.orValue([]).exists(volume, "
+        f"volume.name == mount.name && volume.?hostPath.?path.orValue('') in {_texts(paths)}), "
+        f"JSONPatch{{op: 'add', path: '/spec/{kind}/' + string(i) + '/volumeMounts/' + string(j) + '/readOnly', "
+        "value: true})).flatten()"
+    )
 
 
 def _add_toleration(toleration: DefaultToleration) -> str:

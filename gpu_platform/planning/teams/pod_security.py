@@ -6,6 +6,7 @@ Source: Kubernetes docs, Pod Security Standards and Pod Security Admission (`enf
 
 from __future__ import annotations
 
+from gpu_platform import names
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.nodes.section import Labels
 from gpu_platform.spec.team import PodSecurity, Team
@@ -14,12 +15,16 @@ _PREFIX = "pod-security.kubernetes.io"
 _STRICTEST: PodSecurity = "restricted"
 
 
-def pod_security_labels(level: PodSecurity) -> Labels:
+def pod_security_labels(level: PodSecurity, *, by_policy: bool = False) -> Labels:
     """Return the labels of a namespace that enforces a level; it warns of, and audits, `restricted` at any level.
 
     The warning is what a member sees at once whose Deployment is admitted, and whose pods are not.
+    `by_policy`: a ValidatingAdmissionPolicy enforces the level, with exceptions.
     """
-    return {f"{_PREFIX}/enforce": level, f"{_PREFIX}/warn": _STRICTEST, f"{_PREFIX}/audit": _STRICTEST}
+    enforced = {f"{_PREFIX}/enforce": level}
+    if by_policy:
+        enforced = {f"{_PREFIX}/enforce": "privileged", names.POD_SECURITY_LABEL: level}
+    return {**enforced, f"{_PREFIX}/warn": _STRICTEST, f"{_PREFIX}/audit": _STRICTEST}
 
 
 def pod_security_decisions(team: Team) -> tuple[Decision, ...]:

@@ -11,6 +11,7 @@ from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission import PodRule
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
+from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.spec.team import PodSecurity
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
@@ -141,6 +142,8 @@ class TenantPlan:
     service_account: ServiceAccountPlan | None = None
     """Of its pods that name it; None: the team has neither an identity nor image pull secrets."""
     pod_security: PodSecurity = "restricted"
-    """Level that the namespace enforces, and that the workloads satisfy."""
+    """Level that the namespace enforces, by its label or by `fabric`, and that the workloads satisfy."""
+    fabric: FabricAccess | None = None
+    """With a fabric whose pods need more than `pod_security`: the rules that enforce it in place of the label."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""

@@ -23,6 +23,7 @@ from gpu_platform.planning.teams.claims import (
 from gpu_platform.planning.teams.compute_domains import channel_of, check_compute_domain
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
+from gpu_platform.planning.teams.fabric import plan_fabric_access
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
@@ -273,13 +274,29 @@ def plan_tenant(
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
     # A queue adds the CPU and memory of its GPUs to the team's quota.
     limits = (None, None) if queues else (team.quota.cpu, team.quota.memory)
-    defaults = plan_pod_defaults(team.name, team.priority, units, limits, available.pools, kubernetes)
+    fabric = plan_fabric_access(
+        team.name,
+        team.pod_security,
+        units.get(names.GPU_RESOURCE, 0),
+        available.pools,
+        available.catalog,
+        queues=queues,
+    )
+    defaults = plan_pod_defaults(
+        team.name,
+        team.priority,
+        units,
+        limits,
+        available.pools,
+        kubernetes,
+        fabric.value.read_only if fabric.value is not None else (),
+    )
     tenant = TenantPlan(
         namespace=team.name,
         labels={
             names.TEAM_LABEL: team.name,
             names.STACK_LABEL: stack,
-            **pod_security_labels(team.pod_security),
+            **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
         egress=(*egress, *plan_egress(team)),
@@ -294,7 +311,8 @@ def plan_tenant(
             *plan_nic_claims(all_pods, available.pools),
         ),
         workloads=workloads,
-        rules=pod_rules(available.pools),
+        rules=pod_rules(available.pools, fabric.value.device_annotations if fabric.value else None),
+        fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,
         compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
@@ -304,7 +322,7 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    chosen = (*pod_security_decisions(team), *defaults.decisions, *network_decisions(team))
+    chosen = (*pod_security_decisions(team), *fabric.decisions, *defaults.decisions, *network_decisions(team))
     return Decided(tenant, (decision, *chosen, *notes))
 
 

@@ -58,6 +58,7 @@ class AzurePool:
     node_class_reservations: tuple[()] = ()
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None
+    node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
+from gpu_platform import names
+
 EFA_DEVICE_CLASS: Final = "efa.networking.k8s.aws"  # of the chart aws-dranet
 DRANET_DRIVER: Final = "dra.net"
 HUGE_PAGES_RESOURCE: Final = "hugepages-2Mi"
@@ -18,7 +19,7 @@ HUGE_PAGES: Final = "5120Mi"
 
 def efa_resources(interfaces: int) -> Mapping[str, int]:
     """Return what the EFA device plugin advertises on a node with `interfaces` EFA interfaces."""
-    return {EFA_RESOURCE: interfaces} if interfaces else {}
+    return {names.EFA_RESOURCE: interfaces} if interfaces else {}
 
 
 def efa_requests(interfaces: int, gpus: int, gpus_per_node: int, *, huge_pages: bool) -> Mapping[str, str]:
@@ -29,4 +30,4 @@ def efa_requests(interfaces: int, gpus: int, gpus_per_node: int, *, huge_pages: 
     if interfaces == 0 or gpus < gpus_per_node:
         return {}
     pages = {HUGE_PAGES_RESOURCE: HUGE_PAGES} if huge_pages else {}
-    return {EFA_RESOURCE: str(interfaces), **pages}
+    return {names.EFA_RESOURCE: str(interfaces), **pages}

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gpu_platform import names
 from gpu_platform.planning.clouds.eks.blocks import BlockPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
     DRANET_DRIVER,
     EFA_DEVICE_CLASS,
-    EFA_RESOURCE,
     efa_requests,
     efa_resources,
 )
@@ -158,6 +158,11 @@ class EksPoolPlan:
         )
 
     @property
+    def node_fabric(self) -> None:
+        """None: EFA interfaces are a resource, and its pods need nothing of the node."""
+        return None
+
+    @property
     def sized_groups(self) -> tuple[SizedGroup, ...]:
         """Its node groups."""
         return tuple(SizedGroup(name=group.name, scheduled=group.scheduled_window) for group in self.node_groups)
@@ -252,7 +257,7 @@ class EksPoolPlan:
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""
         wanted = efa_requests(self.efa_interfaces, gpus, gpus_per_node, huge_pages=True)
-        return {name: count for name, count in wanted.items() if not self.dranet or name != EFA_RESOURCE}
+        return {name: count for name, count in wanted.items() if not self.dranet or name != names.EFA_RESOURCE}
 
     def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
         """Return the properties whose change replaces the pool or its nodes."""
@@ -365,6 +370,11 @@ class KarpenterPoolPlan:
     @property
     def nic_devices(self) -> None:
         """None: Karpenter creates no nodes for claims of EFA interfaces."""
+        return None
+
+    @property
+    def node_fabric(self) -> None:
+        """None: EFA interfaces are a resource, and its pods need nothing of the node."""
         return None
 
     @property

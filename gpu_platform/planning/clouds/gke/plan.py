@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from gpu_platform import names
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
 from gpu_platform.planning.clouds.parts import PartPlan
@@ -14,6 +15,7 @@ from gpu_platform.planning.clouds.section import (
     CloudPrerequisites,
     ClusterSetting,
     NicDevices,
+    NodeFabric,
     RollLimits,
     Timeouts,
 )
@@ -232,6 +234,23 @@ class GkePoolPlan:
         if not self.claimed_nics:
             return None
         return NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=self.claimed_nics, driver=None)
+
+    @property
+    def node_fabric(self) -> NodeFabric | None:
+        """GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
+        if self.fabric == "none":
+            return None
+        accelerator = {} if self.accelerator is None else {names.GKE_ACCELERATOR_LABEL: self.accelerator.type}
+        return NodeFabric(
+            name=self.fabric,
+            labels={**accelerator, names.INSTANCE_TYPE_LABEL: self.machine_type},
+            networks=tuple(
+                # The first network of RDMA is that of gVNIC.
+                f"rdma-{index - 1}" if self.fabric == "rdma" else f"vpc{index + 1}"
+                for index in range(self.gpu_networks)
+                if self.fabric != "rdma" or index
+            ),
+        )
 
     @property
     def sized_groups(self) -> tuple[()]:

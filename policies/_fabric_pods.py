@@ -1,0 +1,133 @@
+"""Pods that use the GPU NICs of a fabric: what they may have of their node, by the vendor's own test pods.
+
+The facts are the catalogue's, which admission has as well; the comparison is this module's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.catalog import FabricDaemon, FabricPods
+from policies._inputs import Value
+from policies._pools import NodePool, pools
+from policies._stack import Stack
+from policies._workloads import Container, Workload
+
+_LIBRARIES: Final = ("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+_OF_CONTROLLERS: Final = re.compile(r"JOB_COMPLETION_INDEX|LWS_.*")
+_RUN_ELSE: Final = ("envFrom", "volumeDevices", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+
+
+class FabricPod:
+    """A workload that requests whole nodes of fabrics, and what its containers may have of them.
+
+    Without pools in the stack, as in a team's own, every fabric counts: admission knows the pools.
+    """
+
+    def __init__(self, stack: Stack, workload: Workload) -> None:
+        self._workload = workload
+        self._facts = () if workload.pod_spec.get("shareProcessNamespace").truth() else _facts(stack, workload)
+
+    def may_add(self, container: Container, capability: str) -> bool:
+        """Return whether a container is a daemon as published, which adds the capability."""
+        return any(
+            fact.daemon is not None
+            and capability in fact.daemon.capabilities
+            and self._is_daemon(container, fact.daemon, fact)
+            for fact in self._facts
+        )
+
+    def may_mount(self, volume: Value) -> bool:
+        """Return whether every mount of a hostPath volume is one that the fabric needs."""
+        path, name = volume.get("hostPath", "path").text() or "", volume.get("name").text()
+        mounts = [
+            (container, mount)
+            for container in self._workload.containers
+            for mount in container.spec.get("volumeMounts").items()
+            if mount.get("name").text() == name
+        ]
+        return any(
+            path in _paths(fact)
+            and all(self._may_have(container, mount, path, fact) for container, mount in mounts)
+            for fact in self._facts
+        )
+
+    def _may_have(self, container: Container, mount: Value, path: str, fact: FabricPods) -> bool:
+        if fact.daemon is not None and self._is_daemon(container, fact.daemon, fact):
+            return True
+        if mount.get("subPath").present or mount.get("subPathExpr").present:
+            return False
+        return path in fact.writable or (path in fact.read_only and mount.get("readOnly").truth())
+
+    def _is_daemon(self, container: Container, daemon: FabricDaemon, fact: FabricPods) -> bool:
+        spec = container.spec
+        arguments = [one.text() or "" for one in spec.get("args").items()]
+        runs = (
+            not arguments
+            if daemon.script is None
+            else len(arguments) == 1 and re.fullmatch(daemon.script, arguments[0]) is not None
+        )
+        added = {one.text() for one in spec.get("securityContext", "capabilities", "add").items()}
+        return (
+            runs
+            and spec.get("name").text() == daemon.name
+            and (spec.get("image").text() or "").startswith((f"{daemon.image}:", f"{daemon.image}@"))
+            and tuple(one.text() for one in spec.get("command").items()) == daemon.command
+            and not any(spec.get(key).present for key in _RUN_ELSE)
+            and all(_is_harmless(one) for one in spec.get("env").items())
+            and added <= set(daemon.capabilities)
+            and all(self._is_published(one, daemon, fact) for one in spec.get("volumeMounts").items())
+        )
+
+    def _is_published(self, mount: Value, daemon: FabricDaemon, fact: FabricPods) -> bool:
+        wanted = daemon.mounts.get(mount.get("mountPath").text() or "")
+        if wanted is None or mount.get("subPath").present or mount.get("subPathExpr").present:
+            return False
+        volumes = self._workload.pod_spec.get("volumes").items()
+        name = mount.get("name").text()
+        volume = next((one for one in volumes if one.get("name").text() == name), None)
+        if volume is None:
+            return False
+        in_pod = volume.get("emptyDir").present and wanted in fact.writable
+        return in_pod or volume.get("hostPath", "path").text() == wanted
+
+
+def _is_harmless(variable: Value) -> bool:
+    name = variable.get("name").text() or ""
+    return _OF_CONTROLLERS.fullmatch(name) is not None or (name, variable.get("value").text()) == _LIBRARIES
+
+
+def _paths(fact: FabricPods) -> set[str]:
+    return {*fact.read_only, *fact.writable, *(fact.daemon.mounts.values() if fact.daemon is not None else ())}
+
+
+def _facts(stack: Stack, workload: Workload) -> tuple[FabricPods, ...]:
+    """Return the fabrics of the nodes of which the pods request all GPUs."""
+    requested = {
+        int(amount)
+        for item in workload.pod_spec.get("containers").items()
+        if (found := Container(item).requested.get(names.GPU_RESOURCE)) is not None
+        and (amount := found.quantity()) is not None
+    }
+    offered = _of_pools(stack, workload) if stack.view(pools) else _of_catalogue(stack)
+    return tuple({name: stack.catalog.fabric_pods[name] for name, gpus in offered if gpus in requested}.values())
+
+
+def _of_pools(stack: Stack, workload: Workload) -> Iterator[tuple[str, int]]:
+    for pool in workload.targets(stack):
+        yield from _of_pool(stack, pool)
+
+
+def _of_pool(stack: Stack, pool: NodePool) -> Iterator[tuple[str, int]]:
+    for machine in pool.machines:
+        if machine.vendor == "gcp" and (fabric := stack.catalog.gcp_family(machine).fabric) != "none":
+            yield fabric, machine.gpu_count
+
+
+def _of_catalogue(stack: Stack) -> Iterator[tuple[str, int]]:
+    for machine in stack.catalog.machine_types.values():
+        if machine.vendor == "gcp" and (fabric := stack.catalog.gcp_family(machine).fabric) != "none":
+            yield fabric, machine.gpu_count

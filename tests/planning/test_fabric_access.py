@@ -1,0 +1,122 @@
+"""Which teams' Pod Security is enforced by policy, with exceptions for pods of a fabric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.stacks import plan_platform
+from tests.support.fabric_pods import fabric_pods, platform_of
+
+ENFORCED = "pod-security.kubernetes.io/enforce"
+
+
+def plan_of(platform: dict[str, Any]) -> EnvironmentPlan:
+    plan = plan_platform(platform, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def tenant(provider: str, machine: str, pool: dict[str, Any] | None = None, **team: Any) -> TenantPlan:
+    return plan_of(platform_of(provider, machine, pool, team)).tenants[0]
+
+
+@pytest.mark.parametrize(
+    ("machine", "fabric", "daemons"),
+    [
+        ("a3-highgpu-8g", "tcpx", ("tcpx-daemon",)),
+        ("a3-megagpu-8g", "tcpxo", ("tcpxo-daemon",)),
+        ("a3-ultragpu-8g", "rdma", ()),
+        ("a4-highgpu-8g", "rdma", ()),
+        ("a4x-highgpu-4g", "rdma", ()),
+    ],
+)
+def test_a_team_with_whole_nodes_of_a_fabric_has_its_level_enforced_by_policy(
+    machine: str, fabric: str, daemons: tuple[str, ...]
+) -> None:
+    found = tenant("gke", machine)
+    assert found.fabric is not None
+    assert (found.fabric.fabrics, found.fabric.pools, found.fabric.daemons) == ((fabric,), ("train",), daemons)
+    assert (found.labels[ENFORCED], found.labels["gpu-platform.dev/pod-security"]) == ("privileged", "restricted")
+    assert found.labels["pod-security.kubernetes.io/warn"] == "restricted"
+    assert found.pod_security == "restricted"
+
+
+@pytest.mark.parametrize(
+    ("provider", "machine", "pool", "team"),
+    [
+        ("gke", "a3-megagpu-8g", {}, {"quota": {"gpus": 7}}),
+        ("gke", "a3-megagpu-8g", {"network": {"rdma": False}}, {}),
+        ("gke", "a3-megagpu-8g", {"sharing": {"mode": "time-slicing", "replicas": 4}}, {"quota": {"shared": 32}}),
+        ("gke", "a2-highgpu-8g", {}, {}),
+        ("eks", "p5.48xlarge", {}, {}),
+        ("sandbox", "p4de.24xlarge", {}, {}),
+    ],
+    ids=["fewer-gpus-than-a-node", "no-nics", "shares", "a2", "efa", "sandbox"],
+)
+def test_every_other_team_keeps_the_label_of_its_level(
+    provider: str, machine: str, pool: dict[str, Any], team: dict[str, Any]
+) -> None:
+    found = tenant(provider, machine, pool, **team)
+    assert found.fabric is None
+    assert found.labels[ENFORCED] == "restricted"
+    assert "gpu-platform.dev/pod-security" not in found.labels
+
+
+def test_a_level_enforced_by_policy_is_a_decision_with_all_that_its_pods_may_have() -> None:
+    decisions = plan_of(platform_of("gke", "a3-megagpu-8g")).decisions
+    (found,) = [one for one in decisions if one.what == "Pod Security by policy"]
+    assert (found.subject, found.chosen) == ("team vision", "restricted, except for pods of tcpxo")
+    for part in (
+        "whole nodes of train",
+        "tcpxo-daemon (NET_ADMIN, NET_BIND_SERVICE)",
+        "/home/kubernetes/bin/nvidia/lib64 (read-only)",
+        "/dev/aperture_devices",
+    ):
+        assert part in found.why
+
+
+def test_a_baseline_team_has_the_rules_of_its_level() -> None:
+    found = {
+        level: tenant("gke", "a3-megagpu-8g", pod_security=level).fabric for level in ("restricted", "baseline")
+    }
+    ids = {level: {rule.id for rule in access.rules} for level, access in found.items() if access is not None}
+    assert ids["restricted"] - ids["baseline"] == {
+        f"pod-security-{control}"
+        for control in ("volumes", "privilege-escalation", "non-root", "user", "seccomp-profile")
+    }
+    assert ids["baseline"] <= ids["restricted"]
+
+
+@pytest.mark.parametrize(
+    ("version", "paths"),
+    [("1.36", ("/home/kubernetes/bin/nvidia/lib64",)), ("1.35", None)],
+)
+def test_pods_get_the_libraries_of_a_fabric_read_only_where_the_api_server_can_set_it(
+    version: str, paths: tuple[str, ...] | None
+) -> None:
+    platform = platform_of("gke", "a3-megagpu-8g")
+    platform["cluster"]["kubernetes"] = version
+    defaults = plan_of(platform).tenants[0].pod_defaults
+    assert (None if defaults is None else defaults.read_only) == paths
+
+
+def test_a_pod_may_request_efa_interfaces_where_nodes_have_them_alone() -> None:
+    def rule(found: TenantPlan) -> str:
+        return next(one.expression for one in found.rules if one.id == "gpu-max-per-container")
+
+    assert "'vpc.amazonaws.com/efa': 4" in rule(tenant("eks", "p4d.24xlarge"))
+    assert "name == 'vpc.amazonaws.com/efa'" in rule(tenant("gke", "a3-megagpu-8g"))
+    assert "efa" not in rule(tenant("sandbox", "p4de.24xlarge"))
+
+
+def test_every_fabric_that_pods_need_host_paths_for_has_facts_and_a_published_test_pod() -> None:
+    catalog = load_catalog()
+    fabrics = {family.fabric for family in catalog.gcp_families.values()} - {"none"}
+    assert set(catalog.fabric_pods) == fabrics
+    planned = {one.name: plan_of(one.platform()).tenants[0].fabric for one in fabric_pods()}
+    assert {fabric for access in planned.values() if access is not None for fabric in access.fabrics} == fabrics

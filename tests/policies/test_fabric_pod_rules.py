@@ -1,0 +1,74 @@
+"""The clouds' own fabric test pods are no breach beside pools of their machine type, and are beside others."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from policy_records import Record, gke_node_pool, kubernetes, violations
+
+from tests.support.fabric_pods import FabricPod, fabric_pods
+
+HOST = "gpu-privileged-hostpath"
+PODS = {one.name: one for one in fabric_pods()}
+ESCAPES = yaml.safe_load((Path(__file__).parents[1] / "e2e" / "fabric_escapes.yaml").read_text("utf-8"))
+FABRICS = {
+    "a3-highgpu-8g": "tcpx",
+    "a3-megagpu-8g": "tcpxo",
+    "a3-ultragpu-8g": "rdma",
+    "a4-highgpu-8g": "rdma",
+    "a4x-highgpu-4g": "rdma",
+}
+# What this rule is about; admission alone judges users, devices by annotations and the GPUs' networks.
+JUDGED = ("fabric-daemon", "pod-security-host-path", "pod-security-privileged", "pod-security-host-namespaces")
+
+
+def found(pod: dict[str, Any], *pools: Record) -> list[str]:
+    record = kubernetes("core/v1:Pod", "attempt", pod["spec"])
+    return [one.problem.path for one in violations(HOST, record, *pools)]
+
+
+@pytest.mark.parametrize("machine", FABRICS)
+@pytest.mark.parametrize("pod", [one for one in PODS.values() if one.provider == "gke"], ids=lambda one: one.name)
+def test_a_published_pod_needs_no_exemption_beside_pools_of_its_fabric_alone(pod: FabricPod, machine: str):
+    paths = found(pod.admitted("vision"), gke_node_pool(machineType=machine))
+    gpus = 4 if machine == "a4x-highgpu-4g" else 8
+    own = 4 if pod.machine_type == "a4x-highgpu-4g" else 8
+    assert (paths == []) == (FABRICS[machine] == FABRICS[pod.machine_type] and gpus == own), paths
+
+
+@pytest.mark.parametrize("pod", PODS.values(), ids=lambda one: one.name)
+def test_a_published_pod_needs_no_exemption_in_a_team_s_own_stack(pod: FabricPod):
+    assert found(pod.admitted("vision")) == []
+
+
+@pytest.mark.parametrize("pod", [one for one in PODS.values() if one.written], ids=lambda one: one.name)
+def test_a_published_pod_that_could_replace_the_libraries_of_its_node_is_found(pod: FabricPod):
+    assert found(pod.published("vision"), gke_node_pool(machineType=pod.machine_type))
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        one
+        for one in ESCAPES
+        if one["refused"].startswith(JUDGED) and "nodes" not in one["name"] and "NICs" not in one["name"]
+    ],
+    ids=lambda one: one["name"].replace(" ", "-"),
+)
+def test_what_admission_refuses_is_found_before_a_deploy(attempt: dict[str, Any]):
+    published = PODS[attempt["pod"]]
+    pod = published.admitted("vision")
+    containers = pod["spec"]["containers"]
+    daemon = next((one for one in containers if one["name"] == published.devices), {})
+    test = next(one for one in containers if one["name"] != published.devices)
+    for target, key in ((daemon, "daemon"), (test, "test"), (pod["spec"], "spec")):
+        for name, value in copy.deepcopy(attempt.get(key, {})).items():
+            target.pop(name, None)
+            if value is not None:
+                target[name] = value
+    pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert found(pod, gke_node_pool(machineType=published.machine_type))
