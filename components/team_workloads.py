@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,11 @@ from gpu_platform.workload_manifests import (
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 # What runs once: nothing in it can be changed, and the next one needs the GPUs of the last.
 _RUN_ONCE: Final = {"Job", "JobSet", "TrainJob"}
+# The provider takes no CustomResource of the core group.
+_CORE: Final[Mapping[str, Callable[..., pulumi.Resource]]] = {
+    "PersistentVolumeClaim": k8s.core.v1.PersistentVolumeClaim,
+    "Service": k8s.core.v1.Service,
+}
 
 
 class _Manifests(pulumi.ComponentResource):
@@ -62,11 +67,14 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
     if kind in _RUN_ONCE:
         once = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, once)
+    logical = f"{metadata['namespace']}/{kind}/{metadata['name']}"
+    if (core := _CORE.get(kind)) is not None:
+        return core(logical, metadata=metadata, opts=opts, **rest)
     return k8s.apiextensions.CustomResource(
-        f"{metadata['namespace']}/{kind}/{metadata['name']}",
+        logical,
         api_version=manifest["apiVersion"],
         kind=kind,
-        metadata=metadata,
+        metadata=k8s.meta.v1.ObjectMetaArgs(**metadata),
         opts=opts,
         **rest,
     )

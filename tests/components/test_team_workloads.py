@@ -148,6 +148,11 @@ def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
     assert [f"{one.rule}: {one}" for one in own] == []
 
 
+def test_objects_of_the_core_group_have_the_types_of_the_provider(found: Recorded) -> None:
+    """The provider refuses a CustomResource of `v1`: "apiVersion does not have both a group and a version"."""
+    assert [one.type for one in found.resources if one.type.startswith("kubernetes:v1:")] == []
+
+
 def test_a_job_set_restarts_lost_pods_for_free_and_fails_on_exit_codes_that_stop(found: Recorded) -> None:
     spec = manifest(found, "JobSet", "pretrain-jobset")["spec"]
     rules = {rule["name"]: rule for rule in spec["failurePolicy"]["rules"]}

@@ -1,0 +1,100 @@
+"""What a stack file declares for a team, by the real Pulumi CLI against the sandbox.
+
+It runs where `pulumi` and its Kubernetes provider are on PATH.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.progress import Progress
+from sandbox import control_plane
+from tests.e2e.conftest import Platform
+from tests.support.eventually import eventually
+from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+
+SANDBOX = "e2e-pulumi-jobs"
+IMAGE = "registry.example.com/train:1.0"
+RUN: dict[str, Any] = {"pool": "train", "image": IMAGE, "command": ["sleep", "infinity"], "run_as_user": 1000}
+JOB: dict[str, Any] = {
+    **RUN,
+    "name": "fit",
+    "checkpoints": {"directory": "/kept", "storage_class": "fast", "size": "10Gi"},
+}
+
+pytestmark = [
+    *NEEDS_PULUMI,
+    pytest.mark.sandbox,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("e2e-pulumi-jobs"),
+]
+
+
+@pytest.fixture
+def pulumi(tmp_path: Path) -> Iterator[Platform]:
+    running = control_plane.up(SANDBOX, progress=Progress(quiet=True))
+    client = KubernetesClient(running.kubeconfig)
+    stacks = tmp_path / "stacks"
+    stacks.mkdir()
+    yield Platform(client, running.kubeconfig, stacks, {}, "pulumi", environment(tmp_path / "backend"))
+    control_plane.down(SANDBOX)
+
+
+def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_claim(
+    pulumi: Platform, base: dict[str, Any]
+) -> None:
+    base["cluster"]["name"] = SANDBOX
+    base["validation"]["timeout"] = "10m"
+    service = {"name": "chat", "pool": "train", "image": IMAGE, "run_as_user": 1000}
+    notebook = {"name": "lab", "pool": "train", "run_as_user": 1000}
+    base["teams"][0] |= {
+        "training_jobs": [JOB],
+        "batch_jobs": [{**RUN, "name": "embed"}],
+        "inference_services": [service],
+        "notebooks": [notebook],
+        "workloads": [],
+    }
+
+    def find(api_version: str, kind: str, name: str) -> dict[str, Any]:
+        found = pulumi.client.get(api_version, kind, name, "vision")
+        assert found is not None, f"{kind} {name} is gone"
+        return found
+
+    # No volume is ever made for the claim: neither it nor the job that needs it holds anything up.
+    ran = pulumi.up(base)
+    assert ran.code == 0, ran.err
+    job = find("batch/v1", "Job", "fit")
+    claim = find("v1", "PersistentVolumeClaim", "fit-checkpoints")
+    eventually(lambda: find("batch/v1", "Job", "embed")["status"].get("active") == 1)
+    ran = pulumi.up(base)
+    assert (ran.code, ran.json["changes"]["changes"]) == (0, []), ran.err
+
+    changed = copy.deepcopy(base)
+    changed["teams"][0]["training_jobs"] = [{**JOB, "image": "registry.example.com/train:2.0"}]
+    ran = pulumi.up(changed)
+    assert ran.code == 0, ran.err
+    told = {(one["action"], one["kind"], one["name"]) for one in ran.json["changes"]["changes"]}
+    assert ("replace", "Job.batch", "fit") in told
+    again = find("batch/v1", "Job", "fit")
+    assert again["metadata"]["uid"] != job["metadata"]["uid"]
+    assert again["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.com/train:2.0"
+
+    without = copy.deepcopy(changed)
+    without["teams"][0]["training_jobs"] = []
+    ran = pulumi.up(without)
+    assert ran.code == 0, ran.err
+    told = {(one["action"], one["kind"], one["name"]) for one in ran.json["changes"]["changes"]}
+    assert {("delete", "Job.batch", "fit"), ("retain", "PersistentVolumeClaim", "fit-checkpoints")} <= told
+    assert find("v1", "PersistentVolumeClaim", "fit-checkpoints")["metadata"]["uid"] == claim["metadata"]["uid"]
+
+    ran = pulumi.up(changed)
+    assert ran.code == 0, ran.err
+    assert find("v1", "PersistentVolumeClaim", "fit-checkpoints")["metadata"]["uid"] == claim["metadata"]["uid"]
+    ran = pulumi.up(changed)
+    assert (ran.code, ran.json["changes"]["changes"]) == (0, []), ran.err
