@@ -68,13 +68,14 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
         once = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, once)
     logical = f"{metadata['namespace']}/{kind}/{metadata['name']}"
+    meta = k8s.meta.v1.ObjectMetaArgs(**metadata)
     if (core := _CORE.get(kind)) is not None:
-        return core(logical, metadata=metadata, opts=opts, **rest)
+        return core(logical, metadata=meta, opts=opts, **rest)
     return k8s.apiextensions.CustomResource(
         logical,
         api_version=manifest["apiVersion"],
         kind=kind,
-        metadata=k8s.meta.v1.ObjectMetaArgs(**metadata),
+        metadata=meta,
         opts=opts,
         **rest,
     )
