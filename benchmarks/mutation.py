@@ -15,7 +15,10 @@ of its package (TESTS), last those that need the sandbox, unless --no-sandbox. V
 A package's tests run once without a change before its first mutant: for the time limit, and to leave out and name
 those that fail without one, as some do on a loaded machine. Interrupted, run it again with the same --results:
 finished mutants are not run again. 100 mutants take some hours on two quiet cores.
-Exit codes: 0 none survived, 1 some did, 2 bad input, 3 unknown verdicts and no survivor, 130 interrupted.
+Survivors that change nothing which a user could notice are in survivors.yaml, each with its reason; a test holds
+that each is still a mutant of the code.
+Exit codes: 0 none survived without a reason, 1 some did, 2 bad input, 3 unknown verdicts and no such survivor,
+130 interrupted.
 
 Why no library: mutmut runs the whole suite once to learn which test reaches what, and takes no sample; cosmic-ray
 changes files in place, has one test command for all modules, and no operators for keys, `return None` and
@@ -37,12 +40,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import yaml
 from mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +64,7 @@ TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "policies": (("tests/policies", "tests/cli"), ()),
     "validators/agent": (("tests/validators",), ("tests/validators",)),
 }
+EXPLAINED = ROOT / "benchmarks" / "survivors.yaml"
 _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s\[@]+)", re.MULTILINE)  # without a test's parameters
 _PASSED = (0, 5)  # exit statuses of pytest: all passed, nothing was selected
 _SOME_FAILED = 1
@@ -103,6 +109,11 @@ class Result:
     verdict: str
     seconds: float
     test: str = ""
+
+    @property
+    def line_key(self) -> tuple[str, str, str]:
+        """Return what survivors.yaml names a mutant by: no line number, which each edit above it would change."""
+        return self.path, self.before, self.after
 
 
 @dataclass(slots=True)
@@ -302,19 +313,29 @@ def read_results(file: Path, run: dict[str, Any]) -> dict[str, Result]:
     return {result.id: result for result in finished if result.verdict != "unknown"}
 
 
+def explained(file: Path = EXPLAINED) -> dict[tuple[str, str, str], str]:
+    """Return why a mutant may survive, by its path and its line before and after the change."""
+    listed = yaml.safe_load(file.read_text("utf-8"))["survivors"]
+    return {(one["path"], one["before"], one["after"]): one["reason"] for one in listed}
+
+
 def summary(results: Sequence[Result]) -> dict[str, int]:
     """Return how many mutants have each verdict."""
     counts = Counter(result.verdict for result in results)
     return {verdict: counts[verdict] for verdict in ("killed", "survived", "timeout", "unknown")}
 
 
-def report(results: Sequence[Result], total: int) -> Iterator[str]:
-    """Yield the lines of the text report: what was not noticed, then the counts."""
+def report(
+    results: Sequence[Result], total: int, reasons: Mapping[tuple[str, str, str], str] = MappingProxyType({})
+) -> Iterator[str]:
+    """Yield the lines of the text report: what was not noticed, and why where that is known, then the counts."""
     for result in sorted(results, key=lambda one: (one.verdict, one.path, one.line)):
         if result.verdict in {"survived", "unknown"}:
             yield f"{result.verdict}: {result.path}:{result.line} ({result.operator})"
             yield f"  - {result.before}"
             yield f"  + {result.after}"
+            if result.line_key in reasons:
+                yield f"  explained: {reasons[result.line_key]}"
     counts = summary(results)
     noticed, judged = counts["killed"] + counts["timeout"], len(results) - counts["unknown"]
     share = f"{100 * noticed / judged:.0f} %" if judged else "none"
@@ -361,13 +382,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 130
     finished = [results[mutant.id] for mutant in drawn]
-    counts = summary(finished)
+    counts, reasons = summary(finished), explained()
+    unexplained = [one for one in finished if one.verdict == "survived" and one.line_key not in reasons]
     if options.format == "json":
         document = {"version": 1, "seed": options.seed, "mutants": total, "summary": counts}
-        print(json.dumps({**document, "results": [asdict(result) for result in finished]}, indent=2))
+        listed = [{**asdict(one), "explained": reasons.get(one.line_key)} for one in finished]
+        print(json.dumps({**document, "results": listed}, indent=2))
     else:
-        print("\n".join(report(finished, total)))
-    return 1 if counts["survived"] else 3 if counts["unknown"] else 0
+        print("\n".join(report(finished, total, reasons)))
+    return 1 if unexplained else 3 if counts["unknown"] else 0
 
 
 def _run_sample(drawn: Sequence[Mutant], results: dict[str, Result], options: argparse.Namespace) -> None:

@@ -104,10 +104,12 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if one.type == _RULES[direction]:
             # Which group it refers to is an output; the stack's dependencies say that it is this one alone.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
-            if other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present:
-                return _all(one.inputs.get("ipProtocol"))
+            itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
+            if itself and _all(one.inputs.get("ipProtocol")):
+                return True
         if one.type == _OLD_RULE and one.inputs.get("type").text() == direction and one.inputs.get("self").truth():
-            return _all(one.inputs.get("protocol"))
+            if _all(one.inputs.get("protocol")):
+                return True
     return False
 
 

@@ -130,3 +130,16 @@ def test_the_report_names_survivors_with_both_lines_and_counts_all() -> None:
     lines = list(mutation.report([killed, survivor, replace(killed, verdict="timeout")], 90))
     assert lines[:3] == ["survived: q.py:7 (constant)", "  - x = 1", "  + x = 2"]
     assert lines[3:] == ["3 of 90 mutants: 1 killed, 1 survived, 1 timeout, 0 unknown", "noticed: 67 %"]
+
+
+def test_the_report_gives_the_reason_of_a_survivor_that_is_explained() -> None:
+    survivor = Result("b", "q.py", 7, "constant", "x = 1", "x = 2", "survived", 1.0)
+    lines = list(mutation.report([survivor], 90, {("q.py", "x = 1", "x = 2"): "x is not read"}))
+    assert lines[3] == "  explained: x is not read"
+
+
+@pytest.mark.parametrize("key", mutation.explained(), ids=lambda key: f"{key[0]}: {key[2]}")
+def test_an_explained_survivor_is_a_mutant_of_the_code_as_it_is(key: tuple[str, str, str]) -> None:
+    path, before, after = key
+    found = mutants_of(path, (mutation.ROOT / path).read_bytes())
+    assert (before, after) in {(mutant.before, mutant.after) for mutant in found}

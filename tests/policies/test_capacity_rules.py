@@ -59,6 +59,13 @@ def test_shares_are_counted_by_replicas():
     )
 
 
+def test_a_shared_resource_without_replicas_counts_its_gpus_once():
+    config = shared().replace("                replicas: 4\n", "")
+    stack = [cluster_policy(), device_plugin_config_map(serve=config), node("serve-0", machine_type="g4dn.xlarge")]
+    assert violations("quota-exceeds-capacity", *stack, *promised(a={SHARES: 1})) == []
+    assert only(violations("quota-exceeds-capacity", *stack, *promised(a={SHARES: 2})))
+
+
 def test_overcommit_is_a_setting():
     stack = [*fleet(node()), *promised(a={GPUS: 12})]
     assert only(violations("quota-exceeds-capacity", *stack))

@@ -56,6 +56,11 @@ def test_a_gang_with_efa_one_pod_alone_and_parts_of_nodes_pass():
     assert violations("efa-requested", POOL, gang({"nvidia.com/gpu": 4})) == []
 
 
+def test_a_machine_type_without_efa_needs_no_request_whatever_its_label_says():
+    labelled = node(machine_type="g4dn.xlarge", labels={f"{EFA}.present": "true"})
+    assert violations("efa-requested", labelled, gang({"nvidia.com/gpu": 1})) == []
+
+
 def test_nodes_without_efa_need_no_request():
     assert violations("efa-requested", node(), gang({"nvidia.com/gpu": 8})) == []
     assert "parallelism" in not_checked("efa-requested", POOL, gang({"nvidia.com/gpu": 8}, pods=UNKNOWN))
@@ -78,6 +83,12 @@ def rule(direction: str, **inputs: Any) -> Record:
     return record(kind, direction.casefold(), {**defaults, **inputs}, (urn(SECURITY_GROUP, "efa"),))
 
 
+def older_rule(direction: str, **inputs: Any) -> Record:
+    defaults = {"type": direction, "self": True, "protocol": "-1", "securityGroupId": UNKNOWN}
+    kind = "aws:ec2/securityGroupRule:SecurityGroupRule"
+    return record(kind, direction, {**defaults, **inputs}, (urn(SECURITY_GROUP, "efa"),))
+
+
 ITSELF = [{"protocol": "-1", "self": True}]
 
 
@@ -87,6 +98,9 @@ ITSELF = [{"protocol": "-1", "self": True}]
         (security_group(ingress=ITSELF, egress=ITSELF),),
         (security_group(), rule("Ingress"), rule("Egress")),
         (security_group(ingress=[{"protocol": -1, "self": True}]), rule("Egress")),
+        (security_group(egress=ITSELF), rule("Ingress", ipProtocol="tcp"), rule("Ingress")),
+        (security_group(), older_rule("ingress"), older_rule("egress")),
+        (security_group(egress=ITSELF), older_rule("ingress", protocol="tcp"), older_rule("ingress")),
     ],
 )
 def test_a_group_that_allows_all_traffic_with_itself_passes(records: tuple[Record, ...]):
@@ -100,6 +114,9 @@ def test_a_group_that_allows_all_traffic_with_itself_passes(records: tuple[Recor
         ((security_group(egress=ITSELF),), "ingress"),
         ((security_group(egress=ITSELF, ingress=[{"protocol": "tcp", "self": True}]),), "ingress"),
         ((security_group(egress=ITSELF), rule("Ingress", ipProtocol="tcp")), "ingress"),
+        ((security_group(egress=ITSELF), older_rule("ingress", protocol="tcp")), "ingress"),
+        ((security_group(egress=ITSELF), older_rule("ingress", self=False)), "ingress"),
+        ((security_group(egress=ITSELF), older_rule("egress")), "ingress"),
         (
             (security_group(egress=ITSELF), rule("Ingress", referencedSecurityGroupId=None, cidrIpv4="0.0.0.0/0")),
             "ingress",

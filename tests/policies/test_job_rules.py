@@ -62,6 +62,12 @@ def test_a_service_on_an_inference_pool_needs_none_and_one_on_a_training_pool_do
     assert only(violations("shm-for-training", node(workload="training"), pods))
 
 
+@pytest.mark.parametrize(("purpose", "found"), [("training", 1), ("inference", 0)])
+def test_a_job_trains_if_it_selects_nodes_for_training_wherever_their_pools_are(purpose: str, found: int):
+    pods = pod_spec(container(EIGHT), nodeSelector={"gpu-platform.dev/workload": purpose})
+    assert len(violations("shm-for-training", job(pods))) == found
+
+
 # -- active-deadline --------------------------------------------------------------------------------------
 
 
@@ -116,6 +122,14 @@ def test_on_demand_nodes_and_declared_checkpoints_pass():
     assert violations("spot-for-stateful", eks_node_group(), stateless()) == []
     saved = stateless(annotations={"gpu-platform.dev/checkpoints": "s3://runs/7"})
     assert violations("spot-for-stateful", eks_node_group(capacityType="SPOT"), saved) == []
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [{**CAPACITY_TYPE, "operator": "NotIn"}, {**CAPACITY_TYPE, "key": "example.com/market"}],
+)
+def test_a_karpenter_pool_is_of_spot_nodes_if_its_capacity_type_may_be_spot(requirement: dict[str, Any]):
+    assert violations("spot-for-stateful", karpenter_node_pool([P5, requirement]), stateless()) == []
 
 
 def test_a_read_only_claim_keeps_no_work():

@@ -77,5 +77,18 @@ def test_an_illegal_layout_is_explained(model: str, layout: dict[str, int], foun
     assert (found in error.found, allowed in error.allowed, fix in error.fix) == (True, True, True), error
 
 
+@each_mig_gpu
+def test_every_layout_that_a_fix_calls_legal_is_legal(gpu: Gpu):
+    table = mig_tables()[gpu.model]
+    named = 0
+    for some in combinations_with_replacement([profile.name for profile in table.profiles], 3):
+        error = layout_error(table, Counter(some), gpu.model)
+        if error is not None and (fix := error.fix).endswith(" is legal"):
+            instances = (one.rpartition(" x") for one in fix.removesuffix(" is legal").split(" + "))
+            assert table.holds({name: int(count) for name, _, count in instances}), (some, fix)
+            named += 1
+    assert named
+
+
 def test_a_legal_layout_has_no_error():
     assert layout_error(mig_tables()["h100-80gb"], {"4g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}, "GPU") is None

@@ -298,6 +298,16 @@ def test_the_promise_may_be_an_annotation():
     assert violations("mig-live-change", annotated) == []
 
 
+def test_the_promise_may_be_an_annotation_of_karpenters_nodes():
+    machine = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p4de.24xlarge"]}
+    pool = karpenter_node_pool([machine])
+    metadata = pool["inputs"]["spec"]["template"]["metadata"]
+    metadata["labels"]["nvidia.com/mig.config"] = "all-1g.10gb"
+    assert only(violations("mig-live-change", pool))
+    metadata["annotations"] = {"gpu-platform.dev/mig-change": "drain"}
+    assert violations("mig-live-change", pool) == []
+
+
 @pytest.mark.parametrize("change", ["live", None])
 def test_a_mig_pool_that_changes_live_or_does_not_say_is_found(change: str | None):
     found = only(violations("mig-live-change", mig_node(labels={"gpu-platform.dev/mig-change": change})))

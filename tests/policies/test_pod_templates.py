@@ -15,6 +15,11 @@ GOOD = {"template": {"spec": pod_spec()}}
 
 KINDS: list[tuple[str, dict[str, Any], str]] = [
     ("core/v1:PodTemplate", {"template": {"spec": BAD}}, "template.spec"),
+    ("core/v1:ReplicationController", {"spec": TEMPLATE}, "spec.template.spec"),
+    ("apps/v1:DaemonSet", {"spec": TEMPLATE}, "spec.template.spec"),
+    ("apps/v1:ReplicaSet", {"spec": TEMPLATE}, "spec.template.spec"),
+    ("apps/v1:StatefulSet", {"spec": TEMPLATE}, "spec.template.spec"),
+    ("batch/v1:CronJob", {"spec": {"jobTemplate": {"spec": TEMPLATE}}}, "spec.jobTemplate.spec.template.spec"),
     ("jobset.x-k8s.io/v1alpha2:JobSet", {"spec": {"replicatedJobs": [{"name": "w", **JOB}]}}, "replicatedJobs[0]"),
     (
         "trainer.kubeflow.org/v1alpha1:ClusterTrainingRuntime",

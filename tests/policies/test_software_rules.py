@@ -31,6 +31,11 @@ def test_the_default_driver_on_a_supported_cluster_passes():
     assert violations(COMPATIBLE, helm_release({}), eks_cluster("1.35"), node()) == []
 
 
+@pytest.mark.parametrize("version", ["1.33", "1.36"])
+def test_the_first_and_the_last_version_of_the_operators_range_pass(version: str):
+    assert violations(COMPATIBLE, cluster_policy(), eks_cluster(version)) == []
+
+
 @pytest.mark.parametrize("version", ["1.20", "1.50"])
 def test_a_cluster_outside_the_operators_range_is_found(version: str):
     found = only(violations(COMPATIBLE, cluster_policy(), eks_cluster(version)))
