@@ -52,6 +52,11 @@ def test_training_with_sized_shared_memory_passes():
     assert only(violations("shm-for-training", training(memory, mount="/cache")))
 
 
+def test_pods_that_claim_their_gpus_need_it_too():
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "eight"}]
+    assert only(violations("shm-for-training", job(pod_spec(container({}), resourceClaims=claims), parallelism=2)))
+
+
 def test_one_gpu_of_one_pod_needs_no_shared_memory():
     assert violations("shm-for-training", training(limits={"nvidia.com/gpu": "1"})) == []
 
@@ -156,6 +161,12 @@ def test_a_job_without_checkpoints_below_a_class_that_preempts_is_found():
     )
     assert violations("priority-preempt-training", *classes, of_class("inference")) == []
     assert only(violations("priority-preempt-training", *classes, of_class(None)))
+
+
+def test_the_place_of_the_violation_is_the_class_of_the_pods():
+    classes = [priority_class("training", 100), priority_class("inference", 1000)]
+    found = only(violations("priority-preempt-training", *classes, of_class("training")))
+    assert found.problem.path == "spec.template.spec.priorityClassName"
 
 
 def test_a_class_that_never_preempts_ends_no_job():

@@ -18,6 +18,7 @@ from policy_records import (
     node,
     not_checked,
     only,
+    report_of,
     violations,
     with_strategy,
 )
@@ -281,6 +282,14 @@ def test_a_strategy_is_not_checked_without_the_operator():
     assert "GPU Operator is not in this stack" in not_checked(
         "mig-strategy-consistent", plain, mig_parted_config_map(MIXED)
     )
+
+
+def test_a_layout_that_fits_no_gpu_is_found_though_the_layout_of_a_pool_is_not_known():
+    hidden = mig_node(labels={"nvidia.com/mig.config": UNKNOWN})
+    impossible = mig_parted_config_map(layout("never", g7_80gb=2))
+    found = report_of("mig-geometry-valid", hidden, cluster_policy(), impossible)
+    assert "'never'" in only(found.violations).problem.found
+    assert [gap.subject for gap in found.not_checked] == ["notebooks"]
 
 
 # -- mig-live-change --------------------------------------------------------------------------------------
