@@ -107,9 +107,9 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
             itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
             if itself and _all(one.inputs.get("ipProtocol")):
                 return True
-        if one.type == _OLD_RULE and one.inputs.get("type").text() == direction and one.inputs.get("self").truth():
-            if _all(one.inputs.get("protocol")):
-                return True
+        itself = one.type == _OLD_RULE and one.inputs.get("type").text() == direction
+        if itself and one.inputs.get("self").truth() and _all(one.inputs.get("protocol")):
+            return True
     return False
 
 

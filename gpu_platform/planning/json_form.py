@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, cast
 
 
-@runtime_checkable
 class HasJsonForm(Protocol):
     """A part of the Plan with a JSON form of its own, which other programs read."""
 
@@ -16,10 +16,17 @@ class HasJsonForm(Protocol):
         ...
 
 
+@cache  # of a Plan's few types; isinstance with a protocol would look at every value's attributes
+def _has_json_form(kind: type) -> bool:
+    return callable(getattr(kind, "to_json", None))
+
+
 def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON
     """Return a Plan, or any part of it, as plain JSON values in a stable order."""
-    if isinstance(value, HasJsonForm):
-        return value.to_json()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if _has_json_form(type(value)):
+        return cast("HasJsonForm", value).to_json()
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name.rstrip("_"): plan_to_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

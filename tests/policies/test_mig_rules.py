@@ -288,7 +288,7 @@ def test_a_layout_that_fits_no_gpu_is_found_though_the_layout_of_a_pool_is_not_k
     hidden = mig_node(labels={"nvidia.com/mig.config": UNKNOWN})
     impossible = mig_parted_config_map(layout("never", g7_80gb=2))
     found = report_of("mig-geometry-valid", hidden, cluster_policy(), impossible)
-    assert "'never'" in only(found.violations).problem.found
+    assert "'never'" in only(list(found.violations)).problem.found
     assert [gap.subject for gap in found.not_checked] == ["notebooks"]
 
 
