@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform import names
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.usage import gpu_usage
+
+if TYPE_CHECKING:
+    from gpu_platform.engine.client import KubernetesClient  # which a plan with a guide does not need
 
 _WORKLOADS: Final = ("kueue.x-k8s.io/v1beta2", "Workload")
 _QUOTA: Final = "gpu-quota"

@@ -217,8 +217,9 @@ def test_two_processes_with_different_hash_seeds_record_equal_texts() -> None:
     assert len(texts) == 1
 
 
-def test_recording_does_not_import_the_kubernetes_client() -> None:
-    script = "import sys, gpu_platform.engine.record; sys.exit('kubernetes' in sys.modules)"
+@pytest.mark.parametrize("module", ["gpu_platform.engine.record", "gpu_platform.planning", "components"])
+def test_recording_and_planning_do_not_import_the_kubernetes_client(module: str) -> None:
+    script = f"import sys, {module}; sys.exit('kubernetes' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
