@@ -83,7 +83,8 @@ def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_en
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")
     assert ada.others.waits("training")
-    assert "| 1 | training | " in ada.guide("--live")
+    # Kueue tells the places in its queues a moment later than it suspends the job.
+    eventually(lambda: "| 1 | training | " in ada.guide("--live"))
     # Pods that have ended leave the quota a moment later.
     eventually(lambda: "| nvidia.com/gpu | 8 | 16 |" in ada.guide("--live"))
     ada.others.end("first")
