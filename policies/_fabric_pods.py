@@ -6,13 +6,13 @@ The facts are the catalogue's, which admission has as well; the comparison is th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import FabricDaemon, FabricPods
 from policies._inputs import Value
-from policies._pools import NodePool, pools
+from policies._pools import pools
 from policies._stack import Stack
 from policies._workloads import Container, Workload
 
@@ -28,8 +28,14 @@ class FabricPod:
     """
 
     def __init__(self, stack: Stack, workload: Workload) -> None:
-        self._workload = workload
-        self._facts = () if workload.pod_spec.get("shareProcessNamespace").truth() else _facts(stack, workload)
+        self._stack, self._workload = stack, workload
+
+    @cached_property
+    def _facts(self) -> tuple[FabricPods, ...]:
+        """The fabrics of its nodes; few pods have anything that the question is for."""
+        if self._workload.pod_spec.get("shareProcessNamespace").truth():
+            return ()
+        return _facts(self._stack, self._workload)
 
     def may_add(self, container: Container, capability: str) -> bool:
         """Return whether a container is a daemon as published, which adds the capability."""
@@ -112,22 +118,14 @@ def _facts(stack: Stack, workload: Workload) -> tuple[FabricPods, ...]:
         if (found := Container(item).requested.get(names.GPU_RESOURCE)) is not None
         and (amount := found.quantity()) is not None
     }
-    offered = _of_pools(stack, workload) if stack.view(pools) else _of_catalogue(stack)
-    return tuple({name: stack.catalog.fabric_pods[name] for name, gpus in offered if gpus in requested}.values())
-
-
-def _of_pools(stack: Stack, workload: Workload) -> Iterator[tuple[str, int]]:
-    for pool in workload.targets(stack):
-        yield from _of_pool(stack, pool)
-
-
-def _of_pool(stack: Stack, pool: NodePool) -> Iterator[tuple[str, int]]:
-    for machine in pool.machines:
-        if machine.vendor == "gcp" and (fabric := stack.catalog.gcp_family(machine).fabric) != "none":
-            yield fabric, machine.gpu_count
-
-
-def _of_catalogue(stack: Stack) -> Iterator[tuple[str, int]]:
-    for machine in stack.catalog.machine_types.values():
-        if machine.vendor == "gcp" and (fabric := stack.catalog.gcp_family(machine).fabric) != "none":
-            yield fabric, machine.gpu_count
+    catalog = stack.catalog
+    if stack.view(pools):
+        machines = [machine for pool in workload.targets(stack) for machine in pool.machines]
+    else:
+        machines = list(catalog.machine_types.values())
+    fabrics = {
+        catalog.gcp_family(machine).fabric: None
+        for machine in machines
+        if machine.vendor == "gcp" and machine.gpu_count in requested
+    }
+    return tuple(catalog.fabric_pods[name] for name in fabrics if name != "none")

@@ -104,11 +104,11 @@ def _allows_itself(stack: Stack, group: Resource, direction: str) -> bool:
         if one.type == _RULES[direction]:
             # Which group it refers to is an output; the stack's dependencies say that it is this one alone.
             other = [urn for urn in one.dependencies if _is_group(stack, urn)]
-            itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
-            if itself and _all(one.inputs.get("ipProtocol")):
+            with_itself = other == [group.urn] and one.inputs.get("referencedSecurityGroupId").present
+            if with_itself and _all(one.inputs.get("ipProtocol")):
                 return True
-        itself = one.type == _OLD_RULE and one.inputs.get("type").text() == direction
-        if itself and one.inputs.get("self").truth() and _all(one.inputs.get("protocol")):
+        older = one.type == _OLD_RULE and one.inputs.get("type").text() == direction
+        if older and one.inputs.get("self").truth() and _all(one.inputs.get("protocol")):
             return True
     return False
 

@@ -6,18 +6,14 @@ Source: Kubernetes docs, Jobs (backoff limit per index, pod failure policy) and 
 from __future__ import annotations
 
 from gpu_platform.planning.workloads.section import BatchJobPlan
-from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
-_LOST: Manifest = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 _KEPT = 3  # finished Jobs of a CronJob of each kind
 
 
 def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
     """Return the Job or CronJob of a batch job."""
     name = batch.pod.workload.name
-    rules: list[Manifest] = [_LOST]
-    if batch.stop_on:
-        rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(batch.stop_on)}})
     spec: Manifest = {
         "completionMode": "Indexed",
         "parallelism": min(batch.pod.workload.replicas, batch.parts),
@@ -25,7 +21,7 @@ def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
         "backoffLimitPerIndex": batch.retries,
         "maxFailedIndexes": batch.parts,
         "activeDeadlineSeconds": batch.deadline_seconds,
-        "podFailurePolicy": {"rules": rules},
+        "podFailurePolicy": {"rules": failure_rules("Ignore", batch.stop_on)},
         "template": team.template(batch.pod, {}, restartPolicy="Never"),
     }
     if batch.schedule is None:

@@ -7,7 +7,7 @@ Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -161,6 +161,15 @@ class TeamPods:
         if headless:
             spec = {"clusterIP": "None", "publishNotReadyAddresses": True, **spec}
         return {"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(name), "spec": spec}
+
+
+def failure_rules(lost: Literal["Ignore", "FailJob"], stop_on: Sequence[int]) -> list[Manifest]:
+    """Return the pod failure policy of a Job. `lost`: for a pod that its node loses; `stop_on`: exit codes
+    after which another attempt would fail as well."""
+    rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    if stop_on:
+        rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(stop_on)}})
+    return rules
 
 
 def _shared_memory_name(pod: PodPlan) -> str:

@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from gpu_platform.planning.workloads.section import TrainingJobPlan
-from gpu_platform.workload_manifests.pods import Manifest, TeamPods
+from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
 RENDEZVOUS_PORT: Final = 29500
 _GROUP: Final = "node"  # the replicated Job of a JobSet; Trainer calls its pods so, too
 _STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-_LOST: Final[Mapping[str, Any]] = {"onPodConditions": [{"type": "DisruptionTarget"}]}
 # As the Job controller words the failure of a pod by a rule on its condition.
 _LOST_MESSAGE: Final = ".*has condition DisruptionTarget matching FailJob rule.*"
 _EXIT_MESSAGE: Final = ".*failed with exit code [0-9]+ matching FailJob rule.*"
@@ -44,7 +42,6 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     template = team.template(
         job.pod, {"env": _rendezvous(job, first)}, restartPolicy="Never", subdomain=name if pods > 1 else None
     )
-    policy = [{"action": "Ignore", **_LOST}, *_stop(job)]
     manifest = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -56,7 +53,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             # Pods that lose the first one fail with it: an attempt costs as many failures as there are pods.
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
-            "podFailurePolicy": {"rules": policy},
+            "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on)},
             # Not while the old pod still ends: it holds the name by which the others find it.
             "podReplacementPolicy": "Failed",
             "template": template,
@@ -66,12 +63,6 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         return [manifest]
     selector = {"batch.kubernetes.io/job-name": name}
     return [team.service(name, selector, RENDEZVOUS_PORT, headless=True), manifest]
-
-
-def _stop(job: TrainingJobPlan) -> list[Manifest]:
-    if not job.stop_on:
-        return []
-    return [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(job.stop_on)}}]
 
 
 def _rendezvous(job: TrainingJobPlan, first: str) -> list[Manifest]:
@@ -145,7 +136,7 @@ def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
         "completions": pods,
         "backoffLimit": 0,
         "activeDeadlineSeconds": job.deadline_seconds,
-        "podFailurePolicy": {"rules": [{"action": "FailJob", **_LOST}, *_stop(job)]},
+        "podFailurePolicy": {"rules": failure_rules("FailJob", job.stop_on)},
         "template": template,
     }
 
@@ -182,16 +173,3 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         },
     }
     return [runtime, train]
-
-
-def containers_of(manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return the containers of the pods of a training job, whichever API runs it."""
-    found: list[Manifest] = []
-    for one in manifests:
-        spec = one["spec"]
-        if one["kind"] == "TrainingRuntime":
-            spec = spec["template"]["spec"]
-        for group in spec.get("replicatedJobs", ()):
-            spec = group["template"]["spec"]
-        found += spec.get("template", {}).get("spec", {}).get("containers", [])
-    return found
