@@ -75,11 +75,16 @@ def _ready(node: Mapping[str, Any]) -> bool:
 
 
 def _waiting(client: KubernetesClient, namespace: str) -> Iterator[Waiting]:
-    """Yield the workloads without quota in the order of Kueue: by priority, then by age."""
+    """Yield the workloads without quota in the order of Kueue: by priority, then by age.
+
+    One that is being deleted, or that was stopped (`active: false`), is in no queue.
+    """
     pending = [
         one
         for one in client.objects(*_WORKLOADS, namespace=namespace)
-        if not any(_holds(one, condition) for condition in ("QuotaReserved", "Finished"))
+        if "deletionTimestamp" not in one["metadata"]
+        and mapping_at(one, "spec").get("active", True)
+        and not any(_holds(one, condition) for condition in ("QuotaReserved", "Finished"))
     ]
     pending.sort(
         key=lambda one: (-int(mapping_at(one, "spec").get("priority") or 0), one["metadata"]["creationTimestamp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -42,6 +43,20 @@ class Ada:
         for manifest in yaml.safe_load_all(self.guide("--manifest", kind)):
             self._made.append(self.client.create(manifest))
         return self._made[-1]
+
+    def waiting(self) -> list[tuple[str, ...]]:
+        """Return the places and names of the workloads that wait, as `--live` tells them."""
+        told = self.guide("--live").partition("| place | workload |")[2].splitlines()[2:]
+        rows = takewhile(lambda line: line.startswith("|"), told)
+        return [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in rows]
+
+    def stop(self, job: str, *, active: bool) -> None:
+        """Stop a job or let it go on, as whoever runs the cluster may."""
+        workload = self.others.workload(job)
+        assert workload is not None
+        named = {key: workload["metadata"][key] for key in ("name", "namespace")}
+        head = {key: workload[key] for key in ("apiVersion", "kind")}
+        self._platform.client.merge({**head, "metadata": named, "spec": {"active": active}})
 
     def status(self, workload: dict[str, Any]) -> dict[str, Any]:
         found = self.client.get(workload["apiVersion"], workload["kind"], workload["metadata"]["name"], "vision")
@@ -84,7 +99,11 @@ def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_en
     workload = ada.apply("training")
     assert ada.others.waits("training")
     # Kueue tells the places in its queues a moment later than it suspends the job.
-    eventually(lambda: "| 1 | training | " in ada.guide("--live"))
+    eventually(ada.waiting, [("1", "training")])
+    ada.stop("training", active=False)
+    eventually(ada.waiting, [])
+    ada.stop("training", active=True)
+    eventually(ada.waiting, [("1", "training")])
     # Pods that have ended leave the quota a moment later.
     eventually(lambda: "| nvidia.com/gpu | 8 | 16 |" in ada.guide("--live"))
     ada.others.end("first")
