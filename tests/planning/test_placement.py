@@ -197,3 +197,22 @@ def test_a_pod_that_nobody_expected_is_an_error_and_not_a_guess():
     placer = OnlinePlacer([NodeShape(8000, 8192, 1)], {PodShape(1000, 1024, 1, 500): 1})
     with pytest.raises(KeyError):
         placer.place(PodShape(1000, 1024, 1, 501))
+
+
+def test_pods_without_gpus_leave_the_cpu_that_free_gpus_need():
+    # One node has CPU for its GPUs and no more, the other has twice that.
+    nodes = [NodeShape(64000, 262144, 8), NodeShape(128000, 262144, 8)]
+    service, training = PodShape(16000, 1024, 0, 0), PodShape(8000, 1024, 1, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {service: 2, training: 16})
+    places = [placer.place(pod) for pod in [service] * 2 + [training] * 16]
+    assert [place.node for place in places[:2] if place] == [1, 1]
+    assert None not in places
+
+
+def test_two_pods_of_a_kind_that_differ_in_cpu_are_one_request_of_gpus_and_both_are_thought_of():
+    # On the second node the first pod leaves no CPU for the other kind; on the first it does.
+    nodes = [NodeShape(10000, 262144, 2), NodeShape(13000, 262144, 2)]
+    small, large = PodShape(1000, 1024, 1, WHOLE_GPU), PodShape(12000, 1024, 1, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {small: 1, large: 1})
+    places = [placer.place(pod) for pod in (small, large)]
+    assert [place.node for place in places if place] == [0, 1]

@@ -1,10 +1,16 @@
-"""Place pods one by one, each where it fragments GPUs least for the pods expected next.
+"""Place pods one by one, each where it leaves least GPU without use for the pods expected next.
 
-The measure is fragmentation: of a node's free GPU thousandths, those that an expected pod could not use, averaged
-over what is expected. A pod goes where that grows least: fragmentation gradient descent (FGD; Weng et al., "Beware
-of Fragmentation", USENIX ATC 2023). Two differences, both measured on the openb trace: kinds of pods weigh by a
-root of their number, so that rare kinds are not forgotten, and a little less the more GPU they ask for; and among
-nodes that are equally good the fullest is taken.
+Two things make free GPU useless, both in thousandths of GPUs and added up:
+
+- Fragments: free thousandths of a node that an expected pod cannot use, averaged over what is expected. A pod goes
+  where that grows least: fragmentation gradient descent (FGD; Weng et al., "Beware of Fragmentation", USENIX ATC
+  2023). Kinds of pods weigh by a root of their number here, so that rare kinds are not forgotten, and a little
+  less the more GPU they ask for.
+- Want of CPU: free thousandths beyond those for which the node has as much CPU left as the expected pods take for
+  each, pods without GPUs counted. FGD asks what one more pod could use, and so does not see that eight free GPUs
+  share CPU for one.
+
+Among nodes that are equally good the fullest is taken.
 """
 
 from __future__ import annotations
@@ -21,6 +27,8 @@ _NUMBER_EXPONENT = 0.15
 _DEMAND_EXPONENT = -0.25
 """Of a kind's number and of its GPU demand in its weight; FGD has 1 and 0. Found by trying on the openb trace."""
 _EQUAL = 1e-6
+_LEAST_CPU = 1e-6
+"""Millicores for a thousandth of a GPU, where no pod asks for CPU: such a node wants for none."""
 _NOWHERE = np.inf
 
 _Integers = NDArray[np.int64]
@@ -67,6 +75,8 @@ class OnlinePlacer:
             model: np.array([kind.accepts(model) for kind in self._kinds], dtype=np.bool_)
             for model in set(self._models)
         }
+        self._requests = _Requests(self._kinds)
+        self._cpu_of_thousandth = _cpu_of_thousandth(expected)
         self._price: _Floats = np.full((len(nodes), len(self._kinds)), _NOWHERE)
         self._gpu: _Integers = np.zeros((len(nodes), len(self._kinds)), dtype=np.int64)
         priced: dict[NodeShape, int] = {}
@@ -124,9 +134,9 @@ class OnlinePlacer:
         if not trials:
             return
         kinds = np.array([kind for kind, _ in trials])
-        before = self._fragments(node, self._cpu[[node]], self._memory[[node]], free[np.newaxis])[0]
+        before = self._useless(node, self._cpu[[node]], self._memory[[node]], free[np.newaxis])[0]
         costs = (
-            self._fragments(
+            self._useless(
                 node,
                 self._cpu[node] - self._kind_cpu[kinds],
                 self._memory[node] - self._kind_memory[kinds],
@@ -138,17 +148,41 @@ class OnlinePlacer:
             if cost < self._price[node, kind] - _EQUAL:
                 self._price[node, kind], self._gpu[node, kind] = cost, gpu
 
-    def _fragments(self, node: int, cpu: _Integers, memory: _Integers, free: _Integers) -> _Floats:
-        """Return the GPU thousandths that expected pods cannot use, one for each state (`free`: states x GPUs)."""
-        whole: _Integers = (free == WHOLE_GPU).sum(axis=1)
-        largest: _Integers = free.max(axis=1)
-        share_fits: _Bools = largest[:, np.newaxis] >= self._kind_milli
-        whole_fit: _Bools = whole[:, np.newaxis] >= self._kind_gpus
-        enough: _Bools = (cpu[:, np.newaxis] >= self._kind_cpu) & (memory[:, np.newaxis] >= self._kind_memory)
-        is_share: _Bools = self._kind_milli < WHOLE_GPU
-        fits = enough & self._runs_on[self._models[node]] & ((is_share & share_fits) | (~is_share & whole_fit))
+    def _useless(self, node: int, cpu: _Integers, memory: _Integers, free: _Integers) -> _Floats:
+        """Return the GPU thousandths without use, one for each state of a node (`free`: states x GPUs)."""
+        requests = self._requests
+        kinds = requests.kinds
+        weights = np.where(self._runs_on[self._models[node]], self._weights, 0.0)[kinds]
+        enough = (cpu[:, np.newaxis] >= self._kind_cpu[kinds]) & (
+            memory[:, np.newaxis] >= self._kind_memory[kinds]
+        )
+        # Kinds with one request differ only in whether the node has CPU and memory for them.
+        weight: _Floats = np.add.reduceat(enough * weights, requests.firsts, axis=1)
         of_each = free[:, np.newaxis, :]
-        too_small: _Integers = (of_each * (of_each < self._kind_milli[np.newaxis, :, np.newaxis])).sum(axis=2)
-        free_in_all: _Integers = free.sum(axis=1)
-        unusable: _Integers = np.where(fits, too_small, free_in_all[:, np.newaxis])
-        return unusable @ self._weights
+        usable: _Integers = (of_each * (of_each >= requests.milli[:, np.newaxis])).sum(axis=2)
+        whole: _Integers = (free == WHOLE_GPU).sum(axis=1)
+        too_few = (requests.milli == WHOLE_GPU) & (whole[:, np.newaxis] < requests.gpus)
+        in_all: _Integers = free.sum(axis=1)
+        fragments = in_all - (weight * np.where(too_few, 0, usable)).sum(axis=1)
+        return fragments + np.maximum(in_all - cpu / self._cpu_of_thousandth, 0.0)
+
+
+class _Requests:
+    """Different requests of GPUs, and the kinds of pods with each: `kinds` from one of `firsts` to the next."""
+
+    def __init__(self, kinds: Sequence[PodShape]) -> None:
+        of_kind = {index: (kind.gpu_milli, kind.gpus) for index, kind in enumerate(kinds) if kind.gpus}
+        ordered = sorted(of_kind, key=lambda index: of_kind[index])
+        different = sorted(set(of_kind.values()))
+        first = {of_kind[index]: place for place, index in reversed(list(enumerate(ordered)))}
+        self.kinds: _Integers = np.array(ordered, dtype=np.int64)
+        self.firsts: _Integers = np.array([first[one] for one in different], dtype=np.int64)
+        self.milli: _Integers = np.array([milli for milli, _ in different], dtype=np.int64)
+        self.gpus: _Integers = np.array([gpus for _, gpus in different], dtype=np.int64)
+
+
+def _cpu_of_thousandth(expected: Mapping[PodShape, float]) -> float:
+    """Return the millicores that expected pods take for each thousandth of a GPU, pods without GPUs counted."""
+    demand = sum(kind.demand_milli * number for kind, number in expected.items())
+    cpu = sum(kind.cpu_milli * number for kind, number in expected.items())
+    return max(cpu / demand, _LEAST_CPU) if demand else _LEAST_CPU
