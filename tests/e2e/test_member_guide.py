@@ -94,7 +94,8 @@ def test_the_inference_service_of_the_guide_runs_as_it_is(ada: Ada) -> None:
 
 
 def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_ends(ada: Ada) -> None:
-    ada.others.job("first", gpus=8, pods=2)  # its own eight GPUs, and the eight of the other team
+    # The team's own eight GPUs, and the eight of the other; of the guide's own class, which preempts none of it.
+    ada.others.job("first", gpus=8, pods=2, priority="training")
     eventually(lambda: ada.others.running("first") == 2)
     workload = ada.apply("training")
     assert ada.others.waits("training")
