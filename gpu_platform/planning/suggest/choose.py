@@ -98,6 +98,20 @@ def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
     return pool
 
 
+def split(pool: ChosenPool, requests: Sequence[PodRequest], most: int) -> list[ChosenPool]:
+    """Return a pool as pools of at most `most` nodes, each with the pods that the proof places on its nodes."""
+    if pool.nodes <= most:
+        return [pool]
+    numbers = {requests[number].name: number for number, _ in pool.pods}
+    parts: list[dict[tuple[int, str], int]] = [{} for _ in range(-(-pool.nodes // most))]
+    for place in prove_pool(pool, requests).pods:
+        part, key = parts[place.node // most], (numbers[place.group.owner], place.group.resource)
+        part[key] = part.get(key, 0) + place.pods
+    return [
+        ChosenPool(pool.option, min(most, pool.nodes - index * most), part) for index, part in enumerate(parts)
+    ]
+
+
 def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
     """Return the planner's proof that the pods of a pool fit on its nodes."""
     resources = pool.option.allocatable
@@ -153,10 +167,22 @@ class _Model:
             self._limit(option, pods, nodes)
         for request, counts in zip(requests, placed, strict=True):
             self._model.add(sum(counts) == request.count)
+        self._share_in_one_domain()
         self._cost = sum(
             nodes * round(option.usd_per_hour * _MONEY)
             for nodes, option in zip(self._nodes, self._options, strict=True)
         )
+
+    def _share_in_one_domain(self) -> None:
+        """Let pods of one trust domain share by replicas: a quota of shares is good on every pool that has them.
+
+        The rule sharing-across-tenants refuses such quotas for teams that do not trust each other.
+        """
+        shares = {option.domain: self._model.new_bool_var("") for option in self._options if option.domain}
+        for option, nodes in zip(self._options, self._nodes, strict=True):
+            if option.domain is not None:
+                self._model.add(nodes == 0).only_enforce_if(~shares[option.domain])
+        self._model.add_at_most_one(shares.values())
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
         """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""

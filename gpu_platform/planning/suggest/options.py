@@ -4,25 +4,27 @@ Rules: pods of different trust domains share a GPU only as MIG instances, for th
 of their own (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21). Inference
 that shares gets MPS, whose pods run side by side, and is never time-sliced; development is time-sliced; training
 is not replicated, and on several GPUs it gets machines with NVLink. A pod of several GPUs holds them whole.
+A GPU has no more replicas than the policy pack allows by default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
-from gpu_platform.spec.sharing import MAX_TIME_SLICING_REPLICAS
 from gpu_platform.spec.workloads import WorkloadDemand
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"
 SHARE_SLOT = "share"
+MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
+"""Replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
 """MIG profile and count, on each GPU of a node."""
@@ -66,8 +68,8 @@ class PodRequest:
     def most_replicas(self, gpu: Gpu) -> int:
         """Return how many such pods one GPU can hold, if each gets an equal part of its memory and compute."""
         by_compute = int(1 / self.compute + _EPSILON)
-        most = mps_clients(gpu) if self.shares_by == "mps" else MAX_TIME_SLICING_REPLICAS
-        return min(gpu.memory_mib // self.memory_mib, by_compute, most)
+        most = MOST_REPLICAS[self.shares_by] if self.shares_by is not None else 1
+        return min(gpu.memory_mib // self.memory_mib, by_compute, most, mps_clients(gpu))
 
     def fits_profile(self, gpu: Gpu, name: str) -> bool:
         """Return whether a MIG instance of the profile can hold a pod."""

@@ -46,7 +46,10 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
             if any(request.gpus > 1 for request in requests):
                 yield "whole GPUs: a pod of several holds them alone"
             else:
-                yield f"whole GPUs: no cheaper way to share holds these pods, and {gpu.product} has the memory"
+                yield (
+                    "whole GPUs: no cheaper way to share that the rules allow holds these pods, and "
+                    f"{gpu.product} has the memory"
+                )
         case "mig":
             assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut
             domains = sorted({request.domain for request in requests})

@@ -13,9 +13,10 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
-from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix
+from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split
 from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
+from gpu_platform.spec.pool import MAX_NODES
 from gpu_platform.spec.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
@@ -175,8 +176,10 @@ def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) 
     domains = {request.domain for request in requests}
     names: set[str] = set()
     suggested: list[SuggestedPool] = []
-    for chosen in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
-        suggested.append(
+    for whole in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
+        sharing = {pool.option.domain for pool in mix.pools if pool is not whole} - {None}
+        allowed = [option for option in options if not sharing or option.domain in {None, *sharing}]
+        suggested += [
             SuggestedPool(
                 pool=_pool(chosen, names, several_domains=len(domains) > 1),
                 usd_per_hour=chosen.usd_per_hour,
@@ -185,9 +188,10 @@ def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) 
                     for (number, slot), count in chosen.pods.items()
                 ),
                 reasons=reasons(chosen, requests),
-                next_best=_next_best(chosen, requests, options),
+                next_best=_next_best(chosen, requests, allowed),
             )
-        )
+            for chosen in split(whole, requests, MAX_NODES)
+        ]
     return tuple(suggested)
 
 
