@@ -177,7 +177,7 @@ def test_without_a_provider_the_cheapest_is_taken_and_the_others_are_told() -> N
     found = _suggest(_want(count=3, gpu_memory="20GB", compute=0.9))
     assert found.vendor == "gcp"  # g2-standard-4 at 0.71 USD/h, an L4 as in g6.xlarge at 0.80
     assert set(found.others) == {"aws"}
-    assert (found.others["aws"] or 0) > found.usd_per_hour
+    assert (found.others["aws"].usd_per_hour or 0) > found.usd_per_hour
 
 
 def test_machine_types_of_unknown_price_are_left_out_and_said_to_be_and_a_price_of_ones_own_brings_them_in() -> (

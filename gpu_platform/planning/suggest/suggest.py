@@ -13,7 +13,7 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
-from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split
+from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
 from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.pool import MAX_NODES
@@ -51,11 +51,22 @@ class SuggestedPool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherVendor:
+    """What the machines of another vendor cost, USD/h. None: they cannot hold the workloads in `unfit`, proven."""
+
+    usd_per_hour: float | None
+    bound: float = 0.0
+    optimal: bool = False
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
-    `others`: USD/h of other vendors, None: impossible. `left_out`: machine types whose price is unknown. `region`:
-    of the list prices, None: the vendor has none; `dates`: of the list prices that were compared.
+    `timed_out`: the search was cut, and a cheaper mix down to `bound` may exist. `left_out`: machine types whose
+    price is unknown. `region`: of the list prices, None: the vendor has none; `dates`: of the list prices that
+    were compared.
     """
 
     vendor: VendorName
@@ -63,7 +74,8 @@ class Suggestion:
     usd_per_hour: float
     bound: float
     optimal: bool
-    others: Mapping[VendorName, float | None]
+    timed_out: bool
+    others: Mapping[VendorName, OtherVendor]
     left_out: tuple[str, ...]
     region: str | None
     dates: tuple[str, ...]
@@ -99,8 +111,9 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     if not found:
         problems.at("workloads").add(
             "workloads that no one provider can hold together",
-            "workloads whose machines are all of one provider, found in time",
-            "write a stack for each provider, or allow it more --seconds",
+            "workloads whose machines are all of one provider",
+            "; ".join(f"{name} cannot hold {', '.join(unfit(requests, of))}" for name, (_, of) in mixes.items())
+            + ": write a stack for each provider",
         )
         raise BadInput(source, problems.found)
     _, vendor = min(found)
@@ -112,9 +125,12 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
         usd_per_hour=mix.usd_per_hour,
         bound=mix.bound,
         optimal=mix.optimal,
+        timed_out=mix.timed_out,
         others={
-            name: other.usd_per_hour if other is not None else None
-            for name, (other, _) in mixes.items()
+            name: OtherVendor(usd_per_hour=other.usd_per_hour, bound=other.bound, optimal=other.optimal)
+            if other is not None
+            else OtherVendor(usd_per_hour=None, unfit=unfit(requests, of))
+            for name, (other, of) in mixes.items()
             if name != vendor
         },
         left_out=left_out,
