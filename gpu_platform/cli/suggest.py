@@ -47,6 +47,8 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
         yield f"{vendor}: {_other(other)}"
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
+    if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
+        yield "zones: examples where a pool must name one; write region and zone, or change them; not in a sandbox"
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""
         yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"
@@ -72,6 +74,8 @@ def _other(other: OtherVendor) -> str:
 
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
     listed = f"list, on demand, {suggestion.region}, {' and '.join(suggestion.dates)}" if suggestion.dates else ""
+    if listed and demands.capacity == "spot":
+        listed += ", an upper bound for spot"
     own = f"those of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     return "prices: " + "; ".join(one for one in (listed, own) if one)
 

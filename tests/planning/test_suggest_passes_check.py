@@ -16,7 +16,7 @@ from gpu_platform.planning.suggest.options import MOST_REPLICAS
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands
 from policies.sharing import ReplicaLimits
-from tests.support.suggested import refusals, stack_of
+from tests.support.suggested import CLUSTERS, SANDBOX, refusals, stack_of
 
 _ADAPTER = TypeAdapter(Demands)
 
@@ -110,7 +110,15 @@ _WANTS = st.lists(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(wants=_WANTS, provider=st.sampled_from(["aws", "gcp"]))
-def test_any_suggested_stack_passes_check(wants: list[dict[str, Any]], provider: str, tmp_path: Path) -> None:
-    found = _suggest(*wants, provider=provider)
-    assert refusals(stack_of(found, wants), tmp_path) == []
+@given(
+    wants=_WANTS,
+    provider=st.sampled_from(["aws", "gcp"]),
+    capacity=st.sampled_from(["on-demand", "spot"]),
+    in_cloud=st.booleans(),
+)
+def test_any_suggested_stack_passes_check(
+    wants: list[dict[str, Any]], provider: str, capacity: str, in_cloud: bool, tmp_path: Path
+) -> None:
+    found = _suggest(*wants, provider=provider, capacity=capacity)
+    cluster = CLUSTERS[provider] if in_cloud else SANDBOX
+    assert refusals(stack_of(found, wants, cluster), tmp_path) == []

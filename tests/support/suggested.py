@@ -12,14 +12,23 @@ from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import Level
+from tests.support.eks_stacks import CREATED
 
 SANDBOX = {"provider": "sandbox"}
+CLUSTERS: Mapping[str, Mapping[str, Any]] = {
+    "aws": {**CREATED, "region": "us-east-1", "kubernetes": "1.35"},
+    "gcp": {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "create": {}},
+}
+"""A new cluster by vendor, in the region whose prices are compared by default."""
 
 
 def stack_of(
     found: Suggestion, workloads: Sequence[Mapping[str, Any]], cluster: Mapping[str, Any] = SANDBOX
 ) -> dict[str, Any]:
-    """Return an environment of the suggested pools; a team's quota is what its pods take."""
+    """Return an environment of the suggested pools; a team's quota is what its pods take.
+
+    A sandbox has neither zones nor capacity of a cloud, so pools go there without them.
+    """
     by_name = {each["name"]: each for each in workloads}
     teams: list[dict[str, Any]] = []
     for domain in sorted({each["trust_domain"] for each in workloads}):
@@ -57,9 +66,13 @@ def stack_of(
     return {
         "kind": "environment",
         "cluster": dict(cluster),
-        "pools": [dict(one.pool) for one in found.pools],
+        "pools": [_without_cloud(one.pool) if cluster == SANDBOX else dict(one.pool) for one in found.pools],
         "teams": teams,
     }
+
+
+def _without_cloud(pool: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in pool.items() if key not in ("zones", "capacity", "network")}
 
 
 def refusals(stack: Mapping[str, Any], folder: Path) -> list[str]:

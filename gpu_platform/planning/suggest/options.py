@@ -32,7 +32,10 @@ Layout = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one."""
+    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one.
+
+    `rdma`: it needs the node's interfaces between nodes, so all GPUs of the node.
+    """
 
     name: str
     kind: str
@@ -45,11 +48,12 @@ class PodRequest:
     gpus: int
     nvlink: bool
     pod: NodeResources
+    rdma: bool = False
 
     @property
     def shares_by(self) -> Mode | None:
         """How a pod may share a GPU with others of its trust domain; None: not at all."""
-        if self.gpus > 1 or self.nvlink or self.kind == "training":
+        if self.gpus > 1 or self.nvlink or self.rdma or self.kind == "training":
             return None
         return "time-slicing" if self.kind == "development" and not self.latency else "mps"
 
@@ -61,6 +65,7 @@ class PodRequest:
             and self.memory_mib <= gpu.memory_mib
             and self.gpus <= machine.gpu_count
             and (machine.nvlinks_per_gpu > 0 or not self.nvlink)
+            and (not self.rdma or (machine.rdma_interfaces > 0 and self.gpus == machine.gpu_count))
             and self.pod.cpu_millicores <= resources.cpu_millicores
             and self.pod.memory_mib <= resources.memory_mib
         )
@@ -74,7 +79,7 @@ class PodRequest:
     def fits_profile(self, gpu: Gpu, name: str) -> bool:
         """Return whether a MIG instance of the profile can hold a pod."""
         profile = gpu.mig.profile(name) if gpu.mig is not None else None
-        if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink:
+        if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink or self.rdma:
             return False
         compute = profile.compute_slices / gpu.mig.compute_slices
         return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
@@ -94,6 +99,7 @@ def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
         latency=demand.objective == "latency",
         gpus=demand.gpus,
         nvlink=demand.nvlink or (demand.kind == "training" and demand.gpus > 1),
+        rdma=demand.rdma,
         pod=NodeResources(int(parse_quantity(demand.cpu) * 1000), int(parse_quantity(demand.memory) / 2**20)),
     )
 
@@ -146,7 +152,7 @@ def options_for(
 ) -> tuple[Option, ...]:
     """Return every useful option. `machines`: machine type and USD/h."""
     found: list[Option] = []
-    for machine, price in _undominated(machines):
+    for machine, price in _undominated(machines, rdma=any(request.rdma for request in requests)):
         gpu = catalog.gpu_of(machine)
         for kind in dict.fromkeys(request.kind for request in requests):
             here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
@@ -162,7 +168,9 @@ def options_for(
     return tuple(found)
 
 
-def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tuple[MachineType, float]]:
+def _undominated(
+    machines: Sequence[tuple[MachineType, float]], *, rdma: bool
+) -> Iterator[tuple[MachineType, float]]:
     """Leave out machines for which another with as many of the same GPUs is no worse and costs no more."""
     for index, (machine, price) in enumerate(machines):
         if not any(
@@ -171,6 +179,7 @@ def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tupl
             and other.vcpu >= machine.vcpu
             and other.memory_mib >= machine.memory_mib
             and other.nvlinks_per_gpu >= machine.nvlinks_per_gpu
+            and (not rdma or other.rdma_interfaces >= machine.rdma_interfaces)
             and (cost, place) < (price, index)
             for place, (other, cost) in enumerate(machines)
         ):

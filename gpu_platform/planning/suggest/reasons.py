@@ -33,6 +33,8 @@ def _pods(request: PodRequest, slots: dict[str, int]) -> str:
         need = (
             f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else "") + f" of {request.memory_mib} MiB"
         )
+    if request.rdma:
+        need += ", with RDMA between nodes"
     each = " each" if count > 1 else ""
     return f"holds {count} of {counted(request.count, 'pod')} of {request.name}: {need}{each}" + (
         f", in {where}" if where else ""

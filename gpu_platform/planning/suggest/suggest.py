@@ -10,13 +10,13 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import VendorName
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.suggested import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
 from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
 from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
-from gpu_platform.spec.pool import MAX_NODES
 from gpu_platform.spec.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
@@ -121,7 +121,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     assert mix is not None  # noqa: S101 - found among those that are there
     return Suggestion(
         vendor=vendor,
-        pools=_pools(mix, requests, options),
+        pools=_pools(mix, requests, options, demands, catalog),
         usd_per_hour=mix.usd_per_hour,
         bound=mix.bound,
         optimal=mix.optimal,
@@ -147,9 +147,10 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     priced: list[Priced] = []
     left_out: list[str] = []
     vendor_of_region = _vendor_of_region(demands.region, catalog)
-    for machine in catalog.machine_types.values():
-        if not machine.has_gpus:
+    for known in catalog.machine_types.values():
+        if not known.has_gpus:
             continue
+        machine = with_working_fabric(known, catalog)
         allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
         if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue
@@ -188,16 +189,28 @@ def _dates(demands: Demands, vendor: VendorName, machines: Sequence[Priced], cat
     return tuple(sorted({one.source.date.isoformat() for one in listed if one is not None}))
 
 
-def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:
+def _pools(
+    mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option], demands: Demands, catalog: Catalog
+) -> tuple[SuggestedPool, ...]:
     domains = {request.domain for request in requests}
     names: set[str] = set()
     suggested: list[SuggestedPool] = []
     for whole in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
         sharing = {pool.option.domain for pool in mix.pools if pool is not whole} - {None}
         allowed = [option for option in options if not sharing or option.domain in {None, *sharing}]
+        nodes = SuggestedNodes(
+            machine=whole.option.machine,
+            workload=whole.option.kind,
+            count=whole.nodes,
+            rdma=any(requests[number].rdma for number, _ in whole.pods),
+            region=demands.region,
+            zone=demands.zone,
+        )
+        settings = pool_settings(nodes, catalog, capacity=demands.capacity)
+        most = most_nodes(nodes.machine, catalog, has_fabric=nodes.has_fabric)
         suggested += [
             SuggestedPool(
-                pool=_pool(chosen, names, several_domains=len(domains) > 1),
+                pool={**_pool(chosen, names, several_domains=len(domains) > 1), **settings},
                 usd_per_hour=chosen.usd_per_hour,
                 pods=tuple(
                     PodsInPool(workload=requests[number].name, slot=slot, pods=count)
@@ -206,7 +219,7 @@ def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) 
                 reasons=reasons(chosen, requests),
                 next_best=_next_best(chosen, requests, allowed),
             )
-            for chosen in split(whole, requests, MAX_NODES)
+            for chosen in split(whole, requests, most)
         ]
     return tuple(suggested)
 
