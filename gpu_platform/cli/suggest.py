@@ -45,6 +45,12 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     yield _prices(suggestion, demands)
     for vendor, other in suggestion.others.items():
         yield f"{vendor}: {_other(other)}"
+    for miss in suggestion.near_misses:
+        saved = hour - miss.usd_per_hour
+        yield (
+            f"near miss: {_amount(miss.field, miss.value)} instead of {_amount(miss.field, miss.declared)} for "
+            f"{miss.workload} makes it {miss.usd_per_hour:.2f} USD/h (-{saved:.2f} USD/h, -{saved / hour:.0%})"
+        )
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
     if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
@@ -58,6 +64,15 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
         for reason in one.reasons:
             yield f"  {reason}"
         yield f"  {_next_best(one)}"
+
+
+def _amount(field: str, value: int) -> str:
+    name = {"cpu": "CPU", "memory": "memory", "gpu_memory": "GPU memory"}[field]
+    return f"{value / 1000:g} {name}" if field == "cpu" else f"{value} MiB of {name}"
+
+
+def _quantity(field: str, value: int) -> str:
+    return f"{value}m" if field == "cpu" else f"{value}Mi"
 
 
 def _gap(usd_per_hour: float, bound: float) -> str:
@@ -116,6 +131,16 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
             }
             for name, other in suggestion.others.items()
         },
+        "near_misses": [
+            {
+                "workload": miss.workload,
+                "field": miss.field,
+                "declared": _quantity(miss.field, miss.declared),
+                "value": _quantity(miss.field, miss.value),
+                "usd_per_hour": round(miss.usd_per_hour, 4),
+            }
+            for miss in suggestion.near_misses
+        ],
         "left_out_price_unknown": list(suggestion.left_out),
         "pools": [
             {

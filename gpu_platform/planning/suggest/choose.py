@@ -111,7 +111,7 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
         for request in requests
     ]
     bound = max(
-        request.count * min(option.usd_per_hour / _all_pods_on_node(option, request) for option, _, _ in of_one)
+        request.count * min(option.usd_per_hour / all_pods_on_node(option, request) for option, _, _ in of_one)
         for request, of_one in zip(requests, ways, strict=True)
     )
     mixes: list[list[ChosenPool]] = []
@@ -132,7 +132,7 @@ def _pods_on_node(option: Option, slot: str, request: PodRequest) -> int:
     return min(option.slots[slot] // request.gpus, _pods_by_resources(option, request))
 
 
-def _all_pods_on_node(option: Option, request: PodRequest) -> int:
+def all_pods_on_node(option: Option, request: PodRequest) -> int:
     """Return how many pods of a demand one node holds in all its slots."""
     slots = sum(option.slots[slot] // request.gpus for slot in option.slots_for(request))
     return min(slots, _pods_by_resources(option, request))
@@ -264,7 +264,7 @@ class _Model:
         for number in dict.fromkeys(number for number, _ in pods):
             request = requests[number]
             held = sum(count for (other, _), count in pods.items() if other == number)
-            self._model.add(held <= nodes * _all_pods_on_node(option, request))
+            self._model.add(held <= nodes * all_pods_on_node(option, request))
 
     def learn(self, pool: ChosenPool) -> None:
         """Rule out so few nodes for so many pods: a pod less of some kind, or a node more."""

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
+from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
 from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.workloads import Demands
@@ -76,6 +77,7 @@ class Suggestion:
     optimal: bool
     timed_out: bool
     others: Mapping[VendorName, OtherVendor]
+    near_misses: tuple[NearMiss, ...]
     left_out: tuple[str, ...]
     region: str | None
     dates: tuple[str, ...]
@@ -133,6 +135,13 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
             for name, (other, of) in mixes.items()
             if name != vendor
         },
+        near_misses=near_misses(
+            requests,
+            [one for one in priced if one[0].vendor == vendor],
+            catalog,
+            mix.usd_per_hour,
+            seconds=seconds / 10,
+        ),
         left_out=left_out,
         region=region_of_prices(demands, vendor),
         dates=_dates(demands, vendor, priced, catalog),
