@@ -33,9 +33,15 @@ def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode
 def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     hour = suggestion.usd_per_hour
     yield f"{suggestion.vendor}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
-    gap = _gap(hour, suggestion.bound)
+    cheapest = suggestion.cheapest
+    if cheapest is not None:
+        yield (
+            f"the fewest pools within 1% of the cheapest: {' + '.join(cheapest.pools)} "
+            f"at {cheapest.usd_per_hour:.2f} USD/h"
+        )
+    gap = _gap(cheapest.usd_per_hour if cheapest is not None else hour, suggestion.bound)
     proven = (
-        "optimal"
+        ("optimal" if cheapest is None else "the cheapest is optimal")
         if suggestion.optimal
         else f"time limit reached: the best found, at most {gap} above it; try more --seconds"
         if suggestion.timed_out
@@ -130,6 +136,12 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
                 "cannot_hold": list(other.unfit),
             }
             for name, other in suggestion.others.items()
+        },
+        "cheapest": None
+        if suggestion.cheapest is None
+        else {
+            "pools": list(suggestion.cheapest.pools),
+            "usd_per_hour": round(suggestion.cheapest.usd_per_hour, 4),
         },
         "near_misses": [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
@@ -34,11 +35,15 @@ class ChosenPool:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Pools for all demands. `bound`: no mix of the options costs less, USD/h; `timed_out`: the search was cut."""
+    """Pools for all demands. `bound`: no mix of the options costs less, USD/h; `timed_out`: the search was cut.
+
+    `cheapest`: the cheapest pools found, where `pools` are fewer and cost little more; else empty.
+    """
 
     pools: tuple[ChosenPool, ...]
     bound: float
     timed_out: bool = False
+    cheapest: tuple[ChosenPool, ...] = ()
 
     @property
     def usd_per_hour(self) -> float:
@@ -47,18 +52,20 @@ class Mix:
 
     @property
     def optimal(self) -> bool:
-        """Whether the bound proves that no mix of the options is cheaper."""
-        return self.usd_per_hour <= self.bound + 0.5 / _MONEY * max(1, len(self.pools))
+        """Whether the bound proves that no mix of the options is cheaper than the cheapest one found."""
+        pools = self.cheapest or self.pools
+        return _cost(pools) <= self.bound + 0.5 / _MONEY * max(1, len(pools))
 
 
 def cheapest_mix(
-    requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0
+    requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
     """Return the cheapest mix found within about `seconds`; None only where the options cannot hold a demand.
 
     OR-tools CP-SAT chooses by what the nodes of a pool have in all. The planner's own proof then places every pod
     node by node; where that shows too few nodes, the model learns it and chooses again. Past `seconds` the best of
-    what was found is returned, at worst each demand on its own cheapest nodes.
+    what was found is returned, at worst each demand on its own cheapest nodes. Fewer pools are preferred where
+    they cost at most the share `within` more.
     """
     if unfit(requests, options):
         return None
@@ -83,7 +90,13 @@ def cheapest_mix(
         for pool in short:
             model.learn(pool)
     bound = min(bound, _cost(best))
-    mix = Mix(tuple(_tight(pool, requests) for pool in best), bound, timed_out)
+    simpler = model.simplest(best, within, deadline) if within and not timed_out else None
+    mix = Mix(
+        tuple(_tight(pool, requests) for pool in simpler or best),
+        bound,
+        timed_out,
+        tuple(_tight(pool, requests) for pool in best) if simpler else (),
+    )
     return replace(mix, timed_out=(timed_out or model.timed_out) and not mix.optimal)
 
 
@@ -308,6 +321,34 @@ class _Model:
             model.add_hint(variable, cheapest.value(variable))
         solver = self._solver(seconds)
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
+
+    def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
+        """Return the fewest pools that cost at most the share `within` more than `best`; None: no fewer than it.
+
+        Of as many pools the cheapest that is found. What is not found by `deadline` is left out.
+        """
+        budget = floor(_cost(best) * (1 + within) * _MONEY)
+        for pools in range(1, len(best)):
+            for _ in range(_ROUNDS):
+                model = self._model.clone()
+                used: list[Any] = []
+                for nodes in self._nodes:
+                    there = model.new_bool_var("")
+                    model.add(nodes == 0).only_enforce_if(~there)
+                    used.append(there)
+                model.add(sum(used) <= pools)
+                model.add(self._cost <= budget)
+                model.minimize(self._cost)
+                solver = self._solver(max(0.0, deadline - time.monotonic()))
+                if solver.solve(model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+                    break
+                found = self._read(solver)
+                short = [pool for pool in found if prove_pool(pool, self._requests).verdict != "placed"]
+                if not short:
+                    return found
+                for pool in short:
+                    self.learn(pool)
+        return None
 
     def _solver(self, seconds: float) -> Any:  # noqa: ANN401 - ortools has no types
         solver = self._cp.CpSolver()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
@@ -21,11 +21,16 @@ from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
+SIMPLER: Final = 0.01
+"""Of the cheapest price, what a mix of fewer pools may cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBest:
-    """The cheapest way for the same pods without the pool's machine type in its mode: its pools and USD/h."""
+    """Another mix for the same pods as text, and its USD/h.
+
+    Of a pool: the cheapest without the pool's machine type in its mode.
+    """
 
     pools: tuple[str, ...]
     usd_per_hour: float
@@ -65,6 +70,7 @@ class OtherVendor:
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
+    `cheapest`: the cheapest mix found, which `optimal` is about, where `pools` are fewer and cost little more.
     `timed_out`: the search was cut, and a cheaper mix down to `bound` may exist. `left_out`: machine types whose
     price is unknown. `region`: of the list prices, None: the vendor has none; `dates`: of the list prices that
     were compared.
@@ -78,6 +84,7 @@ class Suggestion:
     timed_out: bool
     others: Mapping[VendorName, OtherVendor]
     near_misses: tuple[NearMiss, ...]
+    cheapest: NextBest | None
     left_out: tuple[str, ...]
     region: str | None
     dates: tuple[str, ...]
@@ -106,7 +113,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     vendors: list[VendorName] = list(dict.fromkeys(machine.vendor for machine, _ in priced))
     for vendor in vendors:
         options = options_for(requests, [one for one in priced if one[0].vendor == vendor], catalog)
-        mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors)), options)
+        mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors), within=SIMPLER), options)
     found: list[tuple[float, VendorName]] = [
         (mix.usd_per_hour, vendor) for vendor, (mix, _) in mixes.items() if mix is not None
     ]
@@ -135,6 +142,7 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
             for name, (other, of) in mixes.items()
             if name != vendor
         },
+        cheapest=_as_text(mix.cheapest) if mix.cheapest else None,
         near_misses=near_misses(
             requests,
             [one for one in priced if one[0].vendor == vendor],
@@ -270,8 +278,12 @@ def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
     mix = cheapest_mix(same, left, seconds=5.0)
     if mix is None:
         return None
+    return _as_text(mix.pools)
+
+
+def _as_text(chosen: Sequence[ChosenPool]) -> NextBest:
     pools = tuple(
         f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)})"
-        for pool in sorted(mix.pools, key=lambda pool: -pool.usd_per_hour)
+        for pool in sorted(chosen, key=lambda pool: -pool.usd_per_hour)
     )
-    return NextBest(pools=pools, usd_per_hour=mix.usd_per_hour)
+    return NextBest(pools=pools, usd_per_hour=sum(pool.usd_per_hour for pool in chosen))
