@@ -13,7 +13,7 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.planning.suggest import SuggestedPool, Suggestion, suggest
+from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
 
 
@@ -33,13 +33,34 @@ def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode
 def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     hour = suggestion.usd_per_hour
     yield f"{suggestion.vendor}: {hour:.2f} USD/h, {hour * HOURS_PER_MONTH:.2f} USD/month ({HOURS_PER_MONTH} h)"
-    proven = "optimal" if suggestion.optimal else "not proven optimal, try more --seconds"
+    cheapest = suggestion.cheapest
+    if cheapest is not None:
+        yield (
+            f"the fewest pools within 1% of the cheapest: {' + '.join(cheapest.pools)} "
+            f"at {cheapest.usd_per_hour:.2f} USD/h"
+        )
+    gap = _gap(cheapest.usd_per_hour if cheapest is not None else hour, suggestion.bound)
+    proven = (
+        ("optimal" if cheapest is None else "the cheapest is optimal")
+        if suggestion.optimal
+        else f"time limit reached: the best found, at most {gap} above it; try more --seconds"
+        if suggestion.timed_out
+        else f"not proven optimal, at most {gap} above it"
+    )
     yield f"lower bound over all machine types and modes considered: {suggestion.bound:.2f} USD/h, {proven}"
     yield _prices(suggestion, demands)
-    for vendor, usd in suggestion.others.items():
-        yield f"{vendor}: " + (f"{usd:.2f} USD/h" if usd is not None else "no pools found for these workloads")
+    for vendor, other in suggestion.others.items():
+        yield f"{vendor}: {_other(other)}"
+    for miss in suggestion.near_misses:
+        saved = hour - miss.usd_per_hour
+        yield (
+            f"near miss: {_amount(miss.field, miss.value)} instead of {_amount(miss.field, miss.declared)} for "
+            f"{miss.workload} makes it {miss.usd_per_hour:.2f} USD/h (-{saved:.2f} USD/h, -{saved / hour:.0%})"
+        )
     if any(one.compute < 1 and one.measured_on is None for one in demands.workloads):
         yield "compute without measured_on is taken as a share of the chosen GPU model; measure it on that model"
+    if demands.zone is None and any("zones" in one.pool for one in suggestion.pools):
+        yield "zones: examples where a pool must name one; write region and zone, or change them; not in a sandbox"
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""
         yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"
@@ -51,8 +72,31 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
         yield f"  {_next_best(one)}"
 
 
+def _amount(field: str, value: int) -> str:
+    name = {"cpu": "CPU", "memory": "memory", "gpu_memory": "GPU memory"}[field]
+    return f"{value / 1000:g} {name}" if field == "cpu" else f"{value} MiB of {name}"
+
+
+def _quantity(field: str, value: int) -> str:
+    return f"{value}m" if field == "cpu" else f"{value}Mi"
+
+
+def _gap(usd_per_hour: float, bound: float) -> str:
+    return f"{usd_per_hour - bound:.2f} USD/h ({(usd_per_hour - bound) / usd_per_hour:.0%} of the price)"
+
+
+def _other(other: OtherVendor) -> str:
+    if other.usd_per_hour is None:
+        return f"cannot hold these workloads: no allowed machine type fits a pod of {', '.join(other.unfit)}"
+    if other.optimal:
+        return f"{other.usd_per_hour:.2f} USD/h"
+    return f"{other.usd_per_hour:.2f} USD/h found, lower bound {other.bound:.2f} USD/h: not proven optimal"
+
+
 def _prices(suggestion: Suggestion, demands: Demands) -> str:
     listed = f"list, on demand, {suggestion.region}, {' and '.join(suggestion.dates)}" if suggestion.dates else ""
+    if listed and demands.capacity == "spot":
+        listed += ", an upper bound for spot"
     own = f"those of the workloads file for {', '.join(demands.usd_per_hour)}" if demands.usd_per_hour else ""
     return "prices: " + "; ".join(one for one in (listed, own) if one)
 
@@ -77,11 +121,38 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
         "usd_per_month": round(suggestion.usd_per_hour * HOURS_PER_MONTH, 2),
         "bound_usd_per_hour": round(suggestion.bound, 4),
         "optimal": suggestion.optimal,
+        "timed_out": suggestion.timed_out,
         "prices": _prices(suggestion, demands).removeprefix("prices: "),
         "price_region": suggestion.region,
         "other_providers_usd_per_hour": {
-            name: None if usd is None else round(usd, 4) for name, usd in suggestion.others.items()
+            name: None if other.usd_per_hour is None else round(other.usd_per_hour, 4)
+            for name, other in suggestion.others.items()
         },
+        "other_providers": {
+            name: {
+                "usd_per_hour": None if other.usd_per_hour is None else round(other.usd_per_hour, 4),
+                "bound_usd_per_hour": round(other.bound, 4),
+                "optimal": other.optimal,
+                "cannot_hold": list(other.unfit),
+            }
+            for name, other in suggestion.others.items()
+        },
+        "cheapest": None
+        if suggestion.cheapest is None
+        else {
+            "pools": list(suggestion.cheapest.pools),
+            "usd_per_hour": round(suggestion.cheapest.usd_per_hour, 4),
+        },
+        "near_misses": [
+            {
+                "workload": miss.workload,
+                "field": miss.field,
+                "declared": _quantity(miss.field, miss.declared),
+                "value": _quantity(miss.field, miss.value),
+                "usd_per_hour": round(miss.usd_per_hour, 4),
+            }
+            for miss in suggestion.near_misses
+        ],
         "left_out_price_unknown": list(suggestion.left_out),
         "pools": [
             {

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel, UsdPerHour
+from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel, UsdPerHour, Zone
 from gpu_platform.spec.load import parse_document, read_yaml_file
 from gpu_platform.spec.pool import GpuWorkload
 
@@ -36,6 +36,9 @@ class WorkloadDemand(SpecModel):
     """GPUs per pod."""
     nvlink: bool = False
     """The pod's GPUs must be connected by NVLink; always required for training on several GPUs."""
+    rdma: bool = False
+    """The pod needs the node's interfaces for RDMA between nodes (EFA on AWS, GPUDirect on GCP): it gets machines
+    that have them, whole, since pods of fewer GPUs than a node has communicate within their node."""
     cpu: Quantity = "1"
     memory: Quantity = "4Gi"
 
@@ -48,6 +51,11 @@ class Demands(SpecModel):
     region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", examples=["us-east-1"])
     """Region whose list prices are compared; machine types without a price there are left out. Unset: us-east-1
     (AWS) and us-central1 (GCP)."""
+    zone: Zone | None = None
+    """Zone of `region` for all pools. Unset: pools that must name a zone get the first that is known to offer
+    their machine type, else the first of the region."""
+    capacity: Literal["on-demand", "spot"] = "on-demand"
+    """How the cloud sells the nodes. List prices are those on demand, so upper bounds for spot."""
     machine_families: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Machine families to choose from, such as g6 or a2-ultragpu; unset: all."""
     architecture: Literal["amd64", "arm64"] = "amd64"

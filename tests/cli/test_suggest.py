@@ -10,6 +10,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform.cli import main
+from gpu_platform.cli.suggest import suggest_pools
 from gpu_platform.stacks import plan_platform
 
 WORKLOADS = """\
@@ -80,6 +81,17 @@ def test_the_prices_of_the_region_are_compared_and_named_with_their_date(
         "eu-central-1",
         "list, on demand, eu-central-1, 2025-11-30",
     )
+
+
+def test_a_time_limit_is_told_with_the_gap_and_what_a_provider_cannot_hold_with_the_workload(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    wide = "{name: wide, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB, gpus: 16}"
+    workloads.write_text(f"workloads: [{_ONE}, compute: 0.3}}, {wide}]", "utf-8")
+    suggest_pools(workloads, seconds=0, to_json=False)
+    out = capsys.readouterr().out
+    assert "time limit reached: the best found, at most 0.71 USD/h (1% of the price) above it" in out
+    assert "# aws: cannot hold these workloads: no allowed machine type fits a pod of wide" in out
 
 
 def test_where_no_machine_has_a_price_in_the_region_nothing_is_suggested(

@@ -30,6 +30,16 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
                 f"{family!r}", "one of " + ", ".join(families), did_you_mean(family, families) or "remove it"
             )
     _check_region(demands, catalog, problems)
+    if demands.zone is not None and (demands.region is None or not demands.zone.startswith(demands.region)):
+        problems.at("zone").add(
+            f"{demands.zone!r} with " + (f"region {demands.region}" if demands.region else "no region"),
+            "a zone of region",
+            f"write region: {demands.zone[:-1].rstrip('-')}",
+        )
+    if demands.provider == "on-prem" and demands.capacity != "on-demand":
+        problems.at("capacity").add(
+            f"{demands.capacity!r} with provider on-prem", "on-demand: no cloud sells these machines", "remove it"
+        )
     for name in demands.usd_per_hour:
         if name not in machines or not machines[name].has_gpus:
             problems.at("usd_per_hour").at(name).add(
@@ -84,6 +94,17 @@ def check_possible(
         here = problems.at(f"workloads[{index}]")
         of_model = [machine for machine, _ in machines if request.model in (None, machine.gpu)]
         linked = [machine for machine in of_model if machine.nvlinks_per_gpu or not request.nvlink]
+        if request.rdma:
+            wired = [machine for machine in linked if machine.rdma_interfaces > 0]
+            if not any(machine.gpu_count == request.gpus for machine in wired):
+                sizes = sorted({machine.gpu_count for machine in wired})
+                here.at("rdma").add(
+                    f"{counted(request.gpus, 'GPU')} with RDMA",
+                    "all GPUs of an allowed machine with RDMA interfaces: "
+                    + (" or ".join(str(size) for size in sizes) or f"none of them has any{unpriced}"),
+                    f"write gpus: {sizes[-1]}" if sizes else "allow more machine families",
+                )
+                continue
         enough = [machine for machine in linked if machine.gpu_count >= request.gpus]
         large = [machine for machine in enough if catalog.gpu_of(machine).memory_mib >= request.memory_mib]
         if not of_model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from typing import Any
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
@@ -34,10 +35,15 @@ class ChosenPool:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Pools for all demands. `bound`: no mix of the options costs less, USD/h."""
+    """Pools for all demands. `bound`: no mix of the options costs less, USD/h; `timed_out`: the search was cut.
+
+    `cheapest`: the cheapest pools found, where `pools` are fewer and cost little more; else empty.
+    """
 
     pools: tuple[ChosenPool, ...]
     bound: float
+    timed_out: bool = False
+    cheapest: tuple[ChosenPool, ...] = ()
 
     @property
     def usd_per_hour(self) -> float:
@@ -46,37 +52,110 @@ class Mix:
 
     @property
     def optimal(self) -> bool:
-        """Whether the bound proves that no mix of the options is cheaper."""
-        return self.usd_per_hour <= self.bound + 0.5 / _MONEY * max(1, len(self.pools))
+        """Whether the bound proves that no mix of the options is cheaper than the cheapest one found."""
+        pools = self.cheapest or self.pools
+        return _cost(pools) <= self.bound + 0.5 / _MONEY * max(1, len(pools))
 
 
 def cheapest_mix(
-    requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0
+    requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`; None where the options do not suffice.
+    """Return the cheapest mix found within about `seconds`; None only where the options cannot hold a demand.
 
     OR-tools CP-SAT chooses by what the nodes of a pool have in all. The planner's own proof then places every pod
-    node by node; where that shows too few nodes, the model learns it and chooses again.
+    node by node; where that shows too few nodes, the model learns it and chooses again. Past `seconds` the best of
+    what was found is returned, at worst each demand on its own cheapest nodes. Fewer pools are preferred where
+    they cost at most the share `within` more.
     """
+    if unfit(requests, options):
+        return None
     deadline = time.monotonic() + seconds
     model = _Model(requests, options)
-    bound, pools = 0.0, list[ChosenPool]()
+    best, bound = plain_mix(requests, options)
+    # A verdict of `unknown` is learnt from, too, and may rule out what would fit: no bound comes after it.
+    timed_out, is_sound = False, True
     for _ in range(_ROUNDS):
-        found = model.solve(max(1.0, deadline - time.monotonic()))
+        found = model.solve(max(0.0, deadline - time.monotonic()))
         if found is None:
-            return None
+            timed_out = True
+            break
         pools, lower = found
-        bound = max(bound, lower)
-        short = [pool for pool in pools if prove_pool(pool, requests).verdict != "placed"]
+        bound = max(bound, lower) if is_sound else bound
+        verdicts = [prove_pool(pool, requests).verdict for pool in pools]
+        short = [pool for pool, verdict in zip(pools, verdicts, strict=True) if verdict != "placed"]
+        is_sound = is_sound and "unknown" not in verdicts
+        best = min(best, [_grown(pool, requests) for pool in pools], key=_cost)
         if not short:
-            cost = sum(pool.usd_per_hour for pool in pools)
-            return Mix(tuple(_tight(pool, requests) for pool in pools), min(bound, cost))
-        if time.monotonic() >= deadline:
             break
         for pool in short:
             model.learn(pool)
-    grown = tuple(_grown(pool, requests) for pool in pools)
-    return Mix(grown, bound)
+    bound = min(bound, _cost(best))
+    simpler = model.simplest(best, within, deadline) if within and not timed_out else None
+    mix = Mix(
+        tuple(_tight(pool, requests) for pool in simpler or best),
+        bound,
+        timed_out,
+        tuple(_tight(pool, requests) for pool in best) if simpler else (),
+    )
+    return replace(mix, timed_out=(timed_out or model.timed_out) and not mix.optimal)
+
+
+def unfit(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[str, ...]:
+    """Return the names of demands that no option can hold; all others it can, since nodes are not limited."""
+    return tuple(request.name for request in requests if not any(option.slots_for(request) for option in options))
+
+
+def _cost(pools: Sequence[ChosenPool]) -> float:
+    return sum(pool.usd_per_hour for pool in pools)
+
+
+def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[list[ChosenPool], float]:
+    """Return each demand on its own cheapest nodes, and a bound on the cost of any mix, USD/h.
+
+    The bound: no node holds more pods of one demand than it would hold alone.
+    """
+    ways = [
+        [
+            (option, slot, pods)
+            for option in options
+            for slot in option.slots_for(request)
+            if (pods := _pods_on_node(option, slot, request))
+        ]
+        for request in requests
+    ]
+    bound = max(
+        request.count * min(option.usd_per_hour / all_pods_on_node(option, request) for option, _, _ in of_one)
+        for request, of_one in zip(requests, ways, strict=True)
+    )
+    mixes: list[list[ChosenPool]] = []
+    for domain in {option.domain: None for option in options} or {None: None}:
+        chosen: dict[Option, ChosenPool] = {}
+        for number, (request, of_one) in enumerate(zip(requests, ways, strict=True)):
+            allowed = [one for one in of_one if one[0].domain in (None, domain)]
+            option, slot, pods = min(allowed, key=lambda one: -(-request.count // one[2]) * one[0].usd_per_hour)
+            nodes, before = -(-request.count // pods), chosen.get(option)
+            held = {**(before.pods if before else {}), (number, slot): request.count}
+            chosen[option] = ChosenPool(option, nodes + (before.nodes if before else 0), held)
+        mixes.append(list(chosen.values()))
+    return min(mixes, key=_cost), bound
+
+
+def _pods_on_node(option: Option, slot: str, request: PodRequest) -> int:
+    """Return how many pods of a demand one node holds in its slots of one kind."""
+    return min(option.slots[slot] // request.gpus, _pods_by_resources(option, request))
+
+
+def all_pods_on_node(option: Option, request: PodRequest) -> int:
+    """Return how many pods of a demand one node holds in all its slots."""
+    slots = sum(option.slots[slot] // request.gpus for slot in option.slots_for(request))
+    return min(slots, _pods_by_resources(option, request))
+
+
+def _pods_by_resources(option: Option, request: PodRequest) -> int:
+    resources, pod = option.allocatable, request.pod
+    by_cpu = resources.cpu_millicores // pod.cpu_millicores if pod.cpu_millicores else request.count
+    by_memory = resources.memory_mib // pod.memory_mib if pod.memory_mib else request.count
+    return min(by_cpu, by_memory)
 
 
 def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
@@ -96,6 +175,20 @@ def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
         if prove_pool(tighter, requests).verdict == "placed":
             return tighter
     return pool
+
+
+def split(pool: ChosenPool, requests: Sequence[PodRequest], most: int) -> list[ChosenPool]:
+    """Return a pool as pools of at most `most` nodes, each with the pods that the proof places on its nodes."""
+    if pool.nodes <= most:
+        return [pool]
+    numbers = {requests[number].name: number for number, _ in pool.pods}
+    parts: list[dict[tuple[int, str], int]] = [{} for _ in range(-(-pool.nodes // most))]
+    for place in prove_pool(pool, requests).pods:
+        part, key = parts[place.node // most], (numbers[place.group.owner], place.group.resource)
+        part[key] = part.get(key, 0) + place.pods
+    return [
+        ChosenPool(pool.option, min(most, pool.nodes - index * most), part) for index, part in enumerate(parts)
+    ]
 
 
 def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
@@ -134,6 +227,7 @@ class _Model:
 
         self._cp = cp_model
         self._model = cp_model.CpModel()
+        self.timed_out = False
         self._requests = requests
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
@@ -153,10 +247,22 @@ class _Model:
             self._limit(option, pods, nodes)
         for request, counts in zip(requests, placed, strict=True):
             self._model.add(sum(counts) == request.count)
+        self._share_in_one_domain()
         self._cost = sum(
             nodes * round(option.usd_per_hour * _MONEY)
             for nodes, option in zip(self._nodes, self._options, strict=True)
         )
+
+    def _share_in_one_domain(self) -> None:
+        """Let pods of one trust domain share by replicas: a quota of shares is good on every pool that has them.
+
+        The rule sharing-across-tenants refuses such quotas for teams that do not trust each other.
+        """
+        shares = {option.domain: self._model.new_bool_var("") for option in self._options if option.domain}
+        for option, nodes in zip(self._options, self._nodes, strict=True):
+            if option.domain is not None:
+                self._model.add(nodes == 0).only_enforce_if(~shares[option.domain])
+        self._model.add_at_most_one(shares.values())
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
         """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""
@@ -170,13 +276,8 @@ class _Model:
         self._model.add(memory <= nodes * resources.memory_mib)
         for number in dict.fromkeys(number for number, _ in pods):
             request = requests[number]
-            slots = sum(option.slots[name] // request.gpus for other, name in pods if other == number)
-            by_cpu = (
-                resources.cpu_millicores // request.pod.cpu_millicores if request.pod.cpu_millicores else slots
-            )
-            by_memory = resources.memory_mib // request.pod.memory_mib if request.pod.memory_mib else slots
             held = sum(count for (other, _), count in pods.items() if other == number)
-            self._model.add(held <= nodes * min(slots, by_cpu, by_memory))
+            self._model.add(held <= nodes * all_pods_on_node(option, request))
 
     def learn(self, pool: ChosenPool) -> None:
         """Rule out so few nodes for so many pods: a pod less of some kind, or a node more."""
@@ -191,11 +292,15 @@ class _Model:
         self._model.add_bool_or([*ways, more])
 
     def solve(self, seconds: float) -> tuple[list[ChosenPool], float] | None:
-        """Return the cheapest mix and the bound on its cost; of mixes that cost the same the plainest."""
+        """Return the cheapest mix and the bound on its cost; of mixes that cost the same the plainest.
+
+        None: none was found in time. `timed_out`: a cheaper one than the last may exist.
+        """
         self._model.clear_hints()
         self._model.minimize(self._cost)
         solver = self._solver(seconds * 0.7)
         status = solver.solve(self._model)
+        self.timed_out = status != self._cp.OPTIMAL
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         bound, cost = solver.best_objective_bound / _MONEY, solver.value(self._cost)
@@ -216,6 +321,34 @@ class _Model:
             model.add_hint(variable, cheapest.value(variable))
         solver = self._solver(seconds)
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
+
+    def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
+        """Return the fewest pools that cost at most the share `within` more than `best`; None: no fewer than it.
+
+        Of as many pools the cheapest that is found. What is not found by `deadline` is left out.
+        """
+        budget = floor(_cost(best) * (1 + within) * _MONEY)
+        for pools in range(1, len(best)):
+            for _ in range(_ROUNDS):
+                model = self._model.clone()
+                used: list[Any] = []
+                for nodes in self._nodes:
+                    there = model.new_bool_var("")
+                    model.add(nodes == 0).only_enforce_if(~there)
+                    used.append(there)
+                model.add(sum(used) <= pools)
+                model.add(self._cost <= budget)
+                model.minimize(self._cost)
+                solver = self._solver(max(0.0, deadline - time.monotonic()))
+                if solver.solve(model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+                    break
+                found = self._read(solver)
+                short = [pool for pool in found if prove_pool(pool, self._requests).verdict != "placed"]
+                if not short:
+                    return found
+                for pool in short:
+                    self.learn(pool)
+        return None
 
     def _solver(self, seconds: float) -> Any:  # noqa: ANN401 - ortools has no types
         solver = self._cp.CpSolver()

@@ -4,25 +4,27 @@ Rules: pods of different trust domains share a GPU only as MIG instances, for th
 of their own (NVIDIA MIG user guide; k8s-device-plugin README on time-slicing and MPS, read 2026-11-21). Inference
 that shares gets MPS, whose pods run side by side, and is never time-sliced; development is time-sliced; training
 is not replicated, and on several GPUs it gets machines with NVLink. A pod of several GPUs holds them whole.
+A GPU has no more replicas than the policy pack allows by default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
-from gpu_platform.spec.sharing import MAX_TIME_SLICING_REPLICAS
 from gpu_platform.spec.workloads import WorkloadDemand
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"
 SHARE_SLOT = "share"
+MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
+"""Replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
 """MIG profile and count, on each GPU of a node."""
@@ -30,7 +32,10 @@ Layout = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRequest:
-    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one."""
+    """A demand in numbers: memory in MiB of each GPU, `compute` of one GPU, `model`: the only accepted one.
+
+    `rdma`: it needs the node's interfaces between nodes, so all GPUs of the node.
+    """
 
     name: str
     kind: str
@@ -43,11 +48,12 @@ class PodRequest:
     gpus: int
     nvlink: bool
     pod: NodeResources
+    rdma: bool = False
 
     @property
     def shares_by(self) -> Mode | None:
         """How a pod may share a GPU with others of its trust domain; None: not at all."""
-        if self.gpus > 1 or self.nvlink or self.kind == "training":
+        if self.gpus > 1 or self.nvlink or self.rdma or self.kind == "training":
             return None
         return "time-slicing" if self.kind == "development" and not self.latency else "mps"
 
@@ -59,6 +65,7 @@ class PodRequest:
             and self.memory_mib <= gpu.memory_mib
             and self.gpus <= machine.gpu_count
             and (machine.nvlinks_per_gpu > 0 or not self.nvlink)
+            and (not self.rdma or (machine.rdma_interfaces > 0 and self.gpus == machine.gpu_count))
             and self.pod.cpu_millicores <= resources.cpu_millicores
             and self.pod.memory_mib <= resources.memory_mib
         )
@@ -66,13 +73,13 @@ class PodRequest:
     def most_replicas(self, gpu: Gpu) -> int:
         """Return how many such pods one GPU can hold, if each gets an equal part of its memory and compute."""
         by_compute = int(1 / self.compute + _EPSILON)
-        most = mps_clients(gpu) if self.shares_by == "mps" else MAX_TIME_SLICING_REPLICAS
-        return min(gpu.memory_mib // self.memory_mib, by_compute, most)
+        most = MOST_REPLICAS[self.shares_by] if self.shares_by is not None else 1
+        return min(gpu.memory_mib // self.memory_mib, by_compute, most, mps_clients(gpu))
 
     def fits_profile(self, gpu: Gpu, name: str) -> bool:
         """Return whether a MIG instance of the profile can hold a pod."""
         profile = gpu.mig.profile(name) if gpu.mig is not None else None
-        if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink:
+        if gpu.mig is None or profile is None or self.gpus > 1 or self.nvlink or self.rdma:
             return False
         compute = profile.compute_slices / gpu.mig.compute_slices
         return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
@@ -92,6 +99,7 @@ def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
         latency=demand.objective == "latency",
         gpus=demand.gpus,
         nvlink=demand.nvlink or (demand.kind == "training" and demand.gpus > 1),
+        rdma=demand.rdma,
         pod=NodeResources(int(parse_quantity(demand.cpu) * 1000), int(parse_quantity(demand.memory) / 2**20)),
     )
 
@@ -144,7 +152,7 @@ def options_for(
 ) -> tuple[Option, ...]:
     """Return every useful option. `machines`: machine type and USD/h."""
     found: list[Option] = []
-    for machine, price in _undominated(machines):
+    for machine, price in _undominated(machines, rdma=any(request.rdma for request in requests)):
         gpu = catalog.gpu_of(machine)
         for kind in dict.fromkeys(request.kind for request in requests):
             here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
@@ -160,7 +168,9 @@ def options_for(
     return tuple(found)
 
 
-def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tuple[MachineType, float]]:
+def _undominated(
+    machines: Sequence[tuple[MachineType, float]], *, rdma: bool
+) -> Iterator[tuple[MachineType, float]]:
     """Leave out machines for which another with as many of the same GPUs is no worse and costs no more."""
     for index, (machine, price) in enumerate(machines):
         if not any(
@@ -169,6 +179,7 @@ def _undominated(machines: Sequence[tuple[MachineType, float]]) -> Iterator[tupl
             and other.vcpu >= machine.vcpu
             and other.memory_mib >= machine.memory_mib
             and other.nvlinks_per_gpu >= machine.nvlinks_per_gpu
+            and (not rdma or other.rdma_interfaces >= machine.rdma_interfaces)
             and (cost, place) < (price, index)
             for place, (other, cost) in enumerate(machines)
         ):

@@ -33,6 +33,8 @@ def _pods(request: PodRequest, slots: dict[str, int]) -> str:
         need = (
             f"{request.gpus} GPUs" + (" with NVLink" if request.nvlink else "") + f" of {request.memory_mib} MiB"
         )
+    if request.rdma:
+        need += ", with RDMA between nodes"
     each = " each" if count > 1 else ""
     return f"holds {count} of {counted(request.count, 'pod')} of {request.name}: {need}{each}" + (
         f", in {where}" if where else ""
@@ -46,7 +48,10 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
             if any(request.gpus > 1 for request in requests):
                 yield "whole GPUs: a pod of several holds them alone"
             else:
-                yield f"whole GPUs: no cheaper way to share holds these pods, and {gpu.product} has the memory"
+                yield (
+                    "whole GPUs: no cheaper way to share that the rules allow holds these pods, and "
+                    f"{gpu.product} has the memory"
+                )
         case "mig":
             assert gpu.mig is not None  # noqa: S101 - only such GPUs are cut
             domains = sorted({request.domain for request in requests})

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import VendorName
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.suggested import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
 from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
-from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix
+from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
+from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
 from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
+SIMPLER: Final = 0.01
+"""Of the cheapest price, what a mix of fewer pools may cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextBest:
-    """The cheapest way for the same pods without the pool's machine type in its mode: its pools and USD/h."""
+    """Another mix for the same pods as text, and its USD/h.
+
+    Of a pool: the cheapest without the pool's machine type in its mode.
+    """
 
     pools: tuple[str, ...]
     usd_per_hour: float
@@ -50,11 +57,23 @@ class SuggestedPool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherVendor:
+    """What the machines of another vendor cost, USD/h. None: they cannot hold the workloads in `unfit`, proven."""
+
+    usd_per_hour: float | None
+    bound: float = 0.0
+    optimal: bool = False
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """Pools that hold all workloads. `bound`: no mix costs less, USD/h.
 
-    `others`: USD/h of other vendors, None: impossible. `left_out`: machine types whose price is unknown. `region`:
-    of the list prices, None: the vendor has none; `dates`: of the list prices that were compared.
+    `cheapest`: the cheapest mix found, which `optimal` is about, where `pools` are fewer and cost little more.
+    `timed_out`: the search was cut, and a cheaper mix down to `bound` may exist. `left_out`: machine types whose
+    price is unknown. `region`: of the list prices, None: the vendor has none; `dates`: of the list prices that
+    were compared.
     """
 
     vendor: VendorName
@@ -62,7 +81,10 @@ class Suggestion:
     usd_per_hour: float
     bound: float
     optimal: bool
-    others: Mapping[VendorName, float | None]
+    timed_out: bool
+    others: Mapping[VendorName, OtherVendor]
+    near_misses: tuple[NearMiss, ...]
+    cheapest: NextBest | None
     left_out: tuple[str, ...]
     region: str | None
     dates: tuple[str, ...]
@@ -91,15 +113,16 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     vendors: list[VendorName] = list(dict.fromkeys(machine.vendor for machine, _ in priced))
     for vendor in vendors:
         options = options_for(requests, [one for one in priced if one[0].vendor == vendor], catalog)
-        mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors)), options)
+        mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors), within=SIMPLER), options)
     found: list[tuple[float, VendorName]] = [
         (mix.usd_per_hour, vendor) for vendor, (mix, _) in mixes.items() if mix is not None
     ]
     if not found:
         problems.at("workloads").add(
             "workloads that no one provider can hold together",
-            "workloads whose machines are all of one provider, found in time",
-            "write a stack for each provider, or allow it more --seconds",
+            "workloads whose machines are all of one provider",
+            "; ".join(f"{name} cannot hold {', '.join(unfit(requests, of))}" for name, (_, of) in mixes.items())
+            + ": write a stack for each provider",
         )
         raise BadInput(source, problems.found)
     _, vendor = min(found)
@@ -107,15 +130,26 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     assert mix is not None  # noqa: S101 - found among those that are there
     return Suggestion(
         vendor=vendor,
-        pools=_pools(mix, requests, options),
+        pools=_pools(mix, requests, options, demands, catalog),
         usd_per_hour=mix.usd_per_hour,
         bound=mix.bound,
         optimal=mix.optimal,
+        timed_out=mix.timed_out,
         others={
-            name: other.usd_per_hour if other is not None else None
-            for name, (other, _) in mixes.items()
+            name: OtherVendor(usd_per_hour=other.usd_per_hour, bound=other.bound, optimal=other.optimal)
+            if other is not None
+            else OtherVendor(usd_per_hour=None, unfit=unfit(requests, of))
+            for name, (other, of) in mixes.items()
             if name != vendor
         },
+        cheapest=_as_text(mix.cheapest) if mix.cheapest else None,
+        near_misses=near_misses(
+            requests,
+            [one for one in priced if one[0].vendor == vendor],
+            catalog,
+            mix.usd_per_hour,
+            seconds=seconds / 10,
+        ),
         left_out=left_out,
         region=region_of_prices(demands, vendor),
         dates=_dates(demands, vendor, priced, catalog),
@@ -130,9 +164,10 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
     priced: list[Priced] = []
     left_out: list[str] = []
     vendor_of_region = _vendor_of_region(demands.region, catalog)
-    for machine in catalog.machine_types.values():
-        if not machine.has_gpus:
+    for known in catalog.machine_types.values():
+        if not known.has_gpus:
             continue
+        machine = with_working_fabric(known, catalog)
         allowed = demands.machine_families is None or family_of(machine) in demands.machine_families
         if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue
@@ -171,23 +206,38 @@ def _dates(demands: Demands, vendor: VendorName, machines: Sequence[Priced], cat
     return tuple(sorted({one.source.date.isoformat() for one in listed if one is not None}))
 
 
-def _pools(mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[SuggestedPool, ...]:
+def _pools(
+    mix: Mix, requests: Sequence[PodRequest], options: Sequence[Option], demands: Demands, catalog: Catalog
+) -> tuple[SuggestedPool, ...]:
     domains = {request.domain for request in requests}
     names: set[str] = set()
     suggested: list[SuggestedPool] = []
-    for chosen in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
-        suggested.append(
+    for whole in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
+        sharing = {pool.option.domain for pool in mix.pools if pool is not whole} - {None}
+        allowed = [option for option in options if not sharing or option.domain in {None, *sharing}]
+        nodes = SuggestedNodes(
+            machine=whole.option.machine,
+            workload=whole.option.kind,
+            count=whole.nodes,
+            rdma=any(requests[number].rdma for number, _ in whole.pods),
+            region=demands.region,
+            zone=demands.zone,
+        )
+        settings = pool_settings(nodes, catalog, capacity=demands.capacity)
+        most = most_nodes(nodes.machine, catalog, has_fabric=nodes.has_fabric)
+        suggested += [
             SuggestedPool(
-                pool=_pool(chosen, names, several_domains=len(domains) > 1),
+                pool={**_pool(chosen, names, several_domains=len(domains) > 1), **settings},
                 usd_per_hour=chosen.usd_per_hour,
                 pods=tuple(
                     PodsInPool(workload=requests[number].name, slot=slot, pods=count)
                     for (number, slot), count in chosen.pods.items()
                 ),
                 reasons=reasons(chosen, requests),
-                next_best=_next_best(chosen, requests, options),
+                next_best=_next_best(chosen, requests, allowed),
             )
-        )
+            for chosen in split(whole, requests, most)
+        ]
     return tuple(suggested)
 
 
@@ -228,8 +278,12 @@ def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
     mix = cheapest_mix(same, left, seconds=5.0)
     if mix is None:
         return None
+    return _as_text(mix.pools)
+
+
+def _as_text(chosen: Sequence[ChosenPool]) -> NextBest:
     pools = tuple(
         f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)})"
-        for pool in sorted(mix.pools, key=lambda pool: -pool.usd_per_hour)
+        for pool in sorted(chosen, key=lambda pool: -pool.usd_per_hour)
     )
-    return NextBest(pools=pools, usd_per_hour=mix.usd_per_hour)
+    return NextBest(pools=pools, usd_per_hour=sum(pool.usd_per_hour for pool in chosen))

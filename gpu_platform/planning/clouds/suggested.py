@@ -1,0 +1,84 @@
+"""What a suggested pool needs on the cloud of its machine type, so that the cloud's own checks accept it.
+
+EKS: pools of several nodes with EFA are in one zone (`eks/placement.py`). GKE: pools with a number of nodes name
+their zones (`gke/capacity.py`). The letters of zones on EC2 differ by account, and lists of zones exist for Google
+Cloud alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.models import VendorName
+from gpu_platform.planning.clouds.vendors import vendor_of
+from gpu_platform.spec.pool import MAX_NODES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedNodes:
+    """Nodes of a suggested pool. `region`, `zone`: those of the workloads file; `rdma`: its pods ask for it."""
+
+    machine: MachineType
+    workload: str
+    count: int
+    rdma: bool
+    region: str | None
+    zone: str | None
+
+    @property
+    def has_fabric(self) -> bool:
+        """Whether the nodes get interfaces for RDMA: training pools do, unless the stack file says otherwise."""
+        return self.machine.rdma_interfaces > 0 and (self.rdma or self.workload == "training")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    needs_zone: Callable[[SuggestedNodes], bool]
+    first_zone: Callable[[str], str]
+
+
+_RULES: Final[Mapping[VendorName, _Rules]] = {
+    "aws": _Rules(
+        needs_zone=lambda nodes: nodes.has_fabric and nodes.count > 1,
+        first_zone=lambda region: f"{region}a",
+    ),
+    "gcp": _Rules(needs_zone=lambda _: True, first_zone=lambda region: f"{region}-a"),
+}
+"""On-premises machines have neither zones nor settings of a cloud."""
+
+
+def with_working_fabric(machine: MachineType, catalog: Catalog) -> MachineType:
+    """Return the machine type without RDMA interfaces where nodes of supported versions cannot use them.
+
+    Source: `fabric_broken_from` of its family in the catalogue.
+    """
+    if machine.vendor != "gcp" or catalog.gcp_family(machine).fabric_broken_from is None:
+        return machine
+    return machine.model_copy(update={"rdma_interfaces": 0})
+
+
+def pool_settings(nodes: SuggestedNodes, catalog: Catalog, *, capacity: str) -> Mapping[str, Any]:
+    """Return the fields of the stack file's pool that a cloud needs: capacity, zones, network."""
+    rules = _RULES.get(nodes.machine.vendor)
+    if rules is None:
+        return {}
+    found: dict[str, Any] = {"capacity": {"type": capacity}} if capacity != "on-demand" else {}
+    region = nodes.region or vendor_of(nodes.machine).reference_region
+    if region is not None and (nodes.zone is not None or rules.needs_zone(nodes)):
+        offered = catalog.offered(nodes.machine)
+        known = offered.zones.get(region, ()) if offered is not None else ()
+        found["zones"] = [nodes.zone or next(iter(known), rules.first_zone(region))]
+    if nodes.rdma and nodes.workload != "training":
+        found["network"] = {"rdma": True}
+    if nodes.workload == "training" and nodes.machine != catalog.machine_types[nodes.machine.name]:
+        found["network"] = {"rdma": False}
+    return found
+
+
+def most_nodes(machine: MachineType, catalog: Catalog, *, has_fabric: bool) -> int:
+    """Return the most nodes of one pool: where the cloud places nodes with RDMA together, as it can place."""
+    together = catalog.gcp_family(machine).compact_max_nodes if machine.vendor == "gcp" and has_fabric else None
+    return min(MAX_NODES, together or MAX_NODES)
