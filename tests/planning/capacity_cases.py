@@ -13,9 +13,17 @@ from gpu_platform.planning.capacity import NodeCapacity, PodGroup, PodsOnNode
 from gpu_platform.planning.nodes.allocatable import NodeResources
 
 
-def room(pool: str = "a", count: int = 1, gpus: int = 4, cpu: int = 8000, memory: int = 8000) -> NodeCapacity:
+def room(
+    pool: str = "a", count: int = 1, gpus: int = 4, cpu: int = 8000, memory: int = 8000, pods: int = 110
+) -> NodeCapacity:
     return NodeCapacity(
-        pool=pool, count=count, units={"gpu": gpus}, gpus_each={"gpu": 1.0}, cpu_millicores=cpu, memory_mib=memory
+        pool=pool,
+        count=count,
+        units={"gpu": gpus},
+        gpus_each={"gpu": 1.0},
+        cpu_millicores=cpu,
+        memory_mib=memory,
+        pods=pods,
     )
 
 
@@ -41,6 +49,7 @@ def assert_placed_within(
             assert used <= node.units[name]
         assert sum(one.pods * one.need.cpu_millicores for one in here) <= node.cpu_millicores
         assert sum(one.pods * one.need.memory_mib for one in here) <= node.memory_mib
+        assert sum(one.pods for one in here) <= node.pods
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,7 @@ def _all_within(
         limits = by_pool[pool]
         if (
             sum(group.units for group in here) > limits.units["gpu"]
+            or len(here) > limits.pods
             or sum(group.needs[pool].cpu_millicores for group in here) > limits.cpu_millicores
             or sum(group.needs[pool].memory_mib for group in here) > limits.memory_mib
         ):
@@ -95,6 +105,7 @@ _ROOMS = st.lists(
         gpus=st.integers(1, 4),
         cpu=st.integers(1, 6).map(lambda cores: cores * 1000),
         memory=st.integers(2, 6).map(lambda gib: gib * 1000),
+        pods=st.integers(0, 5),
     ),
     min_size=1,
     max_size=2,
@@ -121,4 +132,4 @@ CASES = st.tuples(_ROOMS, _GROUPS)
 
 
 def _renamed(each: NodeCapacity, pool: str) -> NodeCapacity:
-    return room(pool, each.count, each.units["gpu"], each.cpu_millicores, each.memory_mib)
+    return room(pool, each.count, each.units["gpu"], each.cpu_millicores, each.memory_mib, each.pods)

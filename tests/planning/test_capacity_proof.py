@@ -154,4 +154,4 @@ def test_who_asks_for_much_of_what_suffices_is_no_part_of_the_smallest_conflict(
 
 
 def room_of_shares() -> NodeCapacity:
-    return replace(room("b"), units={"share": 2000}, gpus_each={"share": 0.01})
+    return replace(room("b", pods=2000), units={"share": 2000}, gpus_each={"share": 0.01})

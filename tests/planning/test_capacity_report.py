@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
+from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
@@ -169,7 +170,7 @@ def test_a_quota_stands_for_its_workloads_and_one_gpu_pods_with_an_equal_part_of
 ) -> None:
     big = {"name": "big", "pool": "train", "gpus": 4, "cpu": 20, "memory": "100Gi"}
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 40, "memory": "500Gi"}, workloads=[big])])
-    declared, open_ones = groups_of(plan)
+    declared, open_ones = groups_of(plan, load_catalog())
     assert (declared.name, declared.units, declared.count) == ("big", 4, 1)
     assert (open_ones.name, open_ones.units, open_ones.count) == ("quota", 1, 4)
     assert open_ones.needs["train"] == (5000, 100 * 1024)
@@ -177,9 +178,34 @@ def test_a_quota_stands_for_its_workloads_and_one_gpu_pods_with_an_equal_part_of
 
 def test_a_quota_of_cpu_beyond_the_nodes_asks_for_the_gpus_part_of_the_node_alone(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 5000})])
-    (group,) = groups_of(plan)
-    assert group.needs["train"].cpu_millicores == plan.pools[0].cpu_millicores // 8
+    (group,) = groups_of(plan, load_catalog())
+    assert group.needs["train"].cpu_millicores == (plan.pools[0].cpu_millicores - 50) // 8, (
+        "the node agent has 50m"
+    )
     assert group.needs["train"].memory_mib == 1024, "the default request, where the quota says nothing of memory"
+
+
+def test_pods_of_exactly_the_allocatable_cpu_leave_no_room_for_the_node_agent(make_plan: PlanMaker) -> None:
+    (whole,) = make_plan(pool()).pools
+    full = {"name": "full", "pool": "train", "gpus": 1, "cpu": f"{whole.cpu_millicores}m", "memory": "1Gi"}
+    with pytest.raises(BadInput, match=r"what DaemonSets leave of one p4de\.24xlarge"):
+        make_plan(pool(), teams=[team(workloads=[full])])
+
+
+def test_more_shares_than_the_kubelet_runs_pods_do_not_fit_one_node(make_plan: PlanMaker) -> None:
+    shared = pool(workload="development", sharing={"mode": "time-slicing", "replicas": 20})
+    small = {"name": "small", "pool": "train", "replicas": 109, "gpus": 1, "cpu": "10m", "memory": "8Mi"}
+    quota = {"gpus": 0, "shared": 110}
+    for replicas, verdict in ((109, "placed"), (110, "impossible")):
+        workloads = [{**small, "replicas": replicas}]
+        exact = {**quota, "shared": replicas}
+        plan = make_plan(shared, teams=[team(quota=exact, workloads=workloads)])
+        fit = report_capacity(plan, load_catalog()).desired
+        assert fit.proof.verdict == verdict
+        lacking = fit.conflict.lacking if fit.conflict is not None else ()
+        assert lacking == (
+            () if verdict == "placed" else ("pods per node: the kubelet's limit, less the pods of DaemonSets",)
+        )
 
 
 @settings(max_examples=60)
@@ -209,7 +235,9 @@ def test_every_split_adds_up_to_the_gpus_that_are_paid_for_and_no_node_is_overfi
         assert all(one is not None and one >= -1e-9 for one in wasted)
         assert sum(one or 0 for one in wasted) + (use.effective or 0) == pytest.approx(use.gpus)
     if report.desired.proof.verdict == "placed":
-        assert_placed_within(node_capacities(plan.pools), groups_of(plan), report.desired.proof.pods)
+        assert_placed_within(
+            node_capacities(plan.pools, load_catalog()), groups_of(plan, load_catalog()), report.desired.proof.pods
+        )
 
 
 def test_every_figure_says_how_it_was_computed(make_plan: PlanMaker) -> None:

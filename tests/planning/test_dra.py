@@ -238,7 +238,7 @@ def test_quotas_of_gpus_and_of_their_instances_are_proven_on_the_same_gpus(
 ) -> None:
     quota = {"devices": {"gpu.nvidia.com": gpus, "mig.nvidia.com": instances}}
     plan = make_plan(claimed(), teams=[team(quota=quota)])
-    assert prove(node_capacities(plan.pools), groups_of(plan)).verdict == verdict
+    assert prove(node_capacities(plan.pools, load_catalog()), groups_of(plan, load_catalog())).verdict == verdict
 
 
 def test_a_larger_instance_takes_the_place_of_several_small_ones_in_the_proof(make_plan: PlanMaker) -> None:

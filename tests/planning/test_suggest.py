@@ -202,6 +202,18 @@ def test_more_nodes_are_taken_where_pods_fit_in_all_but_not_node_by_node() -> No
     assert found.optimal, "the bound counts what the placement showed"
 
 
+def test_no_more_pods_than_the_kubelet_runs_are_put_on_a_node() -> None:
+    """A node of 110 pods keeps 18 for DaemonSets: 92 pods fit it, 93 do not, whatever the CPU."""
+    tiny = _want(count=110, compute=0.1, gpu_memory="1GB", cpu="1m", memory="1Mi")
+    found = _suggest(tiny, families=["a2-highgpu"])
+    machines = load_catalog().machine_types
+    most = 92
+    for one in found.pools:
+        assert sum(pods.pods for pods in one.pods) <= most * one.pool["count"]["desired"]
+        assert machines[one.pool["machine_type"]].vendor == "gcp"
+    assert_planner_places(found, [tiny])
+
+
 @settings(max_examples=20)
 @given(
     count=st.integers(1, 14),
@@ -221,7 +233,9 @@ def test_no_mix_of_machines_is_cheaper_for_one_workload_by_trying_them_all(
         each = min(gpu.memory_mib // (memory * 1024), int(1 / compute + 1e-9), 8) if kind == "inference" else 1
         each = each if memory * 1024 <= gpu.memory_mib else 0
         room = allocatable(machine)
-        pods = min(each * machine.gpu_count, room.cpu_millicores // (cpu * 1000), room.memory_mib // 1024)
+        # DaemonSets take 500m and 660 MiB of a node.
+        by_cpu, by_memory = (room.cpu_millicores - 500) // (cpu * 1000), (room.memory_mib - 660) // 1024
+        pods = min(each * machine.gpu_count, by_cpu, by_memory)
         if pods:
             listed = catalog.price(machine, "us-east-1")
             assert listed is not None

@@ -188,6 +188,9 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
         if prove(capacities, freed, seconds=seconds).verdict == "placed":
             nodes = "the nodes that have the GPUs" if any(group.units for group in groups) else "the CPU nodes"
             return (f"{what} on {nodes}",)
+    unlimited = [replace(capacity, pods=sum(group.count for group in groups)) for capacity in capacities]
+    if prove(unlimited, groups, seconds=seconds).verdict == "placed":
+        return ("pods per node: the kubelet's limit, less the pods of DaemonSets",)
     return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",)
 
 

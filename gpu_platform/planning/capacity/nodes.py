@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.free import free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
@@ -21,7 +23,9 @@ _FIXED = {"created", "labelled"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
-    """`count` equal nodes. `units`: of each extended resource; `gpus_each`: GPUs of one unit.
+    """`count` equal nodes, as DaemonSets leave them. `units`: of each extended resource.
+
+    `gpus_each`: GPUs of one unit.
 
     `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own.
     """
@@ -32,6 +36,7 @@ class NodeCapacity:
     gpus_each: Mapping[str, float]
     cpu_millicores: int
     memory_mib: int
+    pods: int
     gpus: int = 0
 
 
@@ -50,7 +55,9 @@ class PodGroup:
     needs: Mapping[str, NodeResources]
 
 
-def node_capacities(pools: Sequence[PoolPlan], *, most: bool = False) -> tuple[NodeCapacity, ...]:
+def node_capacities(
+    pools: Sequence[PoolPlan], catalog: Catalog, *, most: bool = False
+) -> tuple[NodeCapacity, ...]:
     """Return the nodes of the pools at their desired size; `most`: at the largest size of an autoscaler.
 
     The number of nodes that the program creates or that are named is fixed.
@@ -61,15 +68,17 @@ def node_capacities(pools: Sequence[PoolPlan], *, most: bool = False) -> tuple[N
             count=pool.nodes.max if most and pool.nodes.ownership not in _FIXED else pool.nodes.desired,
             units={offer.name: offer.per_node for offer in pool.resources},
             gpus_each={offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node},
-            cpu_millicores=pool.cpu_millicores,
-            memory_mib=pool.memory_mib,
+            cpu_millicores=free.cpu_millicores,
+            memory_mib=free.memory_mib,
+            pods=free.pods,
             gpus=pool.gpus_per_node if pool.devices else 0,
         )
         for pool in pools
+        for free in [free_node(pool, catalog)]
     )
 
 
-def groups_of(plan: EnvironmentPlan) -> tuple[PodGroup, ...]:
+def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     """Return the pods that use every team's whole quota of GPUs at once.
 
     A team's declared workloads are taken as they are. What its quota leaves is taken as pods of one unit (one GPU,
@@ -77,7 +86,7 @@ def groups_of(plan: EnvironmentPlan) -> tuple[PodGroup, ...]:
     those, with the default request of its LimitRange. Such a pod requests no more than its GPU's part of the node:
     a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
     """
-    capacities = node_capacities(plan.pools)
+    capacities = node_capacities(plan.pools, catalog)
     return tuple(
         group
         for tenant in plan.tenants

@@ -41,7 +41,7 @@ class Proof:
 
 
 def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
-    """Return whether all pods fit on the nodes at once, by units, CPU and memory of each node.
+    """Return whether all pods fit on the nodes at once, by units, CPU, memory and number of pods of each node.
 
     A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
     question gets the same answer; past `seconds` the verdict is `unknown`.
@@ -107,13 +107,14 @@ class _Node:
         self.parts = {name: Fraction(capacity.gpus, count) for name, count in capacity.units.items() if count}
         self.gpus = Fraction(capacity.gpus)
         self.cpu, self.memory = capacity.cpu_millicores, capacity.memory_mib
+        self.pods = capacity.pods
 
     def fitting(self, group: PodGroup) -> int:
         """Return how many pods of a group still fit."""
         need = group.needs.get(self.pool)
         if need is None:
             return 0
-        fits = [self.units.get(group.resource, 0) // group.units] if group.units else [group.count]
+        fits = [self.pods, self.units.get(group.resource, 0) // group.units if group.units else group.count]
         if part := self.parts.get(group.resource):
             fits.append(int(self.gpus // (part * group.units)))
         fits += [self.cpu // need.cpu_millicores] if need.cpu_millicores else []
@@ -122,6 +123,7 @@ class _Node:
 
     def take(self, group: PodGroup, pods: int) -> None:
         need = group.needs[self.pool]
+        self.pods -= pods
         if group.units:
             self.units[group.resource] -= group.units * pods
             self.gpus -= self.parts[group.resource] * group.units * pods
@@ -181,6 +183,7 @@ def _search(
                 pods * group.units * int(node.parts[group.resource] * scale) for group, pods in held if group.units
             )
             model.add(taken <= int(node.gpus * scale))
+        model.add(sum(pods for _, pods in held) <= node.pods)
         model.add(sum(pods * group.needs[node.pool].cpu_millicores for group, pods in held) <= node.cpu)
         model.add(sum(pods * group.needs[node.pool].memory_mib for group, pods in held) <= node.memory)
     solver = cp_model.CpSolver()

@@ -47,9 +47,9 @@ def report_capacity(
     plan: EnvironmentPlan, catalog: Catalog, *, measured: Mapping[str, float] | None = None, seconds: float = 10.0
 ) -> CapacityReport:
     """Return the capacity report. `measured`: utilisation by pool, 0..1; `seconds`: for one proof."""
-    groups = groups_of(plan)
-    desired = _quota_fit(node_capacities(plan.pools), groups, seconds)
-    most_capacities = node_capacities(plan.pools, most=True)
+    groups = groups_of(plan, catalog)
+    desired = _quota_fit(node_capacities(plan.pools, catalog), groups, seconds)
+    most_capacities = node_capacities(plan.pools, catalog, most=True)
     ask_again = desired.proof.verdict != "placed" and most_capacities != desired.capacities
     uses = tuple(
         pool_use(

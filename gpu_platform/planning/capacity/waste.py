@@ -142,14 +142,17 @@ def _usable(
     """Return how many of the free units of a node the smallest pods that request them could use."""
     cpu = capacity.cpu_millicores - sum(pods.pods * pods.need.cpu_millicores for pods in held)
     memory = capacity.memory_mib - sum(pods.pods * pods.need.memory_mib for pods in held)
+    pods = capacity.pods - sum(one.pods for one in held)
     usable: dict[str, int] = {}
     for name, count in left.items():
         need = _smallest_need(capacity, groups, name)
         usable[name] = min(
             count,
+            pods,
             cpu // need.cpu_millicores if need.cpu_millicores else count,
             memory // need.memory_mib if need.memory_mib else count,
         )
+        pods -= usable[name]
         cpu -= usable[name] * need.cpu_millicores
         memory -= usable[name] * need.memory_mib
     return usable

@@ -18,6 +18,9 @@ from gpu_platform.catalog.models import MachineType, VendorName
 DEFAULT_MAX_PODS: Final = 110
 """The kubelet's default `maxPods`."""
 
+EFA_HUGE_PAGES_MIB: Final = 5128 * 2
+"""Memory that nodes with EFA have as huge pages alone: 5128 of 2 MiB, as the EFA installer reserves them."""
+
 _GIB: Final = 1024
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 

@@ -7,23 +7,22 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, eks_max_pods
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.free import (
+    AGENT_MIB,
+    AGENT_MILLICORES,
+    DAEMONSETS_MIB,
+    DAEMONSETS_MILLICORES,
+    HUGE_PAGES,
+    free_node,
+    huge_pages_mib,
+)
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
 from gpu_platform.planning.sharing.sharing import units_of_gpu
-from gpu_platform.planning.teams.admission_defaults import DAEMONSETS_MILLICORES, HUGE_PAGES_MIB
 from gpu_platform.quantity import parse_quantity
 
 _MIB: Final = 2**20
-# DaemonSets of GKE request up to 596 MiB, and the node agent 64 MiB (source: admission_defaults.py).
-DAEMONSETS_MIB: Final = 660
-DAEMONSETS_PODS: Final = 18
-"""Pods of DaemonSets on a GPU node: the operator's operands and those of the cloud."""
-AGENT_MILLICORES: Final = 50
-AGENT_MIB: Final = 64
-"""Requests of the node agent, the only DaemonSet that takes CPU where the program creates the Node objects."""
-_HUGE_PAGES: Final = "hugepages-2Mi"
 
 
 def planned_nodes(plan: EnvironmentPlan, catalog: Catalog) -> tuple[Node, ...]:
@@ -94,15 +93,12 @@ def _names(pool: PoolPlan, count: int) -> Iterator[str]:
 
 
 def _allocatable(pool: PoolPlan, catalog: Catalog, gpus: tuple[Amounts, ...]) -> dict[str, int]:
-    created = pool.nodes.ownership == "created"
-    machine = catalog.machine_types.get(pool.machine_type)
-    most_pods = eks_max_pods(machine) if machine is not None and machine.vendor == "aws" else DEFAULT_MAX_PODS
-    pages = 0 if created else _huge_pages_mib(pool)
+    free, pages = free_node(pool, catalog), huge_pages_mib(pool)
     found = {
-        CPU: pool.cpu_millicores - (AGENT_MILLICORES if created else DAEMONSETS_MILLICORES),
-        MEMORY: (pool.memory_mib - (AGENT_MIB if created else DAEMONSETS_MIB) - pages) * _MIB,
-        PODS: (DEFAULT_MAX_PODS - 1) if created else most_pods - DAEMONSETS_PODS,
-        **({_HUGE_PAGES: pages * _MIB} if pages else {}),
+        CPU: free.cpu_millicores,
+        MEMORY: free.memory_mib * _MIB,
+        PODS: free.pods,
+        **({HUGE_PAGES: pages * _MIB} if pages else {}),
         **{
             name: count
             for name, count in pool.node_expectation.allocatable.items()
@@ -113,10 +109,3 @@ def _allocatable(pool: PoolPlan, catalog: Catalog, gpus: tuple[Amounts, ...]) ->
         for name, count in gpu.items():
             found[name] = found.get(name, 0) + count
     return {name: max(0, amount) for name, amount in found.items()}
-
-
-def _huge_pages_mib(pool: PoolPlan) -> int:
-    if pool.cloud is None:
-        return 0
-    requests = pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node)
-    return HUGE_PAGES_MIB if _HUGE_PAGES in requests else 0

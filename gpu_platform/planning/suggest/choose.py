@@ -155,7 +155,7 @@ def _pods_by_resources(option: Option, request: PodRequest) -> int:
     resources, pod = option.allocatable, request.pod
     by_cpu = resources.cpu_millicores // pod.cpu_millicores if pod.cpu_millicores else request.count
     by_memory = resources.memory_mib // pod.memory_mib if pod.memory_mib else request.count
-    return min(by_cpu, by_memory)
+    return min(by_cpu, by_memory, option.pods)
 
 
 def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
@@ -202,6 +202,7 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
             gpus_each={},
             cpu_millicores=resources.cpu_millicores,
             memory_mib=resources.memory_mib,
+            pods=pool.option.pods,
         )
     ]
     groups = [
@@ -274,6 +275,7 @@ class _Model:
         memory = sum(count * requests[number].pod.memory_mib for (number, _), count in pods.items())
         self._model.add(cpu <= nodes * resources.cpu_millicores)
         self._model.add(memory <= nodes * resources.memory_mib)
+        self._model.add(sum(pods.values()) <= nodes * option.pods)
         for number in dict.fromkeys(number for number, _ in pods):
             request = requests[number]
             held = sum(count for (other, _), count in pods.items() if other == number)

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
+from gpu_platform.planning.pools.free import DAEMONSETS_MIB, DAEMONSETS_MILLICORES, free_pods
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.workloads import WorkloadDemand
@@ -59,7 +61,7 @@ class PodRequest:
 
     def fits_machine(self, machine: MachineType, gpu: Gpu) -> bool:
         """Return whether one pod fits one machine with its number of whole GPUs."""
-        resources = allocatable(machine)
+        resources = free_of_machine(machine, self.kind)
         return (
             self.model in (None, gpu.model)
             and self.memory_mib <= gpu.memory_mib
@@ -83,6 +85,16 @@ class PodRequest:
             return False
         compute = profile.compute_slices / gpu.mig.compute_slices
         return self.memory_mib <= profile.memory_mib and self.compute <= compute + _EPSILON
+
+
+def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
+    """Return what DaemonSets leave on a node; training on machines with EFA has huge pages, too."""
+    efa = machine.vendor == "aws" and machine.rdma_interfaces > 0 and kind == "training"
+    found = allocatable(machine)
+    return NodeResources(
+        max(0, found.cpu_millicores - DAEMONSETS_MILLICORES),
+        max(0, found.memory_mib - DAEMONSETS_MIB - (EFA_HUGE_PAGES_MIB if efa else 0)),
+    )
 
 
 def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
@@ -131,7 +143,12 @@ class Option:
     @property
     def allocatable(self) -> NodeResources:
         """CPU and memory that pods can use on one node."""
-        return allocatable(self.machine)
+        return free_of_machine(self.machine, self.kind)
+
+    @property
+    def pods(self) -> int:
+        """Pods of workloads that one node can run."""
+        return free_pods(self.machine)
 
     def slots_for(self, request: PodRequest) -> tuple[str, ...]:
         """Return the slots that a pod can use, one for each of its GPUs."""

@@ -17,23 +17,20 @@ from fractions import Fraction
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.nodes.section import Labels
+from gpu_platform.planning.pools.free import DAEMONSETS_MILLICORES
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import parse_quantity
 
 MINIMUM_KUBERNETES: Final = "1.36"
 
-# What stays free for DaemonSets: those of GKE request up to 344m and 596 MiB, of EKS 195m and 250 MiB, and a node
-# agent or log collector comes to it. Source: 2i2c-org/infrastructure, daemonset_requests.yaml, read 2026-11-23.
-DAEMONSETS_MILLICORES: Final = 500
 # Memory: an operating system sees up to 7.5 % less than a machine type advertises (aws/karpenter-provider-aws,
 # VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-23), and DaemonSets need some.
 MEMORY_PART: Final = Fraction(9, 10)
-# Memory that nodes with EFA have as huge pages alone: 5128 of 2 MiB, as the EFA installer reserves them.
-HUGE_PAGES_MIB: Final = 5128 * 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +209,7 @@ def _huge_pages_mib(pool: PoolPlan) -> int:
     """Return the memory of huge pages: nodes have them if pods of whole nodes request a network between nodes."""
     if pool.cloud is None or not pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node):
         return 0
-    return HUGE_PAGES_MIB
+    return EFA_HUGE_PAGES_MIB
 
 
 def _scale(

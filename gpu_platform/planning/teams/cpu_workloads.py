@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted, parse_quantity
@@ -32,10 +33,11 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
 def _check_replicas(workload: Workload, pool: PoolPlan, here: Problems) -> None:
     """Record more pods than the nodes hold; a pod that fits no node is recorded by its CPU and memory."""
     cpu, memory = parse_quantity(workload.cpu) * 1000, parse_quantity(workload.memory) / _MIB
-    if cpu > pool.cpu_millicores or memory > pool.memory_mib:
+    free = free_resources(pool)
+    if cpu > free.cpu_millicores or memory > free.memory_mib:
         return
-    on_node = [int(pool.cpu_millicores // cpu)] if cpu else []
-    on_node += [int(pool.memory_mib // memory)] if memory else []
+    on_node = [int(free.cpu_millicores // cpu)] if cpu else []
+    on_node += [int(free.memory_mib // memory)] if memory else []
     most = min(on_node, default=workload.replicas) * pool.nodes.desired
     if workload.replicas > most:
         here.at("replicas").add(

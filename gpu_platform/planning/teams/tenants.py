@@ -9,6 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import pod_rules
@@ -153,16 +154,17 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
         _check_units(workload, pool, here)
     if workload.compute_domain:
         check_compute_domain(workload, team, pool, available, here)
-    if parse_quantity(workload.cpu) * 1000 > pool.cpu_millicores:
+    free = free_resources(pool)
+    if parse_quantity(workload.cpu) * 1000 > free.cpu_millicores:
         here.at("cpu").add(
             workload.cpu,
-            f"at most {pool.cpu_millicores}m: what one {pool.machine_type} can allocate",
+            f"at most {free.cpu_millicores}m: what DaemonSets leave of one {pool.machine_type}",
             "ask for less",
         )
-    if parse_quantity(workload.memory) > pool.memory_mib * 1024 * 1024:
+    if parse_quantity(workload.memory) > free.memory_mib * 1024 * 1024:
         here.at("memory").add(
             workload.memory,
-            f"at most {pool.memory_mib}Mi: what one {pool.machine_type} can allocate",
+            f"at most {free.memory_mib}Mi: what DaemonSets leave of one {pool.machine_type}",
             "ask for less",
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
@@ -118,8 +119,9 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
 def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan) -> int:
     if one.nodes > 1:
         return 1
-    found = [pool.cpu_millicores // max(1, int(parse_quantity(one.spec.cpu) * 1000))]
-    found.append(pool.memory_mib // max(1, int(parse_quantity(one.spec.memory) / _MIB)))
+    free = free_resources(pool)
+    found = [free.cpu_millicores // max(1, int(parse_quantity(one.spec.cpu) * 1000))]
+    found.append(free.memory_mib // max(1, int(parse_quantity(one.spec.memory) / _MIB)))
     if pool.has_gpus and not pool.devices:
         resource, units = held(one.spec, team, pool)
         offered = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
