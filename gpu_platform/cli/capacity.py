@@ -188,6 +188,9 @@ def _show_compute(out: Console, document: Mapping[str, Any]) -> None:
             f"{one['name']}: {one['allocated']:g} {one['unit']} in quotas of teams, "
             f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
         )
+        if one["allocated"] > one["offered_most"]:
+            alone = f"; each by itself: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
+            out.print(f"  quotas of {one['name']} exceed the nodes and cannot be used in full together{alone}")
 
 
 def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDE
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.cost.section import PoolCost
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import parse_quantity
 
@@ -136,10 +137,18 @@ def _compute(plan: EnvironmentPlan) -> list[dict[str, Any]]:
     """Return CPU (cores) and memory (GiB) of all pools, CPU pools among them, and what quotas of teams allow."""
     return [
         _compute_line(
-            plan, "cpu", "cores", {pool.name: pool.cpu_millicores / 1000 for pool in plan.pools}, Decimal(1)
+            plan,
+            "cpu",
+            "cores",
+            {pool.name: free_resources(pool).cpu_millicores / 1000 for pool in plan.pools},
+            Decimal(1),
         ),
         _compute_line(
-            plan, "memory", "GiB", {pool.name: pool.memory_mib / 1024 for pool in plan.pools}, Decimal(2**30)
+            plan,
+            "memory",
+            "GiB",
+            {pool.name: free_resources(pool).memory_mib / 1024 for pool in plan.pools},
+            Decimal(2**30),
         ),
     ]
 
@@ -148,16 +157,20 @@ def _compute_line(
     plan: EnvironmentPlan, name: str, unit: str, each: Mapping[str, float], scale: Decimal
 ) -> dict[str, Any]:
     quotas = {tenant.namespace: tenant.quota.get(f"requests.{name}") for tenant in plan.tenants}
+    most = sum(each[pool.name] * pool.nodes.max for pool in plan.pools)
     return {
         "name": name,
         "unit": unit,
         "offered": round(sum(each[pool.name] * pool.nodes.desired for pool in plan.pools), 2),
-        "offered_most": round(sum(each[pool.name] * pool.nodes.max for pool in plan.pools), 2),
+        "offered_most": round(most, 2),
         "allocated": round(
             float(sum((parse_quantity(quota) for quota in quotas.values() if quota), Decimal(0)) / scale), 2
         ),
+        "unreachable": [
+            team for team, quota in quotas.items() if quota and float(parse_quantity(quota) / scale) > most
+        ],
         "unlimited": [team for team, quota in quotas.items() if quota is None],
-        "how": "what pods can request on the nodes of all pools; quotas without a limit are not in the sum",
+        "how": "what DaemonSets leave on the nodes of all pools; quotas without a limit are not in the sum",
     }
 
 

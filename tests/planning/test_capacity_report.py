@@ -192,6 +192,15 @@ def test_pods_of_exactly_the_allocatable_cpu_leave_no_room_for_the_node_agent(ma
         make_plan(pool(), teams=[team(workloads=[full])])
 
 
+def test_quotas_of_cpu_that_no_node_can_give_are_named_with_their_teams(make_plan: PlanMaker) -> None:
+    small, large = team(quota={"gpus": 1, "cpu": 10}), team("search", quota={"gpus": 1, "cpu": 100_000})
+    plan = make_plan(pool(), teams=[small, large])
+    document = capacity_document(plan, report_capacity(plan, load_catalog()))
+    cpu = document["compute"][0]
+    assert cpu["allocated"] > cpu["offered_most"]
+    assert cpu["unreachable"] == [plan.tenants[1].namespace]
+
+
 def test_more_shares_than_the_kubelet_runs_pods_do_not_fit_one_node(make_plan: PlanMaker) -> None:
     shared = pool(workload="development", sharing={"mode": "time-slicing", "replicas": 20})
     small = {"name": "small", "pool": "train", "replicas": 109, "gpus": 1, "cpu": "10m", "memory": "8Mi"}
