@@ -216,3 +216,11 @@ def test_two_pods_of_a_kind_that_differ_in_cpu_are_one_request_of_gpus_and_both_
     placer = OnlinePlacer(nodes, {small: 1, large: 1})
     places = [placer.place(pod) for pod in (small, large)]
     assert [place.node for place in places if place] == [0, 1]
+
+
+def test_pods_that_accept_one_model_alone_are_bounded_by_the_gpus_of_that_model():
+    nodes = [NodeShape(8000, 8192, 1, "T4")] * 2 + [NodeShape(8000, 8192, 1, "A10")] * 4
+    pods = [PodShape(1000, 1024, 1, WHOLE_GPU, ("T4",))] * 5
+    packing = pack(nodes, pods, work=1)
+    assert packing.allocated_milli == packing.bound_milli == 2 * WHOLE_GPU
+    assert packing.bound_by == "pools"
