@@ -91,6 +91,20 @@ def test_another_block_changes_nothing_of_the_first_one_and_takes_over_the_group
     assert "nodeGroupName" not in two.one("NodeGroup", LATER).ignore_changes
 
 
+@pytest.mark.parametrize("blocks", [(FIRST,), (FIRST, SECOND)], ids=["alone", "before-another"])
+def test_a_single_block_that_moves_into_the_list_keeps_its_template_and_its_group(
+    blocks: tuple[dict[str, Any], ...],
+) -> None:
+    one, listed = recorded(single()), recorded(several(*blocks))
+    template = listed.one("LaunchTemplate", EARLIEST)
+    # EKS rolls the nodes of a group for each new version of its template.
+    assert template.to_json()["inputs"] == one.one("LaunchTemplate", "train").to_json()["inputs"]
+    group = listed.one("NodeGroup", EARLIEST)
+    before, after = (found.to_json()["inputs"] for found in (one.one("NodeGroup", "train"), group))
+    differing = {key for key in before | after if before.get(key) != after.get(key)}
+    assert differing <= set(group.ignore_changes)
+
+
 def test_a_block_that_has_ended_can_go_from_a_protected_pool_which_stays_protected() -> None:
     found = recorded(several(FIRST, SECOND), production=True)
     (pool,) = found.of("EksNodePool")
