@@ -224,3 +224,20 @@ def test_pods_that_accept_one_model_alone_are_bounded_by_the_gpus_of_that_model(
     packing = pack(nodes, pods, work=1)
     assert packing.allocated_milli == packing.bound_milli == 2 * WHOLE_GPU
     assert packing.bound_by == "pools"
+
+
+@given(NODES, PODS)
+@settings(max_examples=40)
+def test_a_packing_is_no_worse_than_pods_placed_one_by_one_from_the_largest(
+    nodes: list[NodeShape], pods: list[PodShape]
+):
+    largest_first = sorted((pod for pod in pods if pod.gpus), key=lambda pod: (-pod.demand_milli, -pod.cpu_milli))
+    placer = OnlinePlacer(nodes, Counter(pods))
+    one_by_one = sum(pod.demand_milli for pod in largest_first if placer.place(pod) is not None)
+    assert pack(nodes, pods, work=WORK).allocated_milli >= one_by_one
+
+
+def test_pods_that_few_gpus_suit_get_them_before_pods_that_any_suit():
+    nodes = [NodeShape(64000, 262144, 8, "T4"), NodeShape(64000, 262144, 8, "A10")]
+    any_gpu, t4 = PodShape(1000, 1024, 1, WHOLE_GPU), PodShape(1000, 1024, 1, WHOLE_GPU, ("T4",))
+    assert pack(nodes, [any_gpu] * 8 + [t4] * 8, work=WORK).share == 1
