@@ -43,9 +43,15 @@ def free_node(pool: PoolPlan, catalog: Catalog) -> FreeNode:
 
 def free_resources(pool: PoolPlan) -> NodeResources:
     """Return the CPU and memory that are free on an empty node of a pool."""
-    created = pool.nodes.ownership == "created"
-    cpu = pool.cpu_millicores - (AGENT_MILLICORES if created else DAEMONSETS_MILLICORES)
-    memory = pool.memory_mib - (AGENT_MIB if created else DAEMONSETS_MIB) - huge_pages_mib(pool)
+    if pool.nodes.ownership == "created":
+        return NodeResources(max(0, pool.cpu_millicores - AGENT_MILLICORES), max(0, pool.memory_mib - AGENT_MIB))
+    return less_daemonsets(NodeResources(pool.cpu_millicores, pool.memory_mib), huge_pages_mib(pool))
+
+
+def less_daemonsets(resources: NodeResources, huge_pages_mib: int) -> NodeResources:
+    """Return what DaemonSets and huge pages leave of a node that a cloud or its owner makes."""
+    cpu = resources.cpu_millicores - DAEMONSETS_MILLICORES
+    memory = resources.memory_mib - DAEMONSETS_MIB - huge_pages_mib
     return NodeResources(max(0, cpu), max(0, memory))
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.suggest.check import Priced
 from gpu_platform.planning.suggest.choose import all_pods_on_node, cheapest_mix
-from gpu_platform.planning.suggest.options import PodRequest, options_for
+from gpu_platform.planning.suggest.options import PodRequest, free_of_machine, options_for
 
 Field = Literal["cpu", "memory", "gpu_memory"]
 
@@ -86,7 +85,7 @@ def _alone(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) ->
 
 def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> Iterator[tuple[Field, int]]:
     """Yield the values of each field at which a node, GPU or instance begins to hold a pod more."""
-    nodes = {allocatable(machine) for machine, _ in machines}
+    nodes = {free_of_machine(machine, request.kind) for machine, _ in machines}
     gpus = {gpu.model: gpu for gpu in (catalog.gpu_of(machine) for machine, _ in machines)}
     pod = request.pod
     for node in nodes:

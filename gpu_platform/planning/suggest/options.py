@@ -17,7 +17,7 @@ from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
-from gpu_platform.planning.pools.free import DAEMONSETS_MIB, DAEMONSETS_MILLICORES, free_pods
+from gpu_platform.planning.pools.free import free_pods, less_daemonsets
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.workloads import WorkloadDemand
@@ -90,11 +90,7 @@ class PodRequest:
 def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
     """Return what DaemonSets leave on a node; training on machines with EFA has huge pages, too."""
     efa = machine.vendor == "aws" and machine.rdma_interfaces > 0 and kind == "training"
-    found = allocatable(machine)
-    return NodeResources(
-        max(0, found.cpu_millicores - DAEMONSETS_MILLICORES),
-        max(0, found.memory_mib - DAEMONSETS_MIB - (EFA_HUGE_PAGES_MIB if efa else 0)),
-    )
+    return less_daemonsets(allocatable(machine), EFA_HUGE_PAGES_MIB if efa else 0)
 
 
 def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
