@@ -257,7 +257,7 @@ def _network(tenant: TenantPlan) -> Iterator[str]:
 def _refused(tenant: TenantPlan) -> Iterator[str]:
     yield "## What is refused\n"
     nics = "" if tenant.fabric is None else ", but for the GPU NICs of whole nodes"
-    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests below meet `restricted`{nics}."
+    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests meet `restricted`{nics}."
     if tenant.fabric is not None:
         yield (
             f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "
