@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from gpu_platform import names
@@ -33,13 +33,15 @@ class TeamDefaults:
     """What jobs of a team have that name nothing themselves.
 
     `priority`: value of the team's own class. `priorities`: values by name of the classes that it may use. `cpu`
-    (millicores), `memory` (bytes): of a pod; None: its GPUs' part of a node.
+    (millicores), `memory` (bytes): of a pod; None: its GPUs' part of a node. `resources`: that it can
+    have, by its quota or borrowed.
     """
 
     priority: int
     priorities: Mapping[str, int]
     cpu: int | None
     memory: int | None
+    resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,12 @@ def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
         )
     )
     values = {one.name: one.value for one in plan.priority_classes}
-    defaults = {tenant.namespace: _defaults(tenant, values) for tenant in plan.tenants}
+    defaults = {
+        tenant.namespace: replace(
+            _defaults(tenant, values), resources=frozenset(_usable(tenant.namespace, platform))
+        )
+        for tenant in plan.tenants
+    }
     return RehearsalStack(
         name=plan.stack, platform=platform, teams=defaults, assumptions=tuple(_assumptions(plan, platform))
     )
@@ -130,6 +137,20 @@ def _defaults(tenant: TenantPlan, values: Mapping[str, int]) -> TeamDefaults:
         cpu=None if admitted else amount_of(CPU, tenant.default_request[CPU]),
         memory=None if admitted else amount_of(MEMORY, tenant.default_request[MEMORY]),
     )
+
+
+def _usable(team: str, platform: Platform) -> Iterator[str]:
+    """Yield the GPU resources that jobs of a team can get."""
+    queue = next((one for one in platform.queues if one.team == team), None)
+    for pool in platform.pools:
+        for name in pool.offers:
+            limit = queue.flavors.get(pool.name, {}).get(name) if queue is not None else None
+            if queue is None:
+                may = platform.quotas.get(team, {}).get(name) != 0
+            else:
+                may = limit is not None and limit.nominal + limit.borrow > 0
+            if may:
+                yield name
 
 
 def _quotas(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:

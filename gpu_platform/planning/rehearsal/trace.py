@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from gpu_platform import names
@@ -152,7 +152,7 @@ class _Fitting:
     def _shape(self, entry: TraceEntry, team: str) -> Shape:
         defaults = self._stack.teams[team]
         pools = [one for one in self._stack.platform.pools if entry.pool in (None, one.name)]
-        resource, units, pods = _units(entry, pools)
+        resource, units, pods = _units(entry, pools, defaults.resources)
         return Shape(
             resource=resource,
             units=units,
@@ -164,15 +164,16 @@ class _Fitting:
         )
 
 
-def _units(entry: TraceEntry, pools: Sequence[RehearsalPool]) -> tuple[str, int, int]:
-    """Return the resource, its units in a pod, and the pods."""
+def _units(entry: TraceEntry, pools: Sequence[RehearsalPool], usable: Set[str]) -> tuple[str, int, int]:
+    """Return the resource, its units in a pod, and the pods. `usable`: resources for which the team has quota."""
     resource = entry.resource
+    offered = [(share, name) for pool in pools for name, share in pool.gpus.items()]
+    offered = [one for one in offered if one[1] in usable] or offered
     if resource is None and entry.gpus < 1:
-        parts = [(share, name) for pool in pools for name, share in pool.gpus.items() if share >= entry.gpus]
+        parts = [one for one in offered if one[0] >= entry.gpus]
         return (min(parts)[1] if parts else names.GPU_RESOURCE), 1, entry.pods or 1
     if resource is None:
-        whole = [name for pool in pools for name, share in pool.gpus.items() if share == 1]
-        resource = whole[0] if whole else names.GPU_RESOURCE
+        resource = next((name for share, name in offered if share == 1), names.GPU_RESOURCE)
     units = int(entry.gpus)
     if entry.pods is not None:
         return resource, units, entry.pods
