@@ -25,6 +25,7 @@ from gpu_platform.stacks import load_stack
 from gpu_platform.trace_sources import read_trace
 
 _MOST_IMPOSSIBLE = 5
+_SHORT = 2_000  # jobs of a trace that takes no time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,11 @@ def show_rehearsal(
     """
     assumptions, teams = _read_options(options)
     stacks = _stacks([stack] if against is None else [stack, against])
-    progress = Progress(quiet=output == "json")
-    with progress.step(f"reading {trace}"):
-        jobs = read_trace(trace)
+    jobs = read_trace(trace)
     fitted = [fit(jobs, one, teams) for one in stacks]
     if problems := [problem for one in fitted for problem in one.problems]:
         raise BadInput(str(trace), dict.fromkeys(problems))
+    progress = Progress(quiet=output == "json" or len(jobs.entries) < _SHORT)
     found: list[Mapping[str, Any]] = []
     # Millions of small objects live until the end: collection finds nothing.
     gc.disable()

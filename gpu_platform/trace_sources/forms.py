@@ -28,7 +28,7 @@ _OPENB: Final = (
 _HELIOS: Final = ("job_id", "gpu_num", "submit_time", "duration")
 _MIB: Final = 2**20
 _NO_GPU: Final = "without GPUs"
-_NEVER_RAN: Final = "never ran"
+_NEVER_RAN: Final = "that never ran"
 _MOST_GPUS: Final = 1_000_000
 
 

@@ -100,7 +100,7 @@ def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
 
 
 def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_older_kubernetes() -> None:
-    """From Kubernetes 1.36 on admission gives the part of the node; before it the LimitRange gives 500m and 1 GiB."""
+    """From Kubernetes 1.36 on admission gives the part; before it the LimitRange gives 500m and 1 GiB."""
     new = local()
     (job,) = fit(trace(entry()), new, {}).jobs
     assert (job.shape.cpu, job.shape.memory) == (None, None)
@@ -177,7 +177,7 @@ def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
 
 
 def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -> None:
-    """Search takes its quota back after 50 minutes; vision's job starts again at 80, and ends after 60 or 20 more."""
+    """Search takes its quota back after 50 minutes; vision's job starts again at 80, for 60 or 40 minutes."""
     with_queues = stack(queueing={})
     jobs = (
         entry(gpus=8, duration=7200),

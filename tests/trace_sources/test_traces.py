@@ -102,7 +102,7 @@ def test_openb_pods_run_from_their_scheduling_to_their_deletion_and_shares_are_p
         "pending,6000,12288,1,1000,,LS,Pending,200,300,\n"
     )
     found = read(tmp_path, text)
-    assert (found.form, found.left_out) == ("openb", {"without GPUs": 1, "never ran": 1})
+    assert (found.form, found.left_out) == ("openb", {"without GPUs": 1, "that never ran": 1})
     assert [(one.name, one.arrival, one.duration, one.gpus, one.pods, one.cpu) for one in found.entries] == [
         ("share", 100, 380, 0.46, 1, 6000),
         ("whole", 200, 100, 4, 1, 6000),
@@ -144,7 +144,7 @@ def test_philly_jobs_run_as_long_as_their_attempts_together_on_the_gpus_of_the_l
     text = json.dumps([philly_job(), philly_job(attempts=[]), philly_job(attempts=running)])
     found = read(tmp_path, text)
     (job,) = found.entries
-    assert (found.form, found.left_out) == ("philly", {"never ran": 2})
+    assert (found.form, found.left_out) == ("philly", {"that never ran": 2})
     assert (job.name, job.team, job.arrival, job.duration, job.gpus) == ("application_1", "ee9e8c", 60, 90, 3)
 
 
