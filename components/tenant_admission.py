@@ -35,6 +35,9 @@ class TenantAdmissionArgs:
 class TenantAdmission(pulumi.ComponentResource):
     """Policies of the API server for one namespace: on its pods and on its Services, each with a binding.
 
+    They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
+    with what admission refused.
+
     `guards`: what workloads of the team must wait for.
 
     Outputs: `rules`, their ids.
@@ -45,7 +48,7 @@ class TenantAdmission(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: TenantAdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TenantAdmission", name, None, opts)
-        child = child_options(self, opts)
+        child = retained(child_options(self, opts))
         pods: list[pulumi.Resource] = []
         if args.rules:  # a policy has one rule at least
             pods = namespace_policy("pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES)

@@ -175,7 +175,7 @@ class _Run:
         if before is None:
             self._applied(self._client.apply(manifest))
             return Change(Action.CREATE, key)
-        adopted = retention.may_be_adopted(before, self._stack)
+        adopted = retention.may_be_adopted(self._client, before, self._stack)
         if isinstance(adopted, str):
             return Change(Action.SKIP, key, reason=adopted)
         owner = Ownership() if adopted else self._members.ownership(before, self._before)

@@ -75,7 +75,7 @@ def _change(
         if not is_unknown(manifest):
             _try_create(client, declared, manifest, objects, upgrades=upgrades)
         return Change(Action.CREATE, key)
-    adopted = retention.may_be_adopted(before, stack)
+    adopted = retention.may_be_adopted(client, before, stack)
     if isinstance(adopted, str):
         return Change(Action.SKIP, key, reason=adopted)
     owner = Ownership() if adopted else members.ownership(before, inventory)

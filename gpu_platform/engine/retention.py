@@ -1,7 +1,8 @@
 """Keeps the namespace of a team that leaves its stack, with everything that members made in it.
 
-What the platform made there is deleted, with two exceptions. Network policies, quotas and limits stay for as long
-as the namespace does: pods that run on must not become less isolated, and their controllers must not grow. Another
+What the platform made there is deleted, with two exceptions. Network policies, quotas, limits and the admission
+policies of the namespace stay for as long as it does: pods that run on must not become less isolated, and their
+controllers must not grow, nor create what admission refused. Another
 quota admits no new GPU pod, because the team's GPUs are no longer counted as allocated; CPU pods such as databases
 may restart within the old limits. Roles are deleted, so members have no access. A namespace in which members
 made nothing is deleted.
@@ -29,6 +30,9 @@ _TRUE: Final = "true"
 _GPU_KEYS: Final = names.quota_key("nvidia.com/")
 _ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 _POLICY_API: Final = "admissionregistration.k8s.io/v1"
+_POLICY_KINDS: Final = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
+# The level of these is that of the namespace's label once the team left: it has no exceptions.
+_IN_PLACE_OF_LABEL: Final = (names.POD_SECURITY_POLICY, names.EXEC_POLICY)
 _KEPT_API_VERSIONS: Final = (
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("v1", "ResourceQuota"),
@@ -213,16 +217,23 @@ def _no_gpus(client: KubernetesClient, namespace: str) -> dict[str, Any]:
 # -- coming back -------------------------------------------------------------------------------------------
 
 
-def may_be_adopted(live: Mapping[str, Any], stack: str) -> bool | str:
+def may_be_adopted(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> bool | str:
     """Return whether a stack may take over a retained object, or why not; False for one that is not retained.
 
     Only the kinds that the platform retains count: a member can label anything else.
     """
     key = object_key(live)
-    kept = key.group_kind in KEPT_KINDS or is_kept_claim(live)
+    team = _team_of_policy(live)
+    kept = key.group_kind in KEPT_KINDS or is_kept_claim(live) or bool(team)
     if not is_retained(live) or (key.group_kind != "Namespace" and not kept):
         return False
-    if key.group_kind != "Namespace":
+    if team:
+        # It is in no namespace, so the adoption of its team's does not decide about it.
+        found = client.get("v1", "Namespace", team)
+        if found is None:
+            return True
+        live = found
+    elif key.group_kind != "Namespace":
         # Members cannot write the kinds that are kept, and their Namespace was adopted before them. A claim of a
         # member that has the labels becomes the entry's, as the stack file says of one with this name.
         return True
@@ -272,9 +283,9 @@ def settle(
 ) -> tuple[TeamNamespace, ...]:
     """Mark, release or delete a stack's namespaces after an engine that cannot do it: the Pulumi CLI.
 
-    The program lets Pulumi keep the namespace of a team that leaves, and the policies that enforce its Pod
-    Security level. `declared`: namespaces of the stack file; `by_policy`: those of them whose level policies
-    enforce. Returns the namespaces that are retained now and were not before.
+    The program lets Pulumi keep the namespace of a team that leaves, and its admission policies. `declared`:
+    namespaces of the stack file; `by_policy`: those of them whose Pod Security level policies enforce. Returns the
+    namespaces that are retained now and were not before.
     """
     left: list[TeamNamespace] = []
     for live in client.objects(
@@ -300,8 +311,8 @@ def settle(
 
 def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> None:
     """Delete the policies that enforced the Pod Security level of a namespace: its label does."""
-    for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
-        for prefix in (names.POD_SECURITY_POLICY, names.EXEC_POLICY):
+    for kind in _POLICY_KINDS:
+        for prefix in _IN_PLACE_OF_LABEL:
             live = client.get(_POLICY_API, kind, f"{prefix}-{namespace}")
             if live is not None and mapping_at(live, "metadata", "labels").get(names.TEAM_LABEL) == namespace:
                 client.delete(live)
@@ -310,6 +321,24 @@ def _delete_pod_security_policies(client: KubernetesClient, namespace: str) -> N
 def _kept_in(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any]]:
     for api_version, kind in _KEPT_API_VERSIONS:
         yield from client.objects(api_version, kind, namespace=namespace)
+    yield from _policies(client, namespace)
+
+
+def _policies(client: KubernetesClient, namespace: str) -> Iterator[dict[str, Any]]:
+    """Yield the admission policies that stay as long as a team's namespace, with their bindings."""
+    for kind in _POLICY_KINDS:
+        for live in client.objects(_POLICY_API, kind, label_selector=f"{names.TEAM_LABEL}={namespace}"):
+            if _team_of_policy(live):
+                yield live
+
+
+def _team_of_policy(live: Mapping[str, Any]) -> str:
+    """Return the namespace that an admission policy or binding stays as long as; empty for anything else."""
+    key = object_key(live)
+    if key.group != _POLICY_API.partition("/")[0] or key.kind not in _POLICY_KINDS:
+        return ""
+    team = str(mapping_at(live, "metadata", "labels").get(names.TEAM_LABEL) or "")
+    return "" if key.name in {f"{prefix}-{team}" for prefix in _IN_PLACE_OF_LABEL} else team
 
 
 def _labels(
@@ -331,9 +360,9 @@ def _is_last(live: Mapping[str, Any]) -> bool:
 
 
 def _stays(live: Mapping[str, Any], namespaces: Collection[str]) -> bool:
-    """Return whether an object is one of the namespaces, a policy or limit in one of them, or a kept claim."""
+    """Return whether an object is one of the namespaces, a policy or limit of one of them, or a kept claim."""
     key = object_key(live)
-    if is_kept_claim(live):
+    if is_kept_claim(live) or _team_of_policy(live) in namespaces:
         return True
     if _is_team_namespace(live):
         return key.name in namespaces
@@ -348,10 +377,15 @@ def _nothing(_live: Mapping[str, Any]) -> bool:
 
 
 def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable[str], progress: Progress) -> None:
-    """Delete namespaces with everything in them, and wait; raises NotReady if one is not deleted in time."""
+    """Delete namespaces with everything in them, and wait; raises NotReady if one is not deleted in time.
+
+    Nothing can be created in a namespace that is being deleted, so its admission policies go at once.
+    """
     for name in namespaces:
         live = client.get("v1", "Namespace", name)
         if live is not None:
             with progress.step(f"deleting namespace {name} with everything in it"):
                 client.delete(live)
+                for policy in _policies(client, name):
+                    client.delete(policy)
                 Waiter(client, ApplySet(client, stack), progress).until_deleted([live], DEFAULT_TIMEOUT_SECONDS)

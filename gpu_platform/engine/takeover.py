@@ -33,7 +33,7 @@ def refuse_foreign_objects(
         if one.key in state:
             continue
         live = client.get(one.api_version, one.key.kind, one.key.name, one.key.namespace)
-        if live is not None and (reason := _foreign(live, stack)):
+        if live is not None and (reason := _foreign(client, live, stack)):
             found.append(f"  - {one.key} {reason}")
     if found:
         are = "exists and is" if len(found) == 1 else "exist and are"
@@ -41,8 +41,8 @@ def refuse_foreign_objects(
         raise Finding("\n".join([head, *found]))
 
 
-def _foreign(live: Mapping[str, Any], stack: str) -> str:
-    adopted = retention.may_be_adopted(live, stack)
+def _foreign(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> str:
+    adopted = retention.may_be_adopted(client, live, stack)
     if adopted:
         return adopted if isinstance(adopted, str) else ""
     other = mapping_at(live, "metadata", "labels").get(STACK_LABEL, stack)

@@ -259,7 +259,14 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
     ]
     kept = {record.type.rsplit(":", 1)[-1] for record in of_team if record.retain_on_delete}
     deleted = {record.type.rsplit(":", 1)[-1] for record in of_team if not record.retain_on_delete}
-    assert kept == {"Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange"}
+    assert kept == {
+        "Namespace",
+        "NetworkPolicy",
+        "ResourceQuota",
+        "LimitRange",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
     assert deleted == {
         "ConfigMap",
         "Role",
@@ -269,8 +276,6 @@ def test_pulumi_leaves_a_teams_namespace_with_its_policies_and_limits_and_delete
         "Deployment",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
     }
 
 

@@ -109,6 +109,20 @@ class Hand:
         pods = self.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
+    def live_policies(self) -> list[dict[str, Any]]:
+        """Return the admission policies of the team and their bindings."""
+        return [
+            live
+            for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+            for live in self.client.objects(
+                "admissionregistration.k8s.io/v1", kind, label_selector=f"{names.TEAM_LABEL}={TEAM}"
+            )
+        ]
+
+    def policies(self) -> set[tuple[str, str]]:
+        """Return their kinds and names."""
+        return {(live["kind"], live["metadata"]["name"]) for live in self.live_policies()}
+
     def gone(self, api_version: str, kind: str, name: str, namespace: str = TEAM) -> bool:
         return self.client.get(api_version, kind, name, namespace) is None
 
@@ -171,18 +185,29 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand)
     with pytest.raises(Refused, match="exceeded quota: retained"):
         eventually(lambda: hand.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
 
-    def tidied() -> bool:
-        try:
-            hand.platform.pod("tidy", "cpu", namespace=TEAM)
-        except Refused as refusal:
-            # The API server knows a policy for a moment after it is deleted.
-            if f"pods-of-{TEAM}" not in refusal.message:
-                raise
-            return False
-        return True
+    hand.platform.pod("tidy", "cpu", tolerate=False, namespace=TEAM)
 
-    eventually(tidied)
-    eventually(lambda: hand.platform.find_pod("tidy", TEAM)["status"].get("phase") == "Running")
+
+def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(hand: Hand) -> None:
+    hand.have_data()
+    hand.leave()
+
+    assert hand.policies() == {
+        (kind, f"{prefix}-{TEAM}")
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        for prefix in ("pods-of", "services-of")
+    }
+    with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
+        hand.platform.pod("intruder", "cpu", namespace=TEAM)
+    with pytest.raises(Refused, match=f"services-of-{TEAM}.*service-external-address"):
+        hand.client.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "catcher", "namespace": TEAM},
+                "spec": {"ports": [{"port": 80}], "externalIPs": ["203.0.113.7"]},
+            }
+        )
 
 
 def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(hand: Hand) -> None:
@@ -229,6 +254,10 @@ def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(h
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "5"
     assert names.RETAINED_LABEL not in quota["metadata"].get("labels", {})
     hand.find("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+    assert len(hand.policies()) == 4
+    for live in hand.live_policies():
+        assert names.RETAINED_LABEL not in live["metadata"]["labels"]
+        assert "applyset.kubernetes.io/part-of" in live["metadata"]["labels"]
     assert hand.up().json["changes"]["changes"] == []
 
 
@@ -238,11 +267,13 @@ def test_a_team_without_objects_of_members_is_deleted_with_its_namespace(hand: H
     assert previewed.json["team_changes"][0]["fate"] == "deleted"
     hand.up()
     assert hand.client.get("v1", "Namespace", TEAM) is None
+    assert hand.policies() == set()
 
 
 def test_a_namespace_retained_from_another_stack_is_not_adopted(hand: Hand) -> None:
     before = hand.have_data()
     hand.leave()
+    policies = hand.policies()
     thief = {
         "kind": "team",
         "environment": {"stack": "shop"},
@@ -255,6 +286,8 @@ def test_a_namespace_retained_from_another_stack_is_not_adopted(hand: Hand) -> N
         assert f"{names.RETAINED_FROM_ANNOTATION}=thief" in ran.err
     assert hand.uids() == before
     assert hand.gone("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+    assert hand.policies() == policies
+    assert all(names.RETAINED_LABEL in live["metadata"]["labels"] for live in hand.live_policies())
 
 
 def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand) -> None:
@@ -295,6 +328,7 @@ def test_team_remove_lists_exports_and_deletes_after_the_teams_name(hand: Hand, 
     ran = hand.run("team", "remove", file, TEAM, "--confirm", TEAM, "--export", str(export))
     assert ran.code == 0, ran.err
     assert hand.client.get("v1", "Namespace", TEAM) is None
+    assert hand.policies() == set()
     assert stat.S_IMODE(export.stat().st_mode) == 0o600
     manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(export.read_text())}
     assert sorted(manifests) == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
@@ -382,6 +416,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert hand.client.get("v1", "Namespace", "vision") is None
     assert list(hand.client.objects("v1", "Node")) == []
     assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
+    assert len(hand.policies()) == 4
 
     back = hand.up()
     assert "team perception returns" in back.err
@@ -397,6 +432,7 @@ def test_destroy_with_delete_data_deletes_what_members_made(hand: Hand) -> None:
     ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--delete-data")
     assert ran.code == 0, ran.err
     assert hand.client.get("v1", "Namespace", TEAM) is None
+    assert hand.policies() == set()
 
 
 def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:

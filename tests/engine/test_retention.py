@@ -10,12 +10,13 @@ import pytest
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.contents import Contents, VolumeClaim, namespace_contents
-from gpu_platform.engine.retention import is_of_platform, settle, team_namespaces
+from gpu_platform.engine.retention import is_of_platform, may_be_adopted, settle, team_namespaces
 from gpu_platform.progress import Progress
 from tests.engine.conftest import Stack, config_map, workload
 from tests.support.eventually import eventually
 
 PLACE = "engine-team"
+ADMISSION = "admissionregistration.k8s.io/v1"
 QUIET = Progress(quiet=True)
 
 
@@ -36,10 +37,38 @@ def team(client: KubernetesClient) -> Iterator[dict[str, Any]]:
             "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
         }
     )
+    for policy in policies():
+        client.create(policy)
     yield live
     if (found := client.get("v1", "Namespace", PLACE)) is not None:
         client.delete(found)
+    for policy in live_policies(client):
+        client.delete(policy)
     eventually(lambda: client.get("v1", "Namespace", PLACE) is None)
+
+
+def policies(place: str = PLACE) -> list[dict[str, Any]]:
+    """Return an admission policy of the team and its binding, which are in no namespace."""
+    metadata = {"name": f"services-of-{place}", "labels": {names.TEAM_LABEL: place}}
+    services = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": place}}
+    policy = {
+        "matchConstraints": {"namespaceSelector": selector, "resourceRules": [services]},
+        "validations": [{"expression": "!has(object.spec.externalIPs)"}],
+    }
+    binding = {"policyName": f"services-of-{place}", "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": ADMISSION, "kind": kind, "metadata": metadata, "spec": spec}
+        for kind, spec in (
+            ("ValidatingAdmissionPolicy", policy),
+            ("ValidatingAdmissionPolicyBinding", binding),
+        )
+    ]
+
+
+def live_policies(client: KubernetesClient, place: str = PLACE) -> list[dict[str, Any]]:
+    found = [client.get(ADMISSION, one["kind"], one["metadata"]["name"]) for one in policies(place)]
+    return [live for live in found if live is not None]
 
 
 def made(client: KubernetesClient) -> dict[str, Any]:
@@ -132,7 +161,24 @@ def test_a_namespace_that_pulumi_left_is_marked_and_gets_no_gpu_pods(
     assert quota is not None
     assert quota["spec"]["hard"] == {"requests.nvidia.com/gpu": "0"}
     assert names.RETAINED_LABEL in labels(client, "NetworkPolicy", "default-deny")
+    assert [names.RETAINED_LABEL in live["metadata"]["labels"] for live in live_policies(client)] == [True, True]
     assert settle(client, "engine-pulumi", (), QUIET) == ()
+
+
+def test_policies_of_a_retained_namespace_are_taken_over_with_it_alone(
+    client: KubernetesClient, team: dict[str, Any]
+) -> None:
+    assert {may_be_adopted(client, live, "engine-pulumi") for live in live_policies(client)} == {False}
+    made(client)
+    settle(client, "engine-pulumi", (), QUIET)
+
+    assert {may_be_adopted(client, live, "engine-pulumi") for live in live_policies(client)} == {True}
+    for live in live_policies(client):
+        assert "retained from stack 'engine-pulumi'" in str(may_be_adopted(client, live, "engine-other"))
+    # The member of an object that is not the platform's labels it in vain.
+    note = config_map("mine", PLACE)["manifest"]
+    note["metadata"]["labels"] = {names.RETAINED_LABEL: "true", names.TEAM_LABEL: PLACE}
+    assert may_be_adopted(client, note, "engine-pulumi") is False
 
 
 def test_a_returned_team_has_no_mark_left(client: KubernetesClient, team: dict[str, Any]) -> None:
@@ -145,11 +191,13 @@ def test_a_returned_team_has_no_mark_left(client: KubernetesClient, team: dict[s
     assert names.RETAINED_LABEL not in labels(client, "NetworkPolicy", "default-deny")
     assert client.get("v1", "ResourceQuota", names.RETAINED_QUOTA, PLACE) is None
     assert client.get("v1", "ResourceQuota", "gpu-quota", PLACE) is not None
+    assert [names.RETAINED_LABEL in live["metadata"]["labels"] for live in live_policies(client)] == [False, False]
 
 
 def test_an_empty_namespace_that_pulumi_left_is_deleted(client: KubernetesClient, team: dict[str, Any]) -> None:
     assert settle(client, "engine-pulumi", (), QUIET) == ()
     assert client.get("v1", "Namespace", PLACE) is None
+    assert live_policies(client) == []
 
 
 def test_the_namespaces_of_another_stack_are_left_alone(client: KubernetesClient, team: dict[str, Any]) -> None:
