@@ -1,4 +1,4 @@
-"""Replay jobs on a planned stack: when each starts, which are stopped, and what that means by team."""
+"""Decide when each job of a trace starts on a planned stack, which are stopped, and what that means by team."""
 
 from gpu_platform.planning.rehearsal.model import Assumptions, Platform, TraceJob
 from gpu_platform.planning.rehearsal.report import PoolReport, Report, TeamReport, Waits, report
