@@ -233,7 +233,7 @@ def test_a_job_that_a_member_starts_by_hand_is_stopped_again(vision: Team, searc
     eventually(lambda: vision.pods("hasty") == [])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def job_sets(queues: Platform) -> Iterator[None]:
     """The kind JobSet, with any content; nobody but Kueue reads it here."""
     version = {
@@ -255,6 +255,8 @@ def job_sets(queues: Platform) -> Iterator[None]:
     live = queues.client.create(definition)
     yield
     queues.client.delete(live)
+    name = definition["metadata"]["name"]
+    eventually(lambda: queues.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name) is None)
 
 
 def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_sets: None) -> None:
