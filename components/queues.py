@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.queues.admission import QUEUED_KINDS, rules_of
+from gpu_platform.planning.queues.admission import NAMES_NO_CLASS, QUEUED_KINDS, priority_patch, rules_of
 from gpu_platform.planning.queues.section import (
     CHART,
     CONFIG_KEY,
@@ -159,7 +159,7 @@ class TeamQueue(pulumi.ComponentResource):
             spec={"clusterQueue": args.namespace},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
         )
-        self.guards = [local, *self._create_rules(args, child)]
+        self.guards = [local, *self._create_rules(args, child), *self._create_defaults(args, child)]
         self._create_access(args, subjects, child)
         self.local_queue = pulumi.Output.from_input(args.local_queue)
         self.register_outputs({"local_queue": self.local_queue})
@@ -198,6 +198,56 @@ class TeamQueue(pulumi.ComponentResource):
             spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
                 policy_name=name, validation_actions=["Deny"]
             ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
+        )
+        return [policy, binding]
+
+    def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        """Give what waits and names no priority class that of the team."""
+        if args.default_priority is None:
+            return []
+        name = f"queue-defaults-of-{args.namespace}"
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
+        policy = k8s.admissionregistration.v1.MutatingAdmissionPolicy(
+            name,
+            metadata=metadata,
+            spec=k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs(
+                # Without the class a Job waits behind others: no reason to refuse it.
+                failure_policy="Ignore",
+                reinvocation_policy="Never",
+                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
+                    namespace_selector=_namespace(args),
+                    resource_rules=[
+                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
+                            api_groups=[group],
+                            api_versions=["*"],
+                            operations=["CREATE"],
+                            resources=list(resources),
+                        )
+                        for group, resources in QUEUED_KINDS
+                        if group  # pods get their own class
+                    ],
+                ),
+                match_conditions=[
+                    k8s.admissionregistration.v1.MatchConditionArgs(
+                        name="names-no-class", expression=NAMES_NO_CLASS
+                    )
+                ],
+                mutations=[
+                    k8s.admissionregistration.v1.MutationArgs(
+                        patch_type="JSONPatch",
+                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(
+                            expression=priority_patch(args.default_priority)
+                        ),
+                    )
+                ],
+            ),
+            opts=opts,
+        )
+        binding = k8s.admissionregistration.v1.MutatingAdmissionPolicyBinding(
+            name,
+            metadata=metadata,
+            spec=k8s.admissionregistration.v1.MutatingAdmissionPolicyBindingSpecArgs(policy_name=name),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         return [policy, binding]

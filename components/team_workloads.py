@@ -31,8 +31,9 @@ from gpu_platform.workload_manifests import (
 
 # A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
-# What runs once: nothing in it can be changed, and the next one needs the GPUs of the last.
-_RUN_ONCE: Final = {"Job", "JobSet", "TrainJob"}
+# What runs once: nothing in it can be changed, and the next one needs the GPUs of the last. A ComputeDomain cannot
+# be changed either.
+_RUN_ONCE: Final = {"Job", "JobSet", "TrainJob", "ComputeDomain"}
 # The provider takes no CustomResource of the core group.
 _CORE: Final[Mapping[str, Callable[..., pulumi.Resource]]] = {
     "PersistentVolumeClaim": k8s.core.v1.PersistentVolumeClaim,

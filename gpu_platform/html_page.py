@@ -5,6 +5,10 @@ from __future__ import annotations
 import html
 from typing import Final
 
+COLOURS: Final = (
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#44bb99", "#99ddff", "#bbcc33",
+)  # fmt: skip
+"""Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;"

@@ -228,13 +228,17 @@ class FabricDaemon(Fact):
     name: str = Field(description="of the container")
     annotation: str = Field(description="key of the annotation that gives it devices")
     image: str = Field(description="repository, without tag and digest")
+    release: str = Field(description="name in `images`: that of the repository with which jobs start it")
     command: tuple[str, ...]
+    arguments: tuple[str, ...] = Field(default=(), description="with which jobs start it; `script` allows others")
     script: str | None = Field(
         default=None, description="its only argument, as a regular expression (RE2); None: it has no arguments"
     )
     capabilities: tuple[str, ...] = Field(description="added ones")
     mounts: dict[str, str] = Field(description="host path by path in the container")
     devices: tuple[str, ...] = Field(description="files of /dev that the device injector of GKE gives it")
+    cpu: str = Field(description="CPUs that it requests, a part of those of the pod")
+    memory: str = Field(description="memory that it requests, a part of that of the pod")
 
 
 class FabricPods(Fact):
@@ -244,6 +248,13 @@ class FabricPods(Fact):
     daemon: FabricDaemon | None = Field(default=None, description="None: the pods need no sidecar")
     read_only: tuple[str, ...] = Field(description="host paths that containers may read")
     writable: tuple[str, ...] = Field(default=(), description="host paths that containers may write")
+    mounts: dict[str, str] = Field(description="host path by path in the container that trains")
+    library_path: tuple[str, ...] = Field(description="directories of it with NCCL's plugin, for LD_LIBRARY_PATH")
+    profile: str | None = Field(
+        default=None, description="script of it that sets NCCL's variables; None: they are all in `env`"
+    )
+    env: dict[str, str] = Field(default_factory=dict, description="environment variables of the container")
+    first_interface: int = Field(description="number of the pod's interface on the first GPU network, eth<number>")
     test_images: tuple[str, ...] = Field(description="repositories of the vendor's test pods, which run as root")
     test_capabilities: tuple[str, ...] = Field(default=(), description="that they add")
     source: Source

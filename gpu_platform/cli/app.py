@@ -227,6 +227,46 @@ def place(
 
 
 @app.command()
+def rehearse(
+    stack: StackArgument,
+    trace: Annotated[
+        Path, typer.Option("--trace", help="Jobs: a CSV table, or a trace of openb, Helios or Philly.")
+    ],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="STACK", help="Another stack, to compare with.")
+    ] = None,
+    teams: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--team",
+            metavar="NAME=TEAM",
+            help="Team of the stack for a team of the trace; '*=TEAM' for all that are not named.",
+        ),
+    ] = None,
+    node_start: Annotated[
+        str, typer.Option("--node-start", metavar="DURATION", help="From a pending pod to a ready new node.")
+    ] = "10m",
+    node_idle: Annotated[
+        str, typer.Option("--node-idle", metavar="DURATION", help="Without pods before a node is removed.")
+    ] = "10m",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", metavar="DURATION", help="Jobs save their work as often; without it they start over."
+        ),
+    ] = None,
+    output: Annotated[
+        GuideFormat, typer.Option("--format", help="Output format; html is one page with a time line.")
+    ] = GuideFormat.TEXT,
+) -> None:
+    """Say how long the jobs of a trace would wait on a stack, by team; exit with 1 if some never run."""
+    from gpu_platform.cli.rehearse import Options, show_rehearsal
+
+    options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)
+    _leave(show_rehearsal(stack, trace=trace, against=against, options=options, output=output.value))
+
+
+@app.command()
 def recipe(
     stack: StackArgument,
     file: Annotated[

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from gpu_platform.html_page import html_page
+from gpu_platform.html_page import COLOURS, html_page
 from gpu_platform.quantity import counted, parse_quantity
 
-_COLOURS: Final = (
-    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#44bb99", "#99ddff", "#bbcc33",
-)  # fmt: skip
-"""Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
 _STYLE: Final = (
     "body{max-width:100rem}.nodes{display:flex;flex-wrap:wrap;gap:1rem}"
     ".node{flex:1 1 18rem;max-width:28rem;min-width:0;margin:0;padding:.6rem;border:1px solid #ccc}"
@@ -55,7 +51,7 @@ def _keys(document: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Return a short key and a colour for each owner of pods."""
     owners = dict.fromkeys(f"{one['team']}/{one['name']}" for one in document["groups"])
     owners |= dict.fromkeys(pod["owner"] for node in document["nodes"] for pod in node["pods"])
-    return {owner: (_letters(index), _COLOURS[index % len(_COLOURS)]) for index, owner in enumerate(owners)}
+    return {owner: (_letters(index), COLOURS[index % len(COLOURS)]) for index, owner in enumerate(owners)}
 
 
 def _letters(index: int) -> str:

@@ -42,7 +42,7 @@ def guide_to_markdown(
         _grants(tenant, queue, live),
         _pools(guide, live),
         _queue(queue, live),
-        _running(guide, tenant),
+        _running(guide, tenant, queue),
         _storage(guide, tenant),
         _network(tenant),
         _refused(tenant),
@@ -213,11 +213,13 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         yield "Nothing waits now."
 
 
-def _running(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
+def _running(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
     yield "## Priorities\n"
     others = [name for name in tenant.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
     yield f"Write `priorityClassName: {guide.priority}`; a pod without a class is stopped first.{lower}"
+    if queue is not None and queue.default_priority is not None:
+        yield f"A Job, or what else waits in the queue, has {queue.default_priority} there if it names none."
     if tenant.pod_defaults is not None:
         yield "A pod that requests a GPU and leaves them out gets this class, the toleration of GPU nodes, and its"
         yield "GPUs' part of the CPU and memory of a node. Other pods get 500m CPU and 1 GiB."
@@ -256,7 +258,8 @@ def _network(tenant: TenantPlan) -> Iterator[str]:
 
 def _refused(tenant: TenantPlan) -> Iterator[str]:
     yield "## What is refused\n"
-    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests below meet `restricted`."
+    nics = "" if tenant.fabric is None else ", but for the GPU NICs of whole nodes"
+    yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests meet `restricted`{nics}."
     if tenant.fabric is not None:
         yield (
             f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "

@@ -1,7 +1,9 @@
 """Manifests of the example workloads: Kubernetes objects of a member, without anything that has to be installed.
 
 They are built as those that a stack file declares, with programs of the guide's own, and satisfy Pod Security
-`restricted` in every namespace. Source: PyTorch docs, torchrun (environment variables); read 2026-11-23.
+`restricted` in every namespace, but for what GPU NICs need where its policies allow it.
+
+Source: PyTorch docs, torchrun (environment variables); read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
             **({} if example.kind == "inference" else {names.CHECKPOINTS_ANNOTATION: _kept(example)}),
             **example.annotations,
         },
+        fabric=example.fabric,
     )
 
 

@@ -21,12 +21,12 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
     """Return the objects of an inference service, in the order in which they are made."""
     name = service.pod.workload.name
     selector = {names.NAME_LABEL: name, **(_LEADER if service.nodes > 1 else {})}
-    found = [team.service(name, selector, service.port)]
-    found.append(_leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service))
+    main = _leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service)
+    found = [team.service(name, selector, service.port), *team.compute_domain(service.pod), main]
     if service.replicas > 1 or service.autoscaling is not None:
         found.append(_budget(team, name, selector))
     if service.autoscaling is not None:
-        found.append(_scaled(team, name, found[1], service.autoscaling))
+        found.append(_scaled(team, name, main, service.autoscaling))
     if service.route is not None:
         found.append(_route(team, name, service.port, service.route))
     return found

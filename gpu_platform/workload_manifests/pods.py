@@ -12,10 +12,12 @@ from typing import Any, Final, Literal
 from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan
+from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan, SidecarPlan
+from gpu_platform.quantity import parse_quantity
 
 Manifest = dict[str, Any]
 _SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container
+_LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
@@ -68,7 +70,8 @@ class TeamPods:
         """
         workload = pod.workload
         metadata: Manifest = {"labels": {names.NAME_LABEL: workload.name, **self._labels, **(labels or {})}}
-        annotations = dict(pod.annotations)
+        fabric = pod.fabric
+        annotations = {**({} if fabric is None else fabric.annotations), **pod.annotations}
         if workload.gpu_memory is not None:
             annotations[names.GPU_MEMORY_ANNOTATION] = workload.gpu_memory
         if annotations:
@@ -84,6 +87,7 @@ class TeamPods:
             "securityContext": self._security(workload.run_as_user),
             "terminationGracePeriodSeconds": pod.grace_seconds,
             **rest,
+            "initContainers": [] if fabric is None or fabric.sidecar is None else [_sidecar(fabric.sidecar)],
             "containers": [self._container(pod, container, name)],
             "volumes": _volumes(pod),
             "serviceAccountName": None if self._account is None else self._account.name,
@@ -109,20 +113,19 @@ class TeamPods:
     def _container(self, pod: PodPlan, fields: Mapping[str, Any], name: str) -> Manifest:
         workload = pod.workload
         # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
-        resources: Manifest = {"requests": dict(workload.requests), "limits": dict(workload.requests)}
+        requests = _requests(pod)
+        resources: Manifest = {"requests": dict(requests), "limits": dict(requests)}
         if workload.claims:
             resources["claims"] = [{"name": claim} for claim in workload.claims]
-        mounts: list[Manifest] = [
-            {"name": one.name, "mountPath": one.path, **({"readOnly": True} if one.read_only else {})}
-            for one in pod.mounts
-        ]
+        fabric = pod.fabric
+        mounts = [_mount(one) for one in (*pod.mounts, *(fabric.mounts if fabric is not None else ()))]
         if workload.shared_memory is not None:
             mounts.append({"name": _shared_memory_name(pod), "mountPath": _SHM})
-        env = [{"name": key, "value": value} for key, value in pod.env.items()]
+        env = [{"name": key, "value": value} for key, value in _environment(pod).items()]
         found: Manifest = {
             "name": name,
             "image": workload.image,
-            "command": list(workload.command),
+            "command": _command(pod),
             **fields,
             "env": [*env, *fields.get("env", ())],
             "envFrom": [{"secretRef": {"name": secret}} for secret in pod.secrets],
@@ -155,6 +158,25 @@ class TeamPods:
             }
         ]
 
+    def compute_domain(self, pod: PodPlan) -> Sequence[Manifest]:
+        """Return the ComputeDomain of pods that share GPU memory over NVLink, if they do.
+
+        `numNodes` 0: it has the nodes on which pods with its claim run.
+        """
+        template, name = pod.workload.compute_domain, pod.workload.name
+        if template is None:
+            return []
+        spec = {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}}
+        metadata = self.metadata(name)
+        return [
+            {
+                "apiVersion": "resource.nvidia.com/v1beta1",
+                "kind": "ComputeDomain",
+                "metadata": metadata,
+                "spec": spec,
+            }
+        ]
+
     def service(self, name: str, selector: Mapping[str, str], port: int, *, headless: bool = False) -> Manifest:
         """Return a Service; `headless`: by which pods find each other before they are ready."""
         spec: Manifest = {"selector": dict(selector), "ports": [{"name": "main", "port": port}]}
@@ -180,8 +202,73 @@ def _shared_memory_name(pod: PodPlan) -> str:
     )
 
 
+def _requests(pod: PodPlan) -> Mapping[str, str]:
+    """Return the requests of the main container: those of the pod without the sidecar's."""
+    requests, sidecar = pod.workload.requests, None if pod.fabric is None else pod.fabric.sidecar
+    if sidecar is None:
+        return requests
+    cpu = parse_quantity(requests["cpu"]) - parse_quantity(sidecar.cpu)
+    memory = parse_quantity(requests["memory"]) - parse_quantity(sidecar.memory)
+    return {**requests, "cpu": f"{int(cpu * 1000)}m", "memory": f"{int(memory) // 2**20}Mi"}
+
+
+def _environment(pod: PodPlan) -> Mapping[str, str]:
+    fabric = pod.fabric
+    if fabric is None:
+        return pod.env
+    env = {**fabric.env, **pod.env}
+    if not pod.workload.command:
+        # Nothing can be started before it: its shells read the profile, and the path replaces that of the image.
+        own = pod.env.get(_LIBRARY_PATH)
+        env[_LIBRARY_PATH] = ":".join((*fabric.library_path, *(() if own is None else (own,))))
+        if fabric.profile is not None:
+            env["BASH_ENV"] = fabric.profile
+    return env
+
+
+def _command(pod: PodPlan) -> list[str]:
+    """Return the command of the main container, with a fabric after NCCL's settings; its own win."""
+    command, fabric = pod.workload.command, pod.fabric
+    if fabric is None or not command:
+        return list(command)
+    path = ":".join(fabric.library_path)
+    script = f'export {_LIBRARY_PATH}="{path}${{{_LIBRARY_PATH}:+:${_LIBRARY_PATH}}}"; '
+    if fabric.profile is None:
+        return ["/bin/sh", "-c", f'{script}exec "$@"', "sh", *command]
+    own = (f"{name}={value}" for name, value in pod.env.items() if name.startswith("NCCL_"))
+    return ["/bin/bash", "-c", f'{script}. "$0" && exec env "$@"', fabric.profile, *own, *command]
+
+
+def _sidecar(sidecar: SidecarPlan) -> Manifest:
+    """Return a container that runs as long as the main one, and does not keep the pod from ending."""
+    found: Manifest = {
+        "name": sidecar.name,
+        "image": sidecar.image,
+        "restartPolicy": "Always",
+        "command": list(sidecar.command),
+        "args": list(sidecar.args),
+        "env": [{"name": key, "value": value} for key, value in sidecar.env.items()],
+        # No limits: it is not known what it needs at most, and the job would end with it.
+        "resources": {"requests": {"cpu": sidecar.cpu, "memory": sidecar.memory}},
+        "securityContext": {
+            "runAsNonRoot": False,
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "capabilities": {"add": list(sidecar.capabilities)},
+        },
+        "volumeMounts": [_mount(one) for one in sidecar.mounts],
+    }
+    return _without_empty(found)
+
+
+def _mount(mount: MountPlan) -> Manifest:
+    return {"name": mount.name, "mountPath": mount.path, **({"readOnly": True} if mount.read_only else {})}
+
+
 def _volumes(pod: PodPlan) -> list[Manifest]:
-    volumes = list({one.name: _volume(one) for one in pod.mounts}.values())
+    fabric = pod.fabric
+    of_fabric = () if fabric is None else (*fabric.mounts, *(fabric.sidecar.mounts if fabric.sidecar else ()))
+    volumes = list({one.name: _volume(one) for one in (*pod.mounts, *of_fabric)}.values())
     if pod.workload.shared_memory is not None:
         in_memory = {"medium": "Memory", "sizeLimit": pod.workload.shared_memory}
         volumes.append({"name": _shared_memory_name(pod), "emptyDir": in_memory})
@@ -193,6 +280,8 @@ def _volume(mount: MountPlan) -> Manifest:
         return {"name": mount.name, "configMap": {"name": mount.config_map}}
     if mount.claim is not None:
         return {"name": mount.name, "persistentVolumeClaim": {"claimName": mount.claim}}
+    if mount.host_path is not None:
+        return {"name": mount.name, "hostPath": {"path": mount.host_path}}
     return {"name": mount.name, "emptyDir": {}}
 
 

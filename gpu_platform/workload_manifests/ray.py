@@ -13,10 +13,11 @@ _PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001))
 
 
 def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
-    """Return the RayCluster."""
+    """Return the RayCluster, after the ComputeDomains of its workers."""
     ports = [{"name": name, "containerPort": port} for name, port in _PORTS]
     head = team.template(cluster.head, {"ports": ports}, name="ray-head")
     return [
+        *(domain for workers in cluster.workers for domain in team.compute_domain(workers.pod)),
         {
             "apiVersion": "ray.io/v1",
             "kind": "RayCluster",
@@ -38,5 +39,5 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
                     for workers in cluster.workers
                 ],
             },
-        }
+        },
     ]

@@ -33,7 +33,7 @@ _EXIT_MESSAGE: Final = ".*failed with exit code [0-9]+ matching FailJob rule.*"
 def training_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     """Return the objects of a training job, in the order in which they are made."""
     build = {"job": _job, "jobset": _job_set, "trainjob": _train_job}[job.api]
-    return [*team.claim(job.claim), *build(team, job)]
+    return [*team.claim(job.claim), *team.compute_domain(job.pod), *build(team, job)]
 
 
 def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:

@@ -62,7 +62,22 @@ def test_every_fact_that_code_asks_for_by_name_is_asked_for(catalog: Catalog):
     by_name = (catalog.images, catalog.charts, catalog.eks_addons, catalog.gke_features)
     names = [name for entries in by_name for name in entries]
     assert names
-    assert [name for name in names if f'"{name}"' not in code] == []
+    by_facts = {one.daemon.release for one in catalog.fabric_pods.values() if one.daemon is not None}
+    assert [name for name in names if f'"{name}"' not in code and name not in by_facts] == []
+
+
+def test_the_daemon_of_a_fabric_is_started_as_admission_knows_it(catalog: Catalog):
+    for fact in catalog.fabric_pods.values():
+        allowed = {*fact.read_only, *fact.writable}
+        assert set(fact.mounts.values()) <= allowed
+        if (daemon := fact.daemon) is None:
+            continue
+        repository, _, tag = catalog.images[daemon.release].reference.rpartition(":")
+        assert repository == daemon.image
+        assert tag
+        assert (daemon.script is None) == (daemon.arguments == ())
+        for argument in daemon.arguments:
+            assert re.fullmatch(daemon.script or "", argument)
 
 
 def test_every_cloud_machine_type_has_the_facts_of_its_family(catalog: Catalog):

@@ -33,6 +33,7 @@ from gpu_platform.catalog import load_catalog
         ("NVIDIA H100 PCIe", "h100-80gb-pcie"),
         ("NVIDIA-H100-NVL", "h100-94gb"),
         ("GH200", "gh200-96gb"),
+        ("NVIDIA GH200 144G HBM3e", "gh200-144gb"),
         ("NVIDIA H200", "h200-141gb"),
         ("nvidia-h200-141gb", "h200-141gb"),
         ("nvidia_b200", "b200"),

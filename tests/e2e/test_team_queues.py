@@ -128,6 +128,23 @@ def test_a_higher_class_stops_a_lower_one_of_the_same_team(search: Team) -> None
     eventually(lambda: search.running("low") == 0)
 
 
+def test_a_job_that_names_no_class_waits_with_that_of_its_team(vision: Team, search: Team) -> None:
+    for team, name, value in ((vision, "training", 100), (search, "inference", 1000)):
+        team.job("plain", gpus=1)
+        assert team.live("plain")["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == name
+        workload = eventually(lambda team=team: team.workload("plain"))
+        assert workload is not None
+        assert workload["spec"]["priority"] == value
+
+
+def test_a_job_whose_pods_name_a_class_keeps_it(search: Team) -> None:
+    search.create(job("search", "modest", 1, priorityClassName="training"))
+    assert "kueue.x-k8s.io/priority-class" not in search.live("modest")["metadata"].get("labels", {})
+    workload = eventually(lambda: search.workload("modest"))
+    assert workload is not None
+    assert workload["spec"]["priority"] == 100
+
+
 def test_a_team_gets_its_quota_back_from_one_that_borrows_it(vision: Team, search: Team) -> None:
     vision.job("own", gpus=8)
     vision.job("borrowed", gpus=8)
@@ -238,6 +255,8 @@ def job_sets(queues: Platform) -> Iterator[None]:
     live = queues.client.create(definition)
     yield
     queues.client.delete(live)
+    name = definition["metadata"]["name"]
+    eventually(lambda: queues.client.get("apiextensions.k8s.io/v1", "CustomResourceDefinition", name) is None)
 
 
 def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_sets: None) -> None:
@@ -265,6 +284,25 @@ def test_the_class_of_every_pod_of_a_job_set_is_checked(queues: Platform, job_se
     # The kind is served, and Kueue and the policy know it, a moment after it is created.
     eventually(lambda: "no class above" in refusal("training", "inference"))
     eventually(lambda: refusal("training", "training"), expected="")
+
+
+def test_a_job_set_without_a_class_waits_with_that_of_its_team(queues: Platform, job_sets: None) -> None:
+    def label(priority: str = "") -> str | None:
+        pods = job("vision", "part", 1, priorityClassName=priority)["spec"]
+        wanted = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "whole", "namespace": "vision"},
+            "spec": {"replicatedJobs": [{"name": "part", "template": {"spec": pods}}]},
+        }
+        try:
+            made = KubernetesClient(queues.kubeconfig).create(wanted, dry_run=True)
+        except (Refused, Finding):  # the kind is not served yet
+            return None
+        return made["metadata"].get("labels", {}).get("kueue.x-k8s.io/priority-class", "")
+
+    eventually(label, expected="training")
+    eventually(lambda: label("training"), expected="")
 
 
 def test_members_see_their_queue_and_change_nothing_of_it(vision: Team) -> None:

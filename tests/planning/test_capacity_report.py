@@ -176,6 +176,31 @@ def test_a_quota_stands_for_its_workloads_and_one_gpu_pods_with_an_equal_part_of
     assert open_ones.needs["train"] == (5000, 100 * 1024)
 
 
+def test_gpus_for_training_are_not_those_of_nodes_for_inference(make_plan: PlanMaker) -> None:
+    small = pool("serve", "g4dn.xlarge", workload="inference", count={"desired": 8})
+    plan = make_plan(pool(), small, teams=[team(quota={"gpus": 16})])
+    document = _report(plan)
+    assert document["quotas"]["verdict"] == "impossible"
+    assert document["quotas"]["desired"]["conflict"]["teams"] == ["vision"]
+
+
+@pytest.mark.parametrize(
+    ("pools", "priority"),
+    [
+        ([pool("serve", workload="inference")], "training"),
+        ([pool("lab", workload="development")], "training"),
+        ([pool("train"), pool("serve", "g4dn.xlarge", workload="inference")], "inference"),
+    ],
+    ids=["no-pool-for-its-work", "nodes-for-anything", "a-class-that-may-use-both"],
+)
+def test_a_quota_is_used_on_nodes_that_its_team_may_use(
+    make_plan: PlanMaker, pools: list[dict[str, Any]], priority: str
+) -> None:
+    gpus = 8 + (len(pools) - 1)
+    plan = make_plan(*pools, teams=[team(quota={"gpus": gpus}, priority=priority)])
+    assert _report(plan)["quotas"]["verdict"] == "placed"
+
+
 def test_a_quota_of_cpu_beyond_the_nodes_asks_for_the_gpus_part_of_the_node_alone(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 5000})])
     (group,) = groups_of(plan, load_catalog())

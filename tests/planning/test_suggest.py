@@ -118,6 +118,23 @@ def test_the_cheapest_pools_are_what_a_count_by_hand_says(
     assert_planner_places(found, [want])
 
 
+def test_gpus_of_one_node_have_different_layouts_where_one_layout_for_all_costs_twice_as_much() -> None:
+    # By hand: 42 small pods fill 6 GPUs with 7 instances each, 4 large ones the other two. One layout for all GPUs
+    # has at most 32 small instances beside 8 large ones, of which 4 hold small pods: 36, and so two nodes.
+    wants = [
+        _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
+        _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
+    ]
+    found = _suggest(*wants, families=["p4de"], provider="aws")
+    ((machine, nodes, sharing),) = _pools(found)
+    assert (machine, nodes) == ("p4de.24xlarge", 1)
+    assert len(sharing["layouts"]) > 1
+    assert sorted(device for entry in sharing["layouts"] for device in entry["devices"]) == list(range(8))
+    assert found.usd_per_hour == pytest.approx(27.44705)
+    assert found.optimal
+    assert_planner_places(found, wants)
+
+
 def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() -> None:
     wants = [
         _want("x", trust_domain="a", compute=0.1, count=3),

@@ -12,6 +12,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
+from gpu_platform.planning.teams.tenants import DEFAULT_PRIORITIES
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.quantity import parse_quantity
 
@@ -85,17 +86,24 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     share or instance), each with an equal part, by GPU, of the team's remaining CPU and memory; without a quota of
     those, with the default request of its LimitRange. Such a pod requests no more than its GPU's part of the node:
     a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
+
+    Nodes for training or inference are for teams that may use the priority class of that name, where other pools
+    have the same resource: 16 GPUs for training are not four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
+    purposes = {pool.name: pool.workload for pool in plan.pools if pool.workload in DEFAULT_PRIORITIES}
     return tuple(
         group
         for tenant in plan.tenants
-        for group in _groups(tenant, workloads_of(tenant.namespace, plan.workloads), capacities)
+        for group in _groups(tenant, workloads_of(tenant.namespace, plan.workloads), capacities, purposes)
     )
 
 
 def _groups(
-    tenant: TenantPlan, run: TeamWorkloadsPlan | None, capacities: Sequence[NodeCapacity]
+    tenant: TenantPlan,
+    run: TeamWorkloadsPlan | None,
+    capacities: Sequence[NodeCapacity],
+    purposes: Mapping[str, str],
 ) -> Iterator[PodGroup]:
     left = _quota_units(tenant, capacities)
     spent_cpu = spent_memory = 0
@@ -131,11 +139,19 @@ def _groups(
                     min(_millicores(DEFAULT_REQUEST["cpu"]) if cpu is None else cpu, most.cpu_millicores),
                     min(_mib(DEFAULT_REQUEST["memory"]) if memory is None else memory, most.memory_mib),
                 )
-                for capacity in capacities
-                if capacity.units.get(name)
+                for capacity in _serving(tenant, name, capacities, purposes)
                 for most in [part_of_node(capacity, name)]
             },
         )
+
+
+def _serving(
+    tenant: TenantPlan, resource: str, capacities: Sequence[NodeCapacity], purposes: Mapping[str, str]
+) -> list[NodeCapacity]:
+    """Return the nodes on which a team uses its quota of a resource: all that have it if none is for its work."""
+    having = [capacity for capacity in capacities if capacity.units.get(resource)]
+    own = [one for one in having if purposes.get(one.pool) in (None, *tenant.priorities)]
+    return own or having
 
 
 def part_of_node(capacity: NodeCapacity, resource: str) -> NodeResources:

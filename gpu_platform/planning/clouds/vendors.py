@@ -32,7 +32,7 @@ class Vendor:
     `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
     `reserved_memory_mib`: memory of a machine type that the kubelet reserves, MiB; `quota_unit`: what GPU
     quotas count; `reference_region`: whose list prices are shown for a cluster that is in no region of a cloud,
-    None: no published prices.
+    None: no published prices; `layouts_by_gpu`: whether the GPUs of a node may have different MIG layouts.
     """
 
     name: VendorName
@@ -40,6 +40,7 @@ class Vendor:
     reserved_memory_mib: Callable[[MachineType], int]
     quota_unit: str
     reference_region: str | None
+    layouts_by_gpu: bool
 
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
@@ -88,6 +89,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reserved_memory_mib=_eks_memory,
             quota_unit="vCPU",
             reference_region="us-east-1",
+            layouts_by_gpu=True,
         ),
         Vendor(
             name="gcp",
@@ -95,6 +97,8 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reserved_memory_mib=_gke_memory,
             quota_unit="GPU",
             reference_region="us-central1",
+            # A node pool of GKE has one partition size.
+            layouts_by_gpu=False,
         ),
         Vendor(
             name="on-prem",
@@ -102,6 +106,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reserved_memory_mib=_on_prem_memory,
             quota_unit="GPU",
             reference_region=None,
+            layouts_by_gpu=True,
         ),
     )
 }

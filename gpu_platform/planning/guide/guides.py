@@ -16,7 +16,13 @@ from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.workloads import TeamWorkloadsPlan, levels_of, topology_annotation, workloads_of
+from gpu_platform.planning.workloads import (
+    TeamWorkloadsPlan,
+    levels_of,
+    plan_pod_fabric,
+    topology_annotation,
+    workloads_of,
+)
 from gpu_platform.spec.team import Team
 
 
@@ -102,7 +108,7 @@ def _plan(
         login=cloud.login_commands(team.everybody),
         priority=team.priority,
         pools=tuple(_pool(pool, tenant) for pool in available.pools if _granted(pool, tenant)),
-        examples=tuple(_with_checkpoints(_near(one, levels), classes, own) for one in examples),
+        examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),
         missing=missing,
         volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
         storage_classes=tuple(one.name for one in classes),
@@ -141,12 +147,17 @@ def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
     )
 
 
-def _near(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]]) -> ExamplePlan:
-    """Return a training job of several pods with what starts them close to each other."""
-    if example.kind != "training":
-        return example
+def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
+    """Return a training job of several pods with what starts them close to each other, and what connects them."""
     workload = example.workload
-    return replace(example, annotations=topology_annotation(levels.get(workload.pool, ()), workload.replicas))
+    if example.kind != "training" or workload.replicas == 1:
+        return example
+    pool = next(one for one in available.pools if one.name == workload.pool)
+    return replace(
+        example,
+        annotations=topology_annotation(levels.get(workload.pool, ()), workload.replicas),
+        fabric=plan_pod_fabric(workload, pool, available.catalog),
+    )
 
 
 def _with_checkpoints(

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.workloads.section import PodFabricPlan
 
 ExampleKind = Literal["training", "inference", "notebook", "batch"]
 KINDS: Final[tuple[ExampleKind, ...]] = ("training", "inference", "notebook", "batch")
@@ -29,6 +30,8 @@ class ExamplePlan:
     """Whether pods on several nodes write the claim that the manifest makes."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of its pods: how close to each other Kueue starts them."""
+    fabric: PodFabricPlan | None = None
+    """What its pods need to communicate between nodes, beside what they request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

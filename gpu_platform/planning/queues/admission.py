@@ -1,4 +1,7 @@
-"""Rules at admission that keep the members of a team in their queue.
+"""Rules at admission that keep the members of a team in their queue, and what is added where they name no class.
+
+Kueue takes the priority of a workload from the label, else from its pods as they are declared: the team's class,
+which pods get when they are created, comes too late for it.
 
 Sources: kubernetes-sigs/kueue v0.19.2, pkg/controller/constants, pkg/controller/jobs/pod (scheduling gates; pods
 whose owner is queued are not queued themselves); Kubernetes API reference, ValidatingAdmissionPolicy; read
@@ -58,6 +61,23 @@ _POD_SPECS = (
     "[object.spec.rayClusterConfig.headGroupSpec.template.spec] + "
     "object.spec.rayClusterConfig.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : []"
 )
+
+
+NAMES_NO_CLASS: Final = (
+    f"!('{PRIORITY_LABEL}' in {_LABELS}) && {_OWNERS}.size() == 0 && "
+    f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '')"
+)
+"""That an object which nobody owns names no priority class, neither itself nor in its pods, as CEL."""
+
+
+def priority_patch(priority: str) -> str:
+    """Return the JSON patch, as CEL, that gives an object a WorkloadPriorityClass."""
+    key = PRIORITY_LABEL.replace("/", "~1")
+    return (
+        f"has(object.metadata.labels) ? [JSONPatch{{op: 'add', path: '/metadata/labels/{key}', "
+        f"value: '{priority}'}}] : "
+        f"[JSONPatch{{op: 'add', path: '/metadata/labels', value: {{'{PRIORITY_LABEL}': '{priority}'}}}}]"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

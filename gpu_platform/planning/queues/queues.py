@@ -113,11 +113,11 @@ def _plan_teams(
     checks = {
         pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning_class(pool) is not None
     }
-    priorities = {tenant.namespace: tenant.priorities for tenant in tenants}
+    by_name = {tenant.namespace: tenant for tenant in tenants}
     return tuple(
-        _plan_team(queueing, team, shares, offers, available.pools, flavors, checks, priorities[team.name])
+        _plan_team(queueing, team, shares, offers, available.pools, flavors, checks, by_name[team.name])
         for team, shares in zip(teams, divide_quotas(teams, offers), strict=True)
-        if team.name in priorities
+        if team.name in by_name
     )
 
 
@@ -129,7 +129,7 @@ def _plan_team(
     pools: Sequence[PoolPlan],
     names_of_flavors: Mapping[str, str],
     checks: Mapping[str, str],
-    priorities: tuple[str, ...],
+    tenant: TenantPlan,
 ) -> TeamQueuePlan:
     settings = queue_settings(team)
     flavors = flavor_quotas(team.quota, shares, offers, pools, names_of_flavors, checks)
@@ -143,8 +143,9 @@ def _plan_team(
         reclaim=_RECLAIM[queueing.preemption.reclaim],
         flavors=flavors,
         ceiling=ceiling(team.quota, flavors),
-        priorities=priorities,
+        priorities=tenant.priorities,
         required=required,
+        default_priority=tenant.pod_defaults.priority_class if tenant.pod_defaults is not None else None,
     )
 
 

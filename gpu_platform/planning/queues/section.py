@@ -85,7 +85,8 @@ class TeamQueuePlan:
     """The ClusterQueue of a team, named as its namespace, and its LocalQueue there.
 
     `ceiling`: nominal quota and borrowing limit together by key of a ResourceQuota; `required`: whether Jobs and
-    pods must name the queue themselves; `priorities`: the classes that the team may use.
+    pods must name the queue themselves; `priorities`: the classes that the team may use; `default_priority`: that
+    of what waits and names none, None: the cluster cannot add it, and such Jobs have priority 0.
     """
 
     namespace: str
@@ -98,6 +99,7 @@ class TeamQueuePlan:
     ceiling: Mapping[str, str]
     priorities: tuple[str, ...]
     required: bool = False
+    default_priority: str | None = None
 
     @property
     def resources(self) -> tuple[str, ...]:

@@ -126,9 +126,9 @@ class Job:
     """A job while it is rehearsed. `left`: seconds of work that are not done; `epoch`: counts its starts."""
 
     __slots__ = (
-        "admitted", "deadline", "ended", "epoch", "first_start", "held", "job", "left", "missing", "next_cycle",
-        "next_flavor", "order", "places", "pool", "preemptions", "queued", "reason", "shape", "since",
-        "state", "team", "timeouts", "waited",
+        "admitted", "deadline", "ended", "epoch", "first_start", "gpus", "held", "job", "left", "missing",
+        "next_cycle", "next_flavor", "order", "places", "pool", "preemptions", "queued", "reason", "shape",
+        "since", "state", "team", "timeouts", "waited",
     )  # fmt: skip
 
     def __init__(self, job: TraceJob, order: int, team: int) -> None:
@@ -148,6 +148,7 @@ class Job:
         self.epoch = 0
         self.pool = -1
         self.places: dict[tuple[int, int], int] = {}  # pods by pool and node
+        self.gpus = 0.0  # of all its pods
         self.timeouts = 0
         self.missing = 0  # pods that have no node
         self.held = 0  # pods that count against a ResourceQuota

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from gpu_platform.planning.rehearsal.kueue import Kueue
 from gpu_platform.planning.rehearsal.model import CPU, MEMORY, Assumptions, Job, Platform, TraceJob
-from gpu_platform.planning.rehearsal.nodes import PoolNodes, release_all
+from gpu_platform.planning.rehearsal.nodes import PoolNodes, all_gpus, release_all
 from gpu_platform.planning.rehearsal.quota import Requests, build_queues
 from gpu_platform.planning.rehearsal.scheduler import PodScheduler
 
@@ -18,13 +19,20 @@ _MOST_RETRY_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class Recorded:
-    """What happened. `changes`: time, team, change of GPUs that run or are held, change of GPUs that wait."""
+    """What happened.
+
+    `changes`: time, team, change of GPUs of jobs that run, change of GPUs of jobs that wait; `capacity`: time and
+    GPUs of all nodes from then on. By pool: seconds of its nodes, of its GPUs that pods hold, and of free GPUs on
+    nodes with pods. `team_seconds`: seconds of GPUs on which jobs of a team ran, by team and pool.
+    """
 
     jobs: list[Job]
     changes: list[tuple[float, int, float, float]] = field(default_factory=list[tuple[float, int, float, float]])
     node_seconds: list[float] = field(default_factory=list[float])
     gpu_seconds: list[float] = field(default_factory=list[float])
-    stranded_seconds: float = 0.0
+    stranded_seconds: list[float] = field(default_factory=list[float])
+    capacity: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    team_seconds: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
     start: float = 0.0
     end: float = 0.0
 
@@ -86,6 +94,7 @@ class _Simulation:
         self._recorded = Recorded(self._jobs)
         self._recorded.node_seconds = [0.0] * len(self._pools)
         self._recorded.gpu_seconds = [0.0] * len(self._pools)
+        self._recorded.stranded_seconds = [0.0] * len(self._pools)
 
     def run(self) -> Recorded:
         jobs, events, at = self._jobs, self._events, 0
@@ -126,7 +135,10 @@ class _Simulation:
             for index, pool in enumerate(self._pools):
                 recorded.node_seconds[index] += pool.count * seconds
                 recorded.gpu_seconds[index] += pool.used_gpus * seconds
-                recorded.stranded_seconds += pool.stranded * seconds
+                recorded.stranded_seconds[index] += pool.stranded * seconds
+            gpus = all_gpus(self._pools)
+            if not recorded.capacity or recorded.capacity[-1][1] != gpus:
+                recorded.capacity.append((self._now, gpus))
             self._now = recorded.end = now
 
     def _schedule(self, time: float, kind: int, job: Job | None, epoch: int) -> None:
@@ -208,6 +220,7 @@ class _Simulation:
         job.ended = self._now
         job.left = 0.0
         self._record(job, -1, 0)
+        self._count_seconds(job)
         self._open -= 1
         release_all(self._pools, job, self._now)
         if self._kueue is not None:
@@ -227,6 +240,7 @@ class _Simulation:
         job.epoch += 1
         if job.state == "running":
             job.preemptions += 1
+            self._count_seconds(job)
             every = self._assumptions.checkpoint
             if every:
                 done = self._now - job.since
@@ -261,14 +275,26 @@ class _Simulation:
         wait = min(_MOST_RETRY_SECONDS, _RETRY_SECONDS * 2.0 ** (job.timeouts - 1))
         self._schedule(self._now + wait, _RETRY, job, job.epoch)
 
+    def _count_seconds(self, job: Job) -> None:
+        """Count the GPUs on which a job ran from its last start until now."""
+        shape, found = job.shape, self._recorded.team_seconds
+        pods = {job.pool: shape.pods} if job.pool >= 0 else Counter[int]()
+        if job.pool < 0:
+            for (pool, _), count in job.places.items():
+                pods[pool] += count
+        for pool, count in pods.items():
+            gpus = self._pools[pool].pool.gpus[shape.resource] * shape.units * count
+            key = (job.team, pool)
+            found[key] = found.get(key, 0.0) + gpus * (self._now - job.since)
+
     def _record(self, job: Job, used: int, waiting: int) -> None:
-        gpus = self._gpus(job)
+        gpus = job.gpus = job.gpus or self._gpus(job)
         self._recorded.changes.append((self._now, job.team, used * gpus, waiting * gpus))
 
     def _gpus(self, job: Job) -> float:
         shape = job.shape
-        for pool in self._pools if job.pool < 0 else (self._pools[job.pool],):
-            if shape.resource in pool.pool.gpus:
+        for pool in self._pools:
+            if shape.resource in pool.pool.gpus and shape.pool in (None, pool.pool.name):
                 return pool.pool.gpus[shape.resource] * shape.units * shape.pods
         return 0.0
 

@@ -16,7 +16,8 @@ _MONEY = 1_000_000
 """Whole numbers for the solver: millionths of a USD."""
 _ROUNDS = 40
 _RANK = {"none": 0, "mig": 1, "mps": 2, "time-slicing": 2}
-"""Of two mixes that cost the same, the one that shares less."""
+"""Of two mixes that cost the same, the one that shares less, and of those with MIG one layout for all GPUs."""
+_MENU_RANK = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
         [
             (option, slot, pods)
             for option in options
+            if not option.menu  # of one demand no node holds more than with the same layout on all GPUs
             for slot in option.slots_for(request)
             if (pods := _pods_on_node(option, slot, request))
         ]
@@ -147,7 +149,12 @@ def _pods_on_node(option: Option, slot: str, request: PodRequest) -> int:
 
 def all_pods_on_node(option: Option, request: PodRequest) -> int:
     """Return how many pods of a demand one node holds in all its slots."""
-    slots = sum(option.slots[slot] // request.gpus for slot in option.slots_for(request))
+    fitting = set(option.slots_for(request))
+    if option.menu:
+        most = max(sum(count for name, count in layout if name in fitting) for layout in option.menu)
+        slots = most * option.machine.gpu_count
+    else:
+        slots = sum(option.slots[slot] // request.gpus for slot in fitting)
     return min(slots, _pods_by_resources(option, request))
 
 
@@ -233,6 +240,9 @@ class _Model:
         self._options = [option for option in options if any(option.slots_for(request) for request in requests)]
         self._pods: list[dict[tuple[int, str], Any]] = []
         self._nodes: list[Any] = []
+        # Of options with a menu: GPUs of a node with each layout.
+        self._chosen: dict[int, list[Any]] = {}
+        self._index = {option: index for index, option in enumerate(self._options)}
         placed: list[list[Any]] = [[] for _ in requests]
         for option in self._options:
             slots = [
@@ -268,9 +278,12 @@ class _Model:
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
         """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""
         requests, resources = self._requests, option.allocatable
-        for slot, there in option.slots.items():
+        there = {slot: nodes * count for slot, count in option.slots.items()}
+        if option.menu:
+            there = self._choose(option, nodes, max(request.count for request in requests))
+        for slot, offered in there.items():
             taken = [count * requests[number].gpus for (number, name), count in pods.items() if name == slot]
-            self._model.add(sum(taken) <= nodes * there)
+            self._model.add(sum(taken) <= offered)
         cpu = sum(count * requests[number].pod.cpu_millicores for (number, _), count in pods.items())
         memory = sum(count * requests[number].pod.memory_mib for (number, _), count in pods.items())
         self._model.add(cpu <= nodes * resources.cpu_millicores)
@@ -281,10 +294,44 @@ class _Model:
             held = sum(count for (other, _), count in pods.items() if other == number)
             self._model.add(held <= nodes * all_pods_on_node(option, request))
 
+    def _choose(self, option: Option, nodes: Any, most: int) -> dict[str, Any]:  # noqa: ANN401
+        """Let the GPUs of a node have layouts of the menu; returns the instances of all nodes by profile."""
+        gpus = option.machine.gpu_count
+        # The same on all of them is an option of its own.
+        chosen = [self._model.new_int_var(0, gpus - 1, "") for _ in option.menu]
+        self._model.add(sum(chosen) == gpus)
+        self._chosen[self._index[option]] = chosen
+        on_all: list[Any] = []
+        for of_node in chosen:
+            of_pool = self._model.new_int_var(0, gpus * most * len(self._requests), "")
+            self._model.add_multiplication_equality(of_pool, [nodes, of_node])
+            on_all.append(of_pool)
+        self._model.add(sum(on_all) == gpus * nodes)
+        return {
+            name: sum(
+                of_pool * dict(layout).get(name, 0) for of_pool, layout in zip(on_all, option.menu, strict=True)
+            )
+            for name in option.profiles
+        }
+
+    def _place_of(self, option: Option) -> int:
+        """Return the option's index, of one that was chosen from a menu that of the menu."""
+        if option in self._index:
+            return self._index[option]
+        return next(
+            index
+            for index in self._chosen
+            if replace(self._options[index], menu=(), layouts=option.layouts) == option
+        )
+
     def learn(self, pool: ChosenPool) -> None:
-        """Rule out so few nodes for so many pods: a pod less of some kind, or a node more."""
-        index = self._options.index(pool.option)
+        """Rule out so few nodes for so many pods: a pod less of some kind, a node more, or other layouts."""
+        index = self._place_of(pool.option)
         ways: list[Any] = []
+        for layout, of_node in zip(self._options[index].menu, self._chosen.get(index, ()), strict=True):
+            other = self._model.new_bool_var("")
+            self._model.add(of_node > pool.option.layouts.count(layout)).only_enforce_if(other)
+            ways.append(other)
         for key, count in pool.pods.items():
             less = self._model.new_bool_var("")
             self._model.add(self._pods[index][key] < count).only_enforce_if(less)
@@ -316,7 +363,7 @@ class _Model:
         for nodes, option in zip(self._nodes, self._options, strict=True):
             there = model.new_bool_var("")
             model.add(nodes == 0).only_enforce_if(~there)
-            used.append(there * (10 + _RANK[option.mode]))
+            used.append(there * (10 + (_MENU_RANK if option.menu else _RANK[option.mode])))
         model.add(self._cost <= cost)
         model.minimize(sum(used))
         for variable in (*self._nodes, *(count for pods in self._pods for count in pods.values())):
@@ -361,10 +408,19 @@ class _Model:
     def _read(self, solver: Any) -> list[ChosenPool]:  # noqa: ANN401 - ortools has no types
         return [
             ChosenPool(
-                option,
+                self._with_layouts(index, solver),
                 solver.value(nodes),
                 {key: solver.value(count) for key, count in pods.items() if solver.value(count)},
             )
-            for option, nodes, pods in zip(self._options, self._nodes, self._pods, strict=True)
+            for index, (nodes, pods) in enumerate(zip(self._nodes, self._pods, strict=True))
             if solver.value(nodes)
         ]
+
+    def _with_layouts(self, index: int, solver: Any) -> Option:  # noqa: ANN401 - ortools has no types
+        """Return an option with the layouts that were chosen from its menu, if it has one."""
+        option = self._options[index]
+        if not option.menu:
+            return option
+        counts = [solver.value(of_node) for of_node in self._chosen[index]]
+        chosen = [layout for layout, count in zip(option.menu, counts, strict=True) for _ in range(count)]
+        return replace(option, menu=(), layouts=tuple(chosen))

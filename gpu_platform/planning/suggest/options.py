@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
-from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB, vendor_of
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.pools.free import free_pods, less_daemonsets
@@ -29,7 +29,7 @@ MOST_REPLICAS: Final[Mapping[Mode, int]] = {"mps": 8, "time-slicing": 4}
 """Replicas of one GPU that the rule sharing-replicas-bounded allows by default."""
 _EPSILON = 1e-9
 Layout = tuple[tuple[str, int], ...]
-"""MIG profile and count, on each GPU of a node."""
+"""MIG profile and count, on one GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,8 @@ def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
 class Option:
     """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: not shared.
 
-    MIG instances are not shared.
+    MIG instances are not shared. `layouts`: with MIG the layout of each GPU of a node; a single one is that of all
+    GPUs. `menu`: the layouts among which each GPU of a node has yet to choose, the same on every node.
     """
 
     machine: MachineType
@@ -124,17 +125,27 @@ class Option:
     kind: str
     mode: Mode
     replicas: int
-    layout: Layout
+    layouts: tuple[Layout, ...]
     domain: str | None
     usd_per_hour: float
+    menu: tuple[Layout, ...] = ()
 
     @property
     def slots(self) -> Mapping[str, int]:
-        """Slots on one node: `gpu`, `share`, or instances by MIG profile."""
+        """Slots on one node: `gpu`, `share`, or instances by MIG profile; of a menu the most of each profile."""
         gpus = self.machine.gpu_count
+        if self.menu:
+            most = {name: max(dict(one).get(name, 0) for one in self.menu) for name in self.profiles}
+            return {name: count * gpus for name, count in most.items()}
         if self.mode == "mig":
-            return {profile: count * gpus for profile, count in self.layout}
+            every = self.layouts * gpus if len(self.layouts) == 1 else self.layouts
+            return {name: sum(dict(one).get(name, 0) for one in every) for name in self.profiles}
         return {GPU_SLOT: gpus} if self.mode == "none" else {SHARE_SLOT: gpus * self.replicas}
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """MIG profiles of its GPUs."""
+        return tuple(dict.fromkeys(name for layout in self.menu or self.layouts for name, _ in layout))
 
     @property
     def allocatable(self) -> NodeResources:
@@ -154,7 +165,7 @@ class Option:
             case "none":
                 return (GPU_SLOT,)
             case "mig":
-                return tuple(name for name, _ in self.layout if request.fits_profile(self.gpu, name))
+                return tuple(name for name in self.profiles if request.fits_profile(self.gpu, name))
             case "mps" | "time-slicing":
                 fits = self.mode == request.shares_by and self.domain == request.domain
                 return (SHARE_SLOT,) if fits and self.replicas <= request.most_replicas(self.gpu) else ()
@@ -171,9 +182,10 @@ def options_for(
             here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
             if here:
                 found.append(Option(machine, gpu, kind, "none", 1, (), None, price))
-                found += [
-                    Option(machine, gpu, kind, "mig", 1, layout, None, price) for layout in _layouts(here, gpu)
-                ]
+                layouts = tuple(_layouts(here, gpu))
+                found += [Option(machine, gpu, kind, "mig", 1, (layout,), None, price) for layout in layouts]
+                if len(layouts) > 1 and machine.gpu_count > 1 and vendor_of(machine).layouts_by_gpu:
+                    found.append(Option(machine, gpu, kind, "mig", 1, (), None, price, layouts))
                 found += [
                     Option(machine, gpu, kind, mode, replicas, (), domain, price)
                     for domain, mode, replicas in _shares(here, gpu)

@@ -57,7 +57,9 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
             domains = sorted({request.domain for request in requests})
             several = f": {', '.join(domains)} may share a GPU only so" if len(domains) > 1 else ""
             yield f"MIG: instances have memory, compute and faults of their own{several}"
-            for name, _ in option.layout:
+            if len(option.layouts) > 1:
+                yield "the GPUs of a node have different layouts: the same on all of them would cost more"
+            for name in option.profiles:
                 profile = gpu.mig.profile(name)
                 if profile is not None:
                     part = f"{profile.compute_slices}/{gpu.mig.compute_slices}"

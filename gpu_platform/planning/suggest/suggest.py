@@ -16,7 +16,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
 from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
-from gpu_platform.planning.suggest.options import Option, PodRequest, options_for, request_of
+from gpu_platform.planning.suggest.options import Layout, Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.spec.workloads import Demands
 
@@ -255,7 +255,7 @@ def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapp
     }
     match option.mode:
         case "mig":
-            pool["sharing"] = {"mode": "mig", "layout": dict(option.layout)}
+            pool["sharing"] = {"mode": "mig", **_layout(option)}
         case "mps" | "time-slicing":
             pool["sharing"] = {"mode": option.mode, "replicas": option.replicas}
         case "none":
@@ -263,6 +263,16 @@ def _pool(chosen: ChosenPool, names: set[str], *, several_domains: bool) -> Mapp
     if option.domain is not None and several_domains:
         pool["taints"] = [{"key": TRUST_DOMAIN_TAINT, "value": option.domain, "effect": "NoSchedule"}]
     return pool
+
+
+def _layout(option: Option) -> Mapping[str, Any]:
+    """Return the MIG layout of all GPUs of a node, or those of different ones, in stack file form."""
+    if len(option.layouts) == 1:
+        return {"layout": dict(option.layouts[0])}
+    devices: dict[Layout, list[int]] = {}
+    for index, layout in enumerate(option.layouts):
+        devices.setdefault(layout, []).append(index)
+    return {"layouts": [{"devices": of, "layout": dict(layout)} for layout, of in devices.items()]}
 
 
 def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option]) -> NextBest | None:

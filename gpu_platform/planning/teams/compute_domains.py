@@ -16,9 +16,9 @@ _SUFFIX: Final = "-channel"
 _LONGEST: Final = 63 - len(_SUFFIX)  # a claim of a pod has the name of its template, a DNS label
 
 
-def channel_of(workload: Workload) -> str:
-    """Return the name of the ResourceClaimTemplate that the DRA driver creates for a ComputeDomain."""
-    return f"{workload.name}{_SUFFIX}"
+def channel_of(name: str) -> str:
+    """Return the name of the ResourceClaimTemplate that the DRA driver creates for the ComputeDomain `name`."""
+    return f"{name}{_SUFFIX}"
 
 
 def check_compute_domain(
@@ -38,12 +38,12 @@ def check_compute_domain(
     if len(workload.name) > _LONGEST:
         problems.at("name").add(
             f"{len(workload.name)} characters with compute_domain",
-            f"at most {_LONGEST}: its claim is named {channel_of(workload)}",
+            f"at most {_LONGEST}: its claim is named {channel_of(workload.name)}",
             "shorten it",
         )
-    if any(claim.name == channel_of(workload) for claim in team.claims):
+    if any(claim.name == channel_of(workload.name) for claim in team.claims):
         problems.at("name").add(
-            f"{workload.name!r} with compute_domain, beside the claim {channel_of(workload)}",
+            f"{workload.name!r} with compute_domain, beside the claim {channel_of(workload.name)}",
             "another name: the DRA driver creates a ResourceClaimTemplate of that name",
             "rename the claim or the workload",
         )

@@ -376,7 +376,7 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
         tolerations=pool.all_taints,
         network=_network_requests(pool, resource, units),
         claim=workload.claim,
-        compute_domain=channel_of(workload) if workload.compute_domain else None,
+        compute_domain=channel_of(workload.name) if workload.compute_domain else None,
         shared_memory=_shared_memory(workload, pool, units),
         gpu_memory=workload.gpu_memory,
         nic_claim=nic_claim_of(pool) if claims_nics(pool, resource, units) else None,

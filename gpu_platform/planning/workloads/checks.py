@@ -17,7 +17,13 @@ from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
 from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_workloads import InferenceService, KeptDirectory, RequestedResources, TrainingJob
+from gpu_platform.spec.team_workloads import (
+    ContainerSettings,
+    InferenceService,
+    KeptDirectory,
+    RequestedResources,
+    TrainingJob,
+)
 
 _MIB = 2**20
 _LONGEST_NAME = 48
@@ -73,6 +79,7 @@ def _check(
 ) -> None:
     for one in declared_pods(team, available):
         _check_room(one, team, available, problems.at(one.path))
+    _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
     for index, service in enumerate(team.inference_services):
@@ -127,6 +134,53 @@ def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan) -> int:
         offered = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
         found.append(offered // max(1, units))
     return min(found)
+
+
+def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
+    """Record what cannot communicate between nodes over the GPU NICs that its pool has."""
+    declared = {one.path: one.spec for one in declared_pods(team, available)}
+    for path, several, entry in _on_several_nodes(team):
+        spec = declared[path]
+        of_entry = problems.at(path.partition(".")[0])
+        pool = next((pool for pool in available.pools if pool.name == spec.pool), None)
+        node = pool.cloud.node_fabric if pool is not None and pool.cloud is not None else None
+        if not several or pool is None or node is None or spec.gpus != pool.gpus_per_node:
+            continue
+        fact, here = available.catalog.fabric_pods[node.name], problems.at(path)
+        if fact.daemon is not None:
+            for field, needed in (("cpu", fact.daemon.cpu), ("memory", fact.daemon.memory)):
+                requested = getattr(spec, field)
+                if parse_quantity(requested) <= parse_quantity(needed):
+                    here.at(field).add(
+                        requested,
+                        f"more than {needed}, which {fact.daemon.name} takes of it in pods on several nodes of "
+                        f"pool {pool.name}",
+                        "raise it, or leave it out",
+                    )
+        if isinstance(entry, InferenceService) and not entry.command and fact.profile is not None:
+            here.at("command").add(
+                f"nothing, with {entry.nodes} nodes of pool {pool.name}",
+                f"a command: it is started after {fact.profile}, which sets NCCL's variables for the GPU NICs",
+                "write the command that the image would run",
+            )
+        for name, directory in entry.volumes.items():
+            # Of volumes below a directory of the node's libraries, one hides the other.
+            taken = next((one for one in fact.mounts if f"{directory}/".startswith(f"{one}/")), None)
+            if taken is not None:
+                of_entry.at("volumes").at(name).add(
+                    f"{directory!r}", f"another directory: {taken} has libraries of the node", "change it"
+                )
+
+
+def _on_several_nodes(team: Team) -> Iterator[tuple[str, bool, ContainerSettings]]:
+    """Yield places of pods, whether they communicate between nodes, and their entry."""
+    for index, job in enumerate(team.training_jobs):
+        yield f"training_jobs[{index}]", job.replicas > 1, job
+    for index, service in enumerate(team.inference_services):
+        yield f"inference_services[{index}]", service.nodes > 1, service
+    for index, cluster in enumerate(team.ray_clusters):
+        for place, workers in enumerate(cluster.workers):
+            yield f"ray_clusters[{index}].workers[{place}]", workers.replicas > 1, cluster
 
 
 def _check_training(

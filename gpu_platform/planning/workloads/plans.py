@@ -12,12 +12,15 @@ from gpu_platform.planning.addons.known import KNOWN
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.teams.tenants import plan_workload
+from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.section import (
     AutoscalingPlan,
     BatchJobPlan,
@@ -70,6 +73,8 @@ class _Of:
     volumes: Mapping[str, VolumePlan]
     levels: Mapping[str, tuple[str, ...]]
     classes: Mapping[str, bool]
+    compute_domains: bool
+    """Whether the DRA driver is installed where NVLink connects nodes."""
 
 
 def plan(
@@ -126,6 +131,7 @@ def _plan(
         volumes={one.name: one for one in storage.volumes if one.namespace == team.name},
         levels=levels_of(queues if queue is not None else None),
         classes={one.name: one.shared for one in storage.classes},
+        compute_domains=environment.operator.compute_domains is not False,
     )
     plan = TeamWorkloadsPlan(
         namespace=team.name,
@@ -174,21 +180,37 @@ def _pod(
     command: tuple[str, ...],
     pods: int,
     of: _Of,
+    *,
+    together: bool = False,
 ) -> PodPlan:
+    """Return the pods of an entry. `together`: they communicate between nodes."""
     spec = as_workload(name, requested, pods, of.available, of.team)
     planned = plan_workload(spec, of.team, of.available, image)
+    pool = next(one for one in of.available.pools if one.name == planned.pool)
     workload = replace(
         planned,
         image=image,
         command=command,
         run_as_user=settings.run_as_user,
         shared_memory=requested.shared_memory or _shared_memory(planned),
+        compute_domain=channel_of(name) if together and _shares_nvlink(planned, pool, of) else None,
     )
     return PodPlan(
         workload=workload,
         env={**_fabric_environment(workload), **settings.env},
         secrets=settings.secrets,
         mounts=_mounts(settings.volumes, of),
+        fabric=plan_pod_fabric(workload, pool, of.available.catalog) if together else None,
+    )
+
+
+def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _Of) -> bool:
+    """Return whether NVLink connects the nodes of a pool, and whole nodes use it."""
+    return (
+        of.compute_domains
+        and pool.nvlink_domain is not None
+        and pool.nodes.ownership != "created"
+        and workload.units == pool.gpus_per_node
     )
 
 
@@ -242,8 +264,9 @@ def _seconds(duration: str) -> int:
 
 
 def _training(job: TrainingJob, of: _Of) -> TrainingJobPlan:
-    pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of)
-    pod, claim = _with_kept(pod, job.checkpoints, f"{job.name}-checkpoints", of, shared=job.replicas > 1)
+    several = job.replicas > 1
+    pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of, together=several)
+    pod, claim = _with_kept(pod, job.checkpoints, f"{job.name}-checkpoints", of, shared=several)
     env, kept = dict(pod.env), "none: what the job writes ends with its pods"
     if job.checkpoints is not None:
         env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
@@ -291,9 +314,8 @@ def topology_annotation(
 
 
 def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
-    pod = _pod(
-        service.name, service, service, service.image, service.command, service.replicas * service.nodes, of
-    )
+    pods, several = service.replicas * service.nodes, service.nodes > 1
+    pod = _pod(service.name, service, service, service.image, service.command, pods, of, together=several)
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
     route, scaling = service.route, service.autoscaling
     namespace, _, gateway = route.gateway.partition("/") if route is not None else ("", "", "")
@@ -366,7 +388,7 @@ def _ray(cluster: RayCluster, of: _Of) -> RayClusterPlan:
 
 def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _Of) -> PodPlan:
     pods, name = workers.replicas, f"{cluster.name}-{workers.name}"
-    pod = _pod(name, workers, cluster, cluster.image, (), pods, of)
+    pod = _pod(name, workers, cluster, cluster.image, (), pods, of, together=pods > 1)
     levels = of.levels.get(workers.pool, ()) if pod.workload.units else ()
     return replace(pod, annotations=topology_annotation(levels, pods))
 

@@ -13,13 +13,14 @@ TrainingApi = Literal["job", "jobset", "trainjob"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan:
-    """A volume named `name` and the directory where containers see it: a claim of the namespace, a ConfigMap, or
-    neither, which ends with the pod."""
+    """A volume named `name` and the directory where containers see it: a claim of the namespace, a ConfigMap, a
+    path of the node, or none of them, which ends with the pod."""
 
     name: str
     path: str
     claim: str | None = None
     config_map: str | None = None
+    host_path: str | None = None
     read_only: bool = False
 
 
@@ -37,6 +38,37 @@ class KeptClaimPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarPlan:
+    """A container that runs beside the main one as root. `cpu`, `memory`: its requests, a part of the pod's."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    mounts: tuple[MountPlan, ...]
+    capabilities: tuple[str, ...]
+    cpu: str
+    memory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFabricPlan:
+    """What a pod with all GPUs of a node has, so that NCCL uses the GPU NICs of the node.
+
+    `library_path`: directories before those of the image; `profile`: a script of the node that sets NCCL's
+    variables, where the vendor ships one.
+    """
+
+    annotations: Mapping[str, str]
+    mounts: tuple[MountPlan, ...]
+    env: Mapping[str, str]
+    library_path: tuple[str, ...]
+    profile: str | None = None
+    sidecar: SidecarPlan | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
     """Pods of an entry. `workload.replicas`: how many there are at the same time; times in seconds."""
 
@@ -48,6 +80,8 @@ class PodPlan:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     grace_seconds: int | None = None
     """From SIGTERM to SIGKILL; None: Kubernetes' 30 s."""
+    fabric: PodFabricPlan | None = None
+    """None: its pods communicate within a node, or need nothing for it beside requests and claims."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
