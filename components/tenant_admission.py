@@ -10,7 +10,14 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options, retained
 from gpu_platform import names
-from gpu_platform.planning.teams.admission import CLAIM_VARIABLES, SERVICE_RULE, VARIABLES, PodRule
+from gpu_platform.planning.teams.admission import (
+    CLAIM_VARIABLES,
+    POD_CHANGES,
+    SERVICE_RULE,
+    SPEC_CHANGES,
+    VARIABLES,
+    PodRule,
+)
 from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
@@ -23,8 +30,6 @@ _CLAIMS = ("resourceclaims", "resourceclaimtemplates")
 _CLAIM_GROUP = "resource.k8s.io"
 _CLAIM_VERSIONS = ("v1", "v1beta2")
 _EXEC = ("pods/exec", "pods/attach")
-# Pods that exist stay: an update is judged only if it changes what runs.
-_SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +61,12 @@ class TenantAdmission(pulumi.ComponentResource):
         child = retained(child_options(self, opts))
         pods: list[pulumi.Resource] = []
         if args.rules:  # a policy has one rule at least
-            pods = namespace_policy("pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES)
-        services = namespace_policy("services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child)
+            pods = namespace_policy(
+                "pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES, condition=POD_CHANGES
+            )
+        services = namespace_policy(
+            "services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child, condition=SPEC_CHANGES
+        )
         claims: list[pulumi.Resource] = []
         if args.claim_rules:
             claims = namespace_policy(
@@ -110,7 +119,7 @@ class TenantPodSecurity(pulumi.ComponentResource):
             fabric.rules,
             child,
             variables=fabric.variables,
-            condition=_SPEC_CHANGES,
+            condition=SPEC_CHANGES,
         )
         if fabric.daemons:
             rules.append(exec_rule(fabric.daemons))
@@ -158,7 +167,7 @@ def namespace_policy(
                 ],
             ),
             match_conditions=[
-                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-the-pod", expression=condition)
+                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-what-runs", expression=condition)
             ]
             if condition is not None
             else None,

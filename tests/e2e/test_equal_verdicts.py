@@ -24,7 +24,7 @@ from sandbox import control_plane
 from tests.e2e.conftest import BASE
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
-from tests.support.fabric_pods import platform_of
+from tests.support.fabric_pods import fabric_pods, platform_of
 from tests.support.restricted import CONTAINER, satisfying
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
@@ -342,3 +342,151 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     # On GKE no resource that is a share has a name of its own, so most requests of shares are unknown resources.
     assert all(counts[verdict] >= 4 for verdict in (*OF_PODS, ADDRESS, CLAIM, NO_RULE)), counts
     assert counts[NO_RULE] > 60
+
+
+# -- different, on purpose --------------------------------------------------------------------------------
+
+operator = pytest.mark.parametrize("place", ["operator"], indirect=True)
+gke = pytest.mark.parametrize("place", ["gke"], indirect=True)
+PUBLISHED = next(one for one in fabric_pods() if one.machine_type == "a3-megagpu-8g" and one.devices)
+
+
+def verdicts(place: Place, wanted: Object, *rules: str) -> tuple[set[str], str]:
+    (broken,) = place.before_a_deploy([wanted], *rules)
+    return broken, place.at_admission(wanted)
+
+
+@operator
+def test_the_pack_alone_counts_against_the_pools_that_a_pod_selects(place: Place):
+    wanted = a_pod([main({"nvidia.com/gpu": 4})], nodeSelector={"gpu-platform.dev/pool": "serve"})
+    assert verdicts(place, wanted) == ({MOST}, NO_RULE)
+    wanted["spec"]["nodeSelector"] = {"gpu-platform.dev/pool": "train"}
+    assert verdicts(place, wanted) == (set(), NO_RULE)
+
+
+@operator
+def test_admission_alone_refuses_resources_of_nvidia_that_are_no_gpus(place: Place):
+    assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), MOST)
+
+
+def test_admission_alone_counts_the_interfaces_of_efa(client: KubernetesClient):
+    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks"}))
+    try:
+        for interfaces, verdict in ((32, NO_RULE), (33, MOST)):
+            gpus = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": interfaces}
+            wanted = a_pod(
+                [main(gpus, image="none:1")], tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]
+            )
+            assert verdicts(place, wanted) == (set(), verdict)
+    finally:
+        remove(client, ["equal-eks"])
+
+
+@operator
+def test_a_request_without_a_limit_is_invalid_and_for_the_pack_breaks_a_rule_of_its_own(place: Place):
+    wanted = a_pod([{"name": "main", "image": "none", "resources": {"requests": {"nvidia.com/gpu": 1}}}])
+    assert place.before_a_deploy([wanted], *OF_PODS, EQUAL) == [{EQUAL}]
+    assert "Limit must be set for non overcommitable resources" in refusal(place.client, place.moved(wanted))
+
+
+@operator
+def test_neither_judges_the_namespaces_of_the_system(place: Place):
+    wanted = a_pod([main(env=[DEVICES[0]])], {"cdi.k8s.io/gpus": "all"}, tolerations=[{"operator": "Exists"}])
+    assert verdicts(place, wanted) == ({BYPASS, ANNOTATION, TOLERATION}, BYPASS)
+    system = Place(place.client, "kube-system", place.records, place.order)
+    assert verdicts(system, wanted) == (set(), NO_RULE)
+
+
+@operator
+def test_the_pack_lets_a_daemon_set_tolerate_all_taints_and_admission_refuses_its_pods(place: Place):
+    wanted = a_pod([main()], tolerations=[{"operator": "Exists"}])
+    assert verdicts(place, wanted) == ({TOLERATION}, TOLERATION)
+    labels = {"app": "exporter"}
+    template = {"metadata": {"labels": labels}, "spec": wanted["spec"]}
+    daemons = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "exporter", "namespace": "here"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    assert place.before_a_deploy([daemons]) == [set()]
+
+
+REACHING: list[tuple[Object, Object]] = [
+    ({"hostNetwork": True}, {}),
+    ({"hostPID": True}, {}),
+    ({"hostIPC": True}, {}),
+    ({"volumes": [{"name": "host", "hostPath": {"path": "/var/lib"}}]}, {}),
+    ({}, {"securityContext": {"privileged": True, "allowPrivilegeEscalation": True}}),
+    ({}, {"securityContext": {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}}}),
+]
+
+
+@pytest.mark.parametrize("place", ["operator", "gke"], indirect=True)
+@pytest.mark.parametrize(("of_pod", "of_container"), REACHING, ids=lambda one: "-".join(one) or "all")
+def test_pod_security_refuses_all_that_the_pack_finds_to_reach_the_node_and_more(
+    place: Place, of_pod: Object, of_container: Object
+):
+    for gpus, rules in (({"nvidia.com/gpu": 8}, {HOST}), ({}, set())):
+        wanted = a_pod([main(gpus, **of_container)])
+        wanted["spec"] = satisfying({**wanted["spec"], **of_pod})
+        assert place.before_a_deploy([wanted], HOST) == [rules]
+        text = refusal(place.client, place.moved(wanted))
+        assert "PodSecurity" in text or "pod-security-" in text
+
+
+def daemons_devices() -> Object:
+    annotations = PUBLISHED.published("here")["metadata"]["annotations"]
+    return {key: value for key, value in annotations.items() if key.startswith("devices.gke.io/")}
+
+
+@gke
+def test_admission_gives_a_daemon_its_devices_whatever_the_pod_requests_and_the_pack_with_whole_nodes(
+    place: Place,
+):
+    eight, four = (a_pod([main({"nvidia.com/gpu": count})], daemons_devices()) for count in (8, 4))
+    assert verdicts(place, eight) == (set(), NO_RULE)
+    # Nobody has the devices: they are those of a container of the daemon's name, which must be the daemon.
+    assert verdicts(place, four) == ({ANNOTATION}, NO_RULE)
+    four["spec"]["containers"][0]["name"] = PUBLISHED.devices
+    assert "fabric-daemon:" in refusal(place.client, place.moved(four))
+
+
+def test_admission_gives_a_daemon_its_devices_for_teams_that_may_have_a_whole_node_alone(client: KubernetesClient):
+    place = place_of(client, of_gke(name="equal-few", quota={"gpus": 4}))
+    try:
+        wanted = a_pod([main({"nvidia.com/gpu": 8})], daemons_devices())
+        assert verdicts(place, wanted) == (set(), ANNOTATION)
+    finally:
+        remove(client, ["equal-few"])
+
+
+# -- pods that exist --------------------------------------------------------------------------------------
+
+
+@operator
+def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_nothing_else(place: Place):
+    client, name = place.client, f"pods-of-{place.namespace}"
+    binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", name)
+    assert binding is not None
+    forbidden = place.moved(a_pod([main()], tolerations=[{"operator": "Exists"}]))
+    forbidden["metadata"] |= {"name": "older", "finalizers": ["example.com/tracked"]}
+    client.delete(binding)
+    try:
+        eventually(lambda: refusal(client, forbidden) == "")
+        client.create(forbidden)
+    finally:
+        client.apply({**binding, "metadata": {key: binding["metadata"][key] for key in ("name", "labels")}})
+    eventually(lambda: TOLERATION in refusal(client, forbidden))
+    older = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "older", "namespace": place.namespace}}
+    try:
+        with pytest.raises(Refused, match=TOLERATION):
+            client.merge({**older, "spec": {"activeDeadlineSeconds": 60}})
+        with pytest.raises(Refused, match=ANNOTATION):
+            client.merge({**older, "metadata": {**older["metadata"], "annotations": {"cdi.k8s.io/gpus": "all"}}})
+    finally:
+        # The controller of a Job does the same when its pod has ended.
+        client.merge({**older, "metadata": {**older["metadata"], "finalizers": None}})
+        live = client.get("v1", "Pod", "older", place.namespace)
+        assert live is not None
+        client.delete(live)

@@ -143,6 +143,15 @@ ASKS_FOR_GPUS: Final = (
 """That a pod requests GPUs or claims devices, as CEL."""
 VARIABLES: Final[Mapping[str, str]] = {"asksForGpus": ASKS_FOR_GPUS}
 """Variables that expressions of pods use, as CEL."""
+SPEC_CHANGES: Final = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+"""That a request changes what runs, as CEL: what is older than a rule stays, and its finalizers can go."""
+POD_CHANGES: Final = (
+    f"{SPEC_CHANGES} || object.metadata.?annotations.orValue({{}}).exists(key, ("
+    + " || ".join(f"key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
+    + ") && "
+    "oldObject.metadata.?annotations[?key].orValue('') != object.metadata.annotations[key])"
+)
+"""That a request changes what a pod runs, or the devices that its annotations name, as CEL."""
 CLAIM_VARIABLES: Final[Mapping[str, str]] = {
     # A template has the spec of its claims in its own.
     "devices": "dyn(object.spec).?spec.?devices.orValue(dyn(object.spec).?devices.orValue({}))",
