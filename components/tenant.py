@@ -94,7 +94,7 @@ class Tenant(pulumi.ComponentResource):
         self._kept = retained(self._child)
         admission = TenantAdmission(
             self._logical("admission"),
-            TenantAdmissionArgs(namespace=args.namespace, rules=args.rules),
+            TenantAdmissionArgs(namespace=args.namespace, rules=args.rules, claim_rules=args.claim_rules),
             self._child,
         )
         guards = [*self._create_quotas(), self._create_limits(), *admission.guards]

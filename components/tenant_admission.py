@@ -10,7 +10,14 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options, retained
 from gpu_platform import names
-from gpu_platform.planning.teams.admission import SERVICE_RULE, VARIABLES, PodRule
+from gpu_platform.planning.teams.admission import (
+    CLAIM_VARIABLES,
+    POD_CHANGES,
+    SERVICE_RULE,
+    SPEC_CHANGES,
+    VARIABLES,
+    PodRule,
+)
 from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
@@ -19,21 +26,24 @@ _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 _PODS = ("pods", "pods/ephemeralcontainers")
 _CHANGES = ("CREATE", "UPDATE")
 _SERVICES = ("services",)
+_CLAIMS = ("resourceclaims", "resourceclaimtemplates")
+_CLAIM_GROUP = "resource.k8s.io"
+_CLAIM_VERSIONS = ("v1", "v1beta2")
 _EXEC = ("pods/exec", "pods/attach")
-# Pods that exist stay: an update is judged only if it changes what runs.
-_SPEC_CHANGES = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAdmissionArgs:
-    """The team's namespace, and the rules of its pods."""
+    """The team's namespace, and the rules of its pods and claims."""
 
     namespace: str
     rules: tuple[PodRule, ...]
+    claim_rules: tuple[PodRule, ...] = ()
 
 
 class TenantAdmission(pulumi.ComponentResource):
-    """Policies of the API server for one namespace: on its pods and on its Services, each with a binding.
+    """Policies of the API server for one namespace: on its pods, on its Services and on its
+    claims of devices, each with a binding.
 
     They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
     with what admission refused.
@@ -51,10 +61,28 @@ class TenantAdmission(pulumi.ComponentResource):
         child = retained(child_options(self, opts))
         pods: list[pulumi.Resource] = []
         if args.rules:  # a policy has one rule at least
-            pods = namespace_policy("pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES)
-        services = namespace_policy("services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child)
-        self.guards = [*pods, *services]
-        self.rules = pulumi.Output.from_input([rule.id for rule in (*args.rules, SERVICE_RULE)])
+            pods = namespace_policy(
+                "pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES, condition=POD_CHANGES
+            )
+        services = namespace_policy(
+            "services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child, condition=SPEC_CHANGES
+        )
+        claims: list[pulumi.Resource] = []
+        if args.claim_rules:
+            claims = namespace_policy(
+                "claims-of",
+                args.namespace,
+                _CLAIMS,
+                args.claim_rules,
+                child,
+                variables=CLAIM_VARIABLES,
+                operations=("CREATE",),  # their specs cannot be changed
+                group=_CLAIM_GROUP,
+                versions=_CLAIM_VERSIONS,
+            )
+        self.guards = [*pods, *services, *claims]
+        rules = (*args.rules, SERVICE_RULE, *args.claim_rules)
+        self.rules = pulumi.Output.from_input([rule.id for rule in rules])
         self.register_outputs({"rules": self.rules})
 
 
@@ -91,7 +119,7 @@ class TenantPodSecurity(pulumi.ComponentResource):
             fabric.rules,
             child,
             variables=fabric.variables,
-            condition=_SPEC_CHANGES,
+            condition=SPEC_CHANGES,
         )
         if fabric.daemons:
             rules.append(exec_rule(fabric.daemons))
@@ -112,10 +140,13 @@ def namespace_policy(
     variables: Mapping[str, str] | None = None,
     operations: Sequence[str] = _CHANGES,
     condition: str | None = None,
+    group: str = "",
+    versions: Sequence[str] = ("v1",),
 ) -> list[pulumi.Resource]:
     """Create a policy for one namespace, `<prefix>-<namespace>`, with its binding.
 
-    `resources`: of the API group v1, by `operations`; `condition`: which requests are judged, as CEL.
+    `resources`: of a group of the API in versions with the same fields, which the API server converts the others
+    to, by `operations`; `condition`: which requests are judged, as CEL.
     """
     name = f"{prefix}-{namespace}"
     metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: namespace})
@@ -128,15 +159,15 @@ def namespace_policy(
                 namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: namespace}),
                 resource_rules=[
                     k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                        api_groups=[""],
-                        api_versions=["v1"],
+                        api_groups=[group],
+                        api_versions=list(versions),
                         operations=list(operations),
                         resources=list(resources),
                     )
                 ],
             ),
             match_conditions=[
-                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-the-pod", expression=condition)
+                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-what-runs", expression=condition)
             ]
             if condition is not None
             else None,

@@ -11,6 +11,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import FabricDaemon, FabricPods
+from gpu_platform.pod_devices import published_devices
 from policies._inputs import Value
 from policies._pools import pools
 from policies._stack import Stack
@@ -43,6 +44,15 @@ class FabricPod:
             fact.daemon is not None
             and capability in fact.daemon.capabilities
             and self._is_daemon(container, fact.daemon, fact)
+            for fact in self._facts
+        )
+
+    def may_have_devices(self, annotation: str, value: Value) -> bool:
+        """Return whether an annotation gives a daemon the devices that its vendor publishes, and no other."""
+        return any(
+            fact.daemon is not None
+            and annotation == fact.daemon.annotation
+            and re.fullmatch(published_devices(fact.daemon.devices), value.text() or "") is not None
             for fact in self._facts
         )
 

@@ -115,6 +115,16 @@ class NodePool(ABC):
         return None
 
     @property
+    def clients_per_gpu(self) -> int | None:
+        """Containers that the cloud's own device plugin puts on one GPU; None: each GPU has one."""
+        return None
+
+    @property
+    def partition_size(self) -> str | None:
+        """The MIG profile into which the cloud partitions every GPU; None: it does not."""
+        return None
+
+    @property
     def spot(self) -> bool:
         """Whether the cloud may reclaim the nodes at short notice."""
         return False
@@ -349,6 +359,17 @@ class _GkeNodePool(NodePool):
         most = scaling.get("maxNodeCount").whole()
         counts = [inputs.get("nodeCount").whole(), inputs.get("initialNodeCount").whole()]
         return (most if most is not None else max((count or 0 for count in counts), default=0)) * zones
+
+    @property
+    def partition_size(self) -> str | None:
+        accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
+        return next((size for one in accelerators if (size := one.get("gpuPartitionSize").text())), None)
+
+    @property
+    def clients_per_gpu(self) -> int | None:
+        accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
+        counts = [one.get("gpuSharingConfig", "maxSharedClientsPerGpu").whole() for one in accelerators]
+        return max((count for count in counts if count is not None), default=None)
 
     @property
     def spot(self) -> bool:

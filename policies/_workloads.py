@@ -56,8 +56,8 @@ class Workload(ObjectSubject):
 
     @property
     def containers(self) -> Iterator[Container]:
-        """All containers, with the init containers."""
-        for key in ("initContainers", "containers"):
+        """All containers, with the init containers and the ephemeral ones, which request nothing."""
+        for key in ("initContainers", "containers", "ephemeralContainers"):
             yield from (Container(item) for item in self.pod_spec.get(key).items())
 
     @property

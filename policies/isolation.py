@@ -1,5 +1,8 @@
 """Rules about what keeps pods apart: access to GPUs without a grant, to the node, and to GPU nodes.
 
+In the namespaces of teams the API server refuses the same, by rules of the same ids. Where the two differ: docs,
+"The same rules at admission".
+
 Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotations; GKE's NRI device injector
 (container-engine-accelerators, nri_device_injector); Kubernetes docs, Pod Security Standards. Read 2026-11-23.
 """
@@ -32,10 +35,9 @@ class SystemSettings(Settings):
     )
 
 
-def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+def _visible_devices(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
     if workload.namespace in settings.system_namespaces:
         return
-    granted = workload.requests_gpus
     for container in workload.containers:
         for variable in container.spec.get("env").items():
             if variable.get("name").text() != VISIBLE_DEVICES:
@@ -49,16 +51,47 @@ def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[
                 allowed="void, or no such variable: the device plugin sets it for granted GPUs",
                 fix=f"remove it, and request {names.GPU_RESOURCE} under resources.limits",
             )
+
+
+gpu_visible_devices_bypass = Rule(
+    id="gpu-visible-devices-bypass",
+    severity=Severity.CRITICAL,
+    description="A pod gets GPUs by requests alone: an environment variable takes those of others.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_visible_devices,
+    settings=SystemSettings,
+)
+
+
+def _device_annotations(stack: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    fabric = FabricPod(stack, workload)
     for key, value in workload.annotations.entries():
-        if key.startswith(DEVICE_ANNOTATIONS) and not granted:
+        if key.startswith(DEVICE_ANNOTATIONS) and not fabric.may_have_devices(key, value):
             yield Breach(
                 at=value,
-                found=f"annotation {key} on pods that request no GPU",
-                allowed="devices that the scheduler granted",
+                found=f"annotation {key}",
+                allowed="devices that the scheduler granted, and those of a fabric's daemon as published",
                 fix=f"remove it, and request {names.GPU_RESOURCE} or make a ResourceClaim",
             )
+
+
+gpu_device_annotation = Rule(
+    id="gpu-device-annotation",
+    severity=Severity.CRITICAL,
+    description="A pod gets GPUs by requests alone: an annotation takes any device of the node.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_device_annotations,
+    settings=SystemSettings,
+)
+
+
+def _runtime_class(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
     runtime = workload.pod_spec.get("runtimeClassName")
-    if (runtime.text() or "").startswith(RUNTIME_CLASS_PREFIX) and not granted:
+    if (runtime.text() or "").startswith(RUNTIME_CLASS_PREFIX) and not workload.requests_gpus:
         yield Breach(
             at=runtime,
             found=f"runtimeClassName {runtime.text()} on pods that request no GPU",
@@ -67,12 +100,35 @@ def _bypass(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[
         )
 
 
-gpu_visible_devices_bypass = Rule(
-    id="gpu-visible-devices-bypass",
+gpu_runtime_class = Rule(
+    id="gpu-runtime-class",
     severity=Severity.CRITICAL,
-    description="A pod gets GPUs by requests alone: an environment variable or annotation takes those of others.",
+    description="The runtime class of NVIDIA is for pods with GPUs: it gives others those that their image names.",
     subjects=lambda stack: stack.view(workloads),
-    check=_bypass,
+    check=_runtime_class,
+    settings=SystemSettings,
+)
+
+
+def _names_a_node(_: Stack, workload: Workload, settings: SystemSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    node = workload.pod_spec.get("nodeName")
+    if node.text():
+        yield Breach(
+            at=node,
+            found=f"nodeName {node.text()}",
+            allowed="nodes that the scheduler chooses: taints and free GPUs count for it alone",
+            fix="remove it, and write a nodeSelector",
+        )
+
+
+gpu_node_name = Rule(
+    id="gpu-node-name",
+    severity=Severity.HIGH,
+    description="The scheduler chooses the node of a pod: `nodeName` passes over taints and over free GPUs.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_names_a_node,
     settings=SystemSettings,
 )
 
@@ -145,7 +201,9 @@ def _gpu_taints(stack: Stack) -> list[NodeTaint]:
     found = {NodeTaint(names.GPU_TAINT_KEY, None, "NoSchedule"): None}
     for pool in stack.view(pools):
         if pool.has_gpus:
-            found |= {taint: None for taint in pool.taints if taint.keeps_pods_off}
+            # Whatever its value: whoever tolerates the key with another one does not need the toleration.
+            keys = {(taint.key, taint.effect) for taint in pool.taints if taint.keeps_pods_off}
+            found |= {NodeTaint(key, None, effect): None for key, effect in sorted(keys)}
     return list(found)
 
 
@@ -188,4 +246,11 @@ gpu_wildcard_toleration = Rule(
     settings=SystemSettings,
 )
 
-RULES = (gpu_visible_devices_bypass, gpu_privileged_hostpath, gpu_wildcard_toleration)
+RULES = (
+    gpu_visible_devices_bypass,
+    gpu_device_annotation,
+    gpu_runtime_class,
+    gpu_privileged_hostpath,
+    gpu_wildcard_toleration,
+    gpu_node_name,
+)

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpu_platform import names
+from gpu_platform.pod_devices import SHARES_PER_CONTAINER
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
+from policies._offers import shared_without_rename, units_per_node
 from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
@@ -102,30 +104,25 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
     for container in workload.containers:
         for resource, amount in container.requested.items():
             quantity = amount.quantity()
-            if quantity is None or quantity <= 1:
+            if quantity is None or quantity <= SHARES_PER_CONTAINER:
                 continue
-            if resource.endswith(".shared") or resource in _shared_without_rename(stack, workload):
+            if resource.endswith(names.SHARED_SUFFIX) or _is_share(stack, workload, resource):
                 yield Breach(
                     at=amount,
                     found=f"{quantity:f} of the shared resource {resource}",
-                    allowed="1: more shares give no more compute, and MPS refuses them",
+                    allowed=f"{SHARES_PER_CONTAINER}: more shares give no more compute, and MPS refuses them",
                     fix=f"request 1, or whole GPUs ({names.GPU_RESOURCE}) of a pool that is not shared",
                 )
 
 
-def _shared_without_rename(stack: Stack, workload: Workload) -> set[str]:
-    """Return the shared resources with the name of a whole GPU in the pool that a workload selects."""
-    if not workload.pod_spec.get("nodeSelector", names.POOL_LABEL).present:
-        return set()
-    configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
-    return {
-        resource
-        for config in configs
-        if config is not None
-        for sharing in config.sharing
-        if not sharing.renamed
-        for resource, _ in sharing.resources
-    }
+def _is_share(stack: Stack, workload: Workload, resource: str) -> bool:
+    """Return whether all pools that a workload may use offer shares by the name of a whole GPU."""
+    shared = [
+        resource in shared_without_rename(stack, pool)
+        for pool in workload.targets(stack)
+        if resource in units_per_node(stack, pool)
+    ]
+    return bool(shared) and all(shared)
 
 
 gpu_shared_request_one = Rule(

@@ -79,7 +79,7 @@ def guide_to_json(
         "storage_classes": list(guide.storage_classes),
         "egress": [text_of_egress(one) for one in tenant.egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
-        "refused": [{"id": rule.id, "message": rule.message} for rule in tenant.rules],
+        "refused": [{"id": rule.id, "message": rule.message} for rule in (*tenant.rules, *tenant.claim_rules)],
         "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
         "missing": dict(guide.missing),
     }
@@ -265,7 +265,7 @@ def _refused(tenant: TenantPlan) -> Iterator[str]:
             f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "
             f"{', '.join(tenant.fabric.pools)} may have what the vendor's own test pods have beyond it."
         )
-    yield from (f"- `{rule.id}`: {rule.message}" for rule in tenant.rules)
+    yield from (f"- `{rule.id}`: {rule.message}" for rule in (*tenant.rules, *tenant.claim_rules))
 
 
 def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:

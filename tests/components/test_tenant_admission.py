@@ -31,7 +31,7 @@ def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace
     teams = [one.inputs["metadata"]["name"] for one in found.of("Namespace") if _is_team(one.inputs)]
     assert teams
     for team in teams:
-        for name in (f"pods-of-{team}", f"services-of-{team}"):
+        for name in (f"pods-of-{team}", f"services-of-{team}", f"claims-of-{team}"):
             policy = found.one("ValidatingAdmissionPolicy", name).inputs["spec"]
             binding = found.one("ValidatingAdmissionPolicyBinding", name).inputs["spec"]
             assert policy["failurePolicy"] == "Fail"
@@ -59,8 +59,23 @@ def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins
         "gpu-runtime-class",
         "gpu-wildcard-toleration",
         "gpu-node-name",
+        "gpu-shared-request-one",
         "gpu-max-per-container",
     ]
+
+
+def test_claims_and_their_templates_are_judged_in_the_versions_that_have_the_same_fields(tmp_path: Path):
+    (spec, *_) = [
+        one.inputs["spec"]
+        for one in recorded("sandbox", tmp_path).of("ValidatingAdmissionPolicy")
+        if one.name.startswith("claims-of-")
+    ]
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["apiVersions"]) == (["resource.k8s.io"], ["v1", "v1beta2"])
+    assert rule["resources"] == ["resourceclaims", "resourceclaimtemplates"]
+    # An older version has other fields: only converted can its objects be judged.
+    assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
+    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"]
 
 
 def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):

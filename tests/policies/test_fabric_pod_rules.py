@@ -13,6 +13,7 @@ from policy_records import Record, gke_node_pool, kubernetes, violations
 from tests.support.fabric_pods import FabricPod, fabric_pods
 
 HOST = "gpu-privileged-hostpath"
+ANNOTATION = "gpu-device-annotation"
 PODS = {one.name: one for one in fabric_pods()}
 ESCAPES = yaml.safe_load((Path(__file__).parents[1] / "e2e" / "fabric_escapes.yaml").read_text("utf-8"))
 FABRICS = {
@@ -72,3 +73,47 @@ def test_what_admission_refuses_is_found_before_a_deploy(attempt: dict[str, Any]
                 target[name] = value
     pod["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     assert found(pod, gke_node_pool(machineType=published.machine_type))
+
+
+# -- annotations that give a daemon its devices -----------------------------------------------------------
+
+WITH_DAEMONS = [one for one in PODS.values() if one.devices]
+
+
+def annotated(pod: dict[str, Any], *pools: Record) -> list[str]:
+    record = kubernetes("core/v1:Pod", "attempt", pod["spec"])
+    record["inputs"]["metadata"]["annotations"] = pod["metadata"]["annotations"]
+    return [one.problem.found for one in violations(ANNOTATION, record, *pools)]
+
+
+@pytest.mark.parametrize("machine", FABRICS)
+@pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
+def test_the_published_devices_of_a_daemon_pass_beside_pools_of_its_fabric_alone(pod: FabricPod, machine: str):
+    found = annotated(pod.admitted("vision"), gke_node_pool(machineType=machine))
+    assert (found == []) == (FABRICS[machine] == FABRICS[pod.machine_type]), found
+
+
+@pytest.mark.parametrize("more", ["- path: /dev/mem\n", "- path: /dev/nvidia0 /dev/mem\n", "x"])
+@pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
+def test_other_devices_by_the_annotation_of_a_daemon_are_found(pod: FabricPod, more: str):
+    attempt = pod.admitted("vision")
+    attempt["metadata"]["annotations"][f"devices.gke.io/container.{pod.devices}"] += more
+    assert annotated(attempt, gke_node_pool(machineType=pod.machine_type))
+
+
+@pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
+def test_devices_by_the_annotation_of_another_container_are_found(pod: FabricPod):
+    attempt = pod.admitted("vision")
+    annotations = attempt["metadata"]["annotations"]
+    annotations["devices.gke.io/container.main"] = annotations[f"devices.gke.io/container.{pod.devices}"]
+    (found,) = annotated(attempt, gke_node_pool(machineType=pod.machine_type))
+    assert found.endswith("container.main")
+
+
+@pytest.mark.parametrize("pod", WITH_DAEMONS, ids=lambda one: one.name)
+def test_the_devices_of_a_daemon_are_found_on_pods_of_fewer_gpus_than_a_node_has(pod: FabricPod):
+    attempt = pod.admitted("vision")
+    for container in attempt["spec"]["containers"]:
+        if "nvidia.com/gpu" in container.get("resources", {}).get("limits", {}):
+            container["resources"]["limits"]["nvidia.com/gpu"] = 4
+    assert annotated(attempt, gke_node_pool(machineType=pod.machine_type))

@@ -20,6 +20,9 @@ from policy_records import (
 )
 
 BYPASS = "gpu-visible-devices-bypass"
+ANNOTATION = "gpu-device-annotation"
+RUNTIME = "gpu-runtime-class"
+NODE_NAME = "gpu-node-name"
 HOST = "gpu-privileged-hostpath"
 TOLERATION = "gpu-wildcard-toleration"
 
@@ -60,24 +63,11 @@ def test_an_init_container_is_no_way_round():
     assert only(violations(BYPASS, deployment(spec)))
 
 
-@pytest.mark.parametrize(
-    "key", ["nvidia.cdi.k8s.io/container.main", "cdi.k8s.io/gpus", "devices.gke.io/container.main"]
-)
-def test_an_annotation_that_names_devices_is_found(key: str):
-    pods = job(pod_spec(container()), annotations={key: "all"})
-    assert key in only(violations(BYPASS, pods)).problem.found
-
-
-def test_the_nvidia_runtime_without_a_request_is_found():
-    assert only(violations(BYPASS, deployment(pod_spec(container(), runtimeClassName="nvidia"))))
-    assert violations(BYPASS, deployment(pod_spec(runtimeClassName="nvidia"))) == []
-
-
-@pytest.mark.parametrize("name", ["nvidia-cdi", "nvidia-legacy"])
-def test_every_runtime_class_of_the_operator_without_a_request_is_found(name: str):
-    found = only(violations(BYPASS, deployment(pod_spec(container(), runtimeClassName=name))))
-    assert name in found.problem.found
-    assert violations(BYPASS, deployment(pod_spec(runtimeClassName=name))) == []
+def test_an_ephemeral_container_is_no_way_round():
+    spec = {**pod_spec(container()), "ephemeralContainers": [with_env("all")]}
+    assert only(violations(BYPASS, deployment(spec))).problem.path.startswith(
+        "spec.template.spec.ephemeralContainers[0]"
+    )
 
 
 def test_the_platforms_own_namespaces_are_left_out_and_can_be_changed():
@@ -88,6 +78,55 @@ def test_the_platforms_own_namespaces_are_left_out_and_can_be_changed():
 
 def test_a_variable_whose_value_is_not_known_is_not_checked():
     assert "env[0].value" in not_checked(BYPASS, deployment(pod_spec(with_env(UNKNOWN))))
+
+
+# -- gpu-device-annotation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limits", [{}, {"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "8"}])
+@pytest.mark.parametrize(
+    "key", ["nvidia.cdi.k8s.io/container.main", "cdi.k8s.io/gpus", "devices.gke.io/container.main"]
+)
+def test_an_annotation_that_names_devices_is_found_whatever_the_pods_request(key: str, limits: Record):
+    pods = job(pod_spec(container(limits)), annotations={key: "all"})
+    assert key in only(violations(ANNOTATION, pods)).problem.found
+
+
+def test_an_annotation_that_names_no_devices_passes():
+    pods = job(pod_spec(container()), annotations={"k8s.io/gpus": "all", "x.cdi.k8s.io/gpus": "all"})
+    assert violations(ANNOTATION, pods) == []
+
+
+# -- gpu-runtime-class ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["nvidia", "nvidia-cdi", "nvidia-legacy"])
+def test_every_runtime_class_of_the_operator_without_a_request_is_found(name: str):
+    found = only(violations(RUNTIME, deployment(pod_spec(container(), runtimeClassName=name))))
+    assert name in found.problem.found
+    assert violations(RUNTIME, deployment(pod_spec(runtimeClassName=name))) == []
+
+
+def test_a_runtime_class_of_others_passes():
+    assert violations(RUNTIME, deployment(pod_spec(container(), runtimeClassName="gvisor"))) == []
+
+
+# -- gpu-node-name ----------------------------------------------------------------------------------------
+
+
+def test_pods_that_name_their_node_are_found_and_an_empty_name_is_none():
+    assert only(violations(NODE_NAME, deployment(pod_spec(nodeName="train-0")))).problem.found.endswith("train-0")
+    assert violations(NODE_NAME, deployment(pod_spec(nodeName="")), deployment(pod_spec(), "other")) == []
+    assert "nodeName" in not_checked(NODE_NAME, deployment(pod_spec(nodeName=UNKNOWN)))
+
+
+@pytest.mark.parametrize("rule", [ANNOTATION, RUNTIME, NODE_NAME])
+def test_pods_of_the_platforms_own_namespaces_are_left_out(rule: str):
+    spec = pod_spec(container(), runtimeClassName="nvidia", nodeName="train-0")
+    pods = job(spec, annotations={"cdi.k8s.io/gpus": "all"})
+    assert only(violations(rule, pods))
+    pods["inputs"]["metadata"]["namespace"] = "gpu-operator"
+    assert violations(rule, pods) == []
 
 
 # -- gpu-privileged-hostpath ------------------------------------------------------------------------------
@@ -160,6 +199,12 @@ def test_a_pod_without_gpus_that_tolerates_a_pools_own_taint_is_found():
     pods = deployment(pod_spec(container(CPU), tolerations=[{"key": "team", "operator": "Exists"}]))
     assert only(violations(TOLERATION, pool, pods))
     assert violations(TOLERATION, pods) == []
+
+
+def test_a_toleration_of_another_value_of_a_pools_own_taint_is_found_too():
+    pool = node(taints=({"key": "team", "value": "vision", "effect": "NoSchedule"},))
+    other = {"key": "team", "operator": "Equal", "value": "search"}
+    assert only(violations(TOLERATION, pool, deployment(pod_spec(container(CPU), tolerations=[other]))))
 
 
 def test_daemon_sets_and_pods_with_gpus_may_tolerate_everything():

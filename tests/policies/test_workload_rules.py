@@ -11,6 +11,7 @@ from policy_records import (
     container,
     deployment,
     device_plugin_config_map,
+    gke_node_pool,
     helm_release,
     node,
     not_checked,
@@ -195,6 +196,37 @@ def test_a_resource_that_the_selected_pool_does_not_offer_is_found():
     pool = {"gpu-platform.dev/pool": "serve"}
     assert only(violations("gpu-max-per-container", *OPERATOR, node(), serve, asking(pool, {"nvidia.com/gpu": 1})))
     assert violations("gpu-max-per-container", *OPERATOR, serve, asking(pool, {"nvidia.com/gpu.shared": 1})) == []
+
+
+def test_shares_of_gkes_own_device_plugin_are_counted_as_it_offers_them():
+    sharing = {"gpuSharingConfig": {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 4}}
+    two, five = [{"nvidia.com/gpu": 1}] * 2, [{"nvidia.com/gpu": 1}] * 5
+    pool = gke_node_pool(
+        machineType="g2-standard-12", guestAccelerators=[{"type": "nvidia-l4", "count": 1, **sharing}]
+    )
+    assert violations("gpu-max-per-container", pool, asking(None, *two)) == []
+    assert "at most 4" in only(violations("gpu-max-per-container", pool, asking(None, *five))).problem.allowed
+    both = asking(None, {"nvidia.com/gpu": 2})
+    assert only(violations("gpu-shared-request-one", pool, both)).problem.found.startswith("2 of the shared")
+
+
+def test_a_share_is_one_only_where_every_pool_that_the_pod_may_use_shares():
+    sharing = {"gpuSharingConfig": {"gpuSharingStrategy": "MPS", "maxSharedClientsPerGpu": 4}}
+    shared_pool = gke_node_pool(
+        machineType="g2-standard-12", guestAccelerators=[{"type": "nvidia-l4", "count": 1, **sharing}]
+    )
+    whole = gke_node_pool(machineType="a3-highgpu-8g")
+    assert violations("gpu-shared-request-one", shared_pool, whole, asking(None, {"nvidia.com/gpu": 2})) == []
+
+
+def test_instances_that_gke_partitions_are_counted():
+    pool = gke_node_pool(
+        machineType="a2-highgpu-1g",
+        guestAccelerators=[{"type": "nvidia-tesla-a100", "count": 1, "gpuPartitionSize": "1g.5gb"}],
+    )
+    seven, eight = [{"nvidia.com/gpu": 1}] * 7, [{"nvidia.com/gpu": 1}] * 8
+    assert violations("gpu-max-per-container", pool, asking(None, *seven)) == []
+    assert only(violations("gpu-max-per-container", pool, asking(None, *eight)))
 
 
 def test_any_pool_that_the_pod_may_use_is_enough():

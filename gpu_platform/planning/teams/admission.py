@@ -18,8 +18,15 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text
-from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
+from gpu_platform.pod_devices import (
+    DEVICE_ANNOTATIONS,
+    NO_DEVICES,
+    RUNTIME_CLASS_PREFIX,
+    SHARES_PER_CONTAINER,
+    VISIBLE_DEVICES,
+)
 
+_WITH_RESOURCES: Final = ("containers", "initContainers")
 _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -78,14 +85,44 @@ def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = Non
             message="the scheduler chooses nodes: remove nodeName, and use a node selector",
         ),
         PodRule(
+            id="gpu-shared-request-one",
+            expression=" && ".join(_of_all(kind, _one_share(pools)) for kind in _WITH_RESOURCES),
+            message=f"a container may request {SHARES_PER_CONTAINER} share of a GPU: more give no more compute; "
+            "request whole GPUs of a pool that is not shared",
+        ),
+        PodRule(
             id="gpu-max-per-container",
             expression=" && ".join(
-                _of_all(kind, _within(_most_per_node(pools), _judged(pools)))
-                for kind in ("containers", "initContainers")
+                (
+                    *(_of_all(kind, _within(_most_per_node(pools), _judged(pools))) for kind in _WITH_RESOURCES),
+                    # Containers run at once, and init containers one after the other.
+                    *(_sum_within(name, most) for name, most in sorted(_most_per_node(pools).items()) if most),
+                )
             ),
             message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
         ),
     )
+
+
+def claim_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+    """Return the rules of a team's claims of devices, given the pools of the environment."""
+    most = max((pool.gpus_per_node for pool in pools), default=0)
+    return (
+        PodRule(
+            id="gpu-claim-requests",
+            expression="variables.requests.all(one, "
+            "(!has(one.exactly) || (!one.exactly.?adminAccess.orValue(false) && "
+            f"{_claims('one.exactly', most)})) && "
+            f"one.?firstAvailable.orValue([]).all(other, {_claims('other', most)}))",
+            message="a claim takes free devices, as many as a node has: remove adminAccess, and request at most "
+            f"{most} of {names.GPU_DEVICE_CLASS}",
+        ),
+    )
+
+
+def _claims(request: str, most: int) -> str:
+    """Return that a request of a claim is for no more GPUs than a node has."""
+    return f"({request}.deviceClassName != '{names.GPU_DEVICE_CLASS}' || {request}.?count.orValue(1) <= {most})"
 
 
 SERVICE_RULE: Final = PodRule(
@@ -100,12 +137,27 @@ ASKS_FOR_GPUS: Final = (
         "has(one.resources.limits) && one.resources.limits.exists(name, "
         f"name.startsWith('{names.NVIDIA_PREFIX}') && "
         "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
-        for kind in ("containers", "initContainers")
+        for kind in _WITH_RESOURCES
     )
 )
 """That a pod requests GPUs or claims devices, as CEL."""
 VARIABLES: Final[Mapping[str, str]] = {"asksForGpus": ASKS_FOR_GPUS}
 """Variables that expressions of pods use, as CEL."""
+SPEC_CHANGES: Final = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+"""That a request changes what runs, as CEL: what is older than a rule stays, and its finalizers can go."""
+POD_CHANGES: Final = (
+    f"{SPEC_CHANGES} || object.metadata.?annotations.orValue({{}}).exists(key, ("
+    + " || ".join(f"key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
+    + ") && "
+    "oldObject.metadata.?annotations[?key].orValue('') != object.metadata.annotations[key])"
+)
+"""That a request changes what a pod runs, or the devices that its annotations name, as CEL."""
+CLAIM_VARIABLES: Final[Mapping[str, str]] = {
+    # A template has the spec of its claims in its own.
+    "devices": "dyn(object.spec).?spec.?devices.orValue(dyn(object.spec).?devices.orValue({}))",
+    "requests": "variables.devices.?requests.orValue([])",
+}
+"""Variables that expressions of claims, and of templates of claims, use, as CEL."""
 
 _NO_DEVICES: Final = ", ".join(f"'{value}'" for value in NO_DEVICES)
 _NO_VISIBLE_DEVICES: Final = (
@@ -143,14 +195,43 @@ def _within(most: Mapping[str, int], judged: str) -> str:
     )
 
 
+def _sum_within(name: str, most: int) -> str:
+    """Return that the containers of a pod have no more than `most` of a resource in sum."""
+    return (
+        "object.spec.containers.map(one, has(one.resources) && has(one.resources.limits) && "
+        f"'{name}' in one.resources.limits ? quantity(string(one.resources.limits['{name}'])).asInteger() : 0)"
+        f".sum() <= {most}"
+    )
+
+
+def _one_share(pools: Sequence[PoolPlan]) -> str:
+    """Return that `one` requests at most one share of each shared resource."""
+    return (
+        "!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, "
+        f"!(name.startsWith('{names.NVIDIA_PREFIX}') && name.endsWith('{names.SHARED_SUFFIX}')) && "
+        f"!(name in {_texts(_shared_as_whole(pools))}) || "
+        f"quantity(string(one.resources.limits[name])).asInteger() <= {SHARES_PER_CONTAINER})"
+    )
+
+
+def _shared_as_whole(pools: Sequence[PoolPlan]) -> Sequence[str]:
+    """Return the resources without the suffix of shares that are shares on every node that offers them."""
+    by_name: dict[str, list[bool]] = {}
+    for pool in pools:
+        for offer in pool.resources:
+            by_name.setdefault(offer.name, []).append(pool.sharing.mode in ("time-slicing", "mps"))
+    return sorted(
+        name for name, shared in by_name.items() if all(shared) and not name.endswith(names.SHARED_SUFFIX)
+    )
+
+
 def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
-    """Return the most units of each resource of GPUs and NICs that one container can get; of shares one."""
+    """Return the most units of each resource of GPUs and NICs that a node offers."""
     most: dict[str, int] = {names.GPU_RESOURCE: 0}
     for pool in pools:
         for offer in pool.resources:
             if offer.name.startswith(names.NVIDIA_PREFIX):
-                count = 1 if pool.sharing.mode in ("time-slicing", "mps") else offer.per_node
-                most[offer.name] = max(most.get(offer.name, 0), count)
+                most[offer.name] = max(most.get(offer.name, 0), offer.per_node)
         for name, count in pool.cloud.nic_resources.items() if pool.cloud is not None else ():
             most[name] = max(most.get(name, 0), count)
     return most

@@ -27,6 +27,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.admission import PodRule
 from gpu_platform.planning.teams.cel import any_of, text, text_map, texts
 from gpu_platform.planning.teams.pod_security_rules import Exceptions, pod_security_rules
+from gpu_platform.pod_devices import published_devices
 from gpu_platform.spec.team import PodSecurity
 
 _LIBRARIES: Final = "/usr/local/nvidia/lib64"
@@ -106,7 +107,7 @@ def plan_fabric_access(
             *_daemon_rules(daemons, used),
             *pod_security_rules(level, exceptions, _exception_text(facts, used)),
         ),
-        device_annotations={daemon.annotation: _devices(daemon) for daemon in daemons},
+        device_annotations={daemon.annotation: published_devices(daemon.devices) for daemon in daemons},
         read_only=tuple(dict.fromkeys(path for fact in facts for path in fact.read_only)),
     )
     return Decided(access, (_decision(team, level, facts, used),))
@@ -245,12 +246,6 @@ def _capability(fact: FabricPods) -> str:
     if fact.daemon is not None:
         found.append(f"one.name in variables.{fact.name}Daemons && name in {texts(fact.daemon.capabilities)}")
     return any_of(found)
-
-
-def _devices(daemon: FabricDaemon) -> str:
-    """Return the annotation's value as a regular expression: any of the published devices, one on a line."""
-    devices = "|".join(daemon.devices)
-    return f"^([ ]*- path: /dev/({devices})[ ]*\\n*)+$"
 
 
 def _daemon_rules(daemons: Sequence[FabricDaemon], pools: Sequence[str]) -> tuple[PodRule, ...]:

@@ -137,6 +137,8 @@ class TenantPlan:
     workloads: tuple[WorkloadPlan, ...] = ()
     rules: tuple[PodRule, ...] = ()
     """Rules at admission of the team's pods."""
+    claim_rules: tuple[PodRule, ...] = ()
+    """Rules at admission of its claims of devices."""
     pod_defaults: PodDefaults | None = None
     """What its pods that request GPUs get at admission; None: what they name themselves."""
     service_account: ServiceAccountPlan | None = None

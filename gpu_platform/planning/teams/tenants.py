@@ -12,7 +12,7 @@ from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.admission import pod_rules
+from gpu_platform.planning.teams.admission import claim_rules, pod_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import (
@@ -314,6 +314,7 @@ def plan_tenant(
         ),
         workloads=workloads,
         rules=pod_rules(available.pools, fabric.value.device_annotations if fabric.value else None),
+        claim_rules=claim_rules(available.pools),
         fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,

@@ -1,0 +1,106 @@
+"""Rules about what teams make beside pods: Services, and claims of devices.
+
+In the namespaces of teams the API server refuses the same, by rules of the same ids.
+
+Sources: CVE-2020-8554 (external addresses of Services); Kubernetes docs, Dynamic Resource Allocation, "Admin
+access"; resource.k8s.io/v1, v1beta2 and v1beta1. Read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_platform import names
+from policies._inputs import Value
+from policies._pools import pools
+from policies._rule import Breach, Rule, Severity
+from policies._stack import ObjectSubject, Stack
+from policies.isolation import SystemSettings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Service(ObjectSubject):
+    """One Service."""
+
+
+def services(stack: Stack) -> tuple[Service, ...]:
+    """Return every Service."""
+    return tuple(Service(resource) for resource in stack.of_kind("core/Service"))
+
+
+def _external_addresses(_: Stack, service: Service, settings: SystemSettings) -> Iterator[Breach]:
+    if (service.resource.inputs.get("metadata", "namespace").text() or "") in settings.system_namespaces:
+        return
+    addresses = service.resource.inputs.get("spec", "externalIPs")
+    if found := addresses.items():
+        yield Breach(
+            at=addresses,
+            found="externalIPs " + ", ".join(one.text() or "?" for one in found),
+            allowed="none: nodes send what is for any such address to the Service's pods",
+            fix="remove them, and write type: LoadBalancer",
+        )
+
+
+service_external_address = Rule(
+    id="service-external-address",
+    severity=Severity.HIGH,
+    description="A Service has no external addresses of its own choice: it would take the traffic of others.",
+    subjects=lambda stack: stack.view(services),
+    check=_external_addresses,
+    settings=SystemSettings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceClaim(ObjectSubject):
+    """One claim of devices, or a template of claims."""
+
+    @property
+    def requests(self) -> Iterator[Value]:
+        """The requests, the alternatives of a request each by itself. Raises NotVisible."""
+        spec = self.resource.inputs.get("spec")
+        devices = spec.get("spec", "devices") if spec.get("spec").present else spec.get("devices")
+        for request in devices.get("requests").items():
+            yield request  # v1beta1 has the fields here
+            yield request.get("exactly")
+            yield from request.get("firstAvailable").items()
+
+
+def device_claims(stack: Stack) -> tuple[DeviceClaim, ...]:
+    """Return every claim and every template of claims."""
+    kinds = ("resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceClaimTemplate")
+    return tuple(DeviceClaim(resource) for resource in stack.of_kind(*kinds))
+
+
+def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings) -> Iterator[Breach]:
+    if (claim.resource.inputs.get("metadata", "namespace").text() or "") in settings.system_namespaces:
+        return
+    for request in claim.requests:
+        admin, count = request.get("adminAccess"), request.get("count")
+        if admin.truth():
+            yield Breach(admin, "adminAccess: true", "free devices: it takes those of others", "remove it")
+        if request.get("deviceClassName").text() != names.GPU_DEVICE_CLASS or (count.whole() or 1) <= 1:
+            continue
+        sizes = [pool.gpus_per_node for pool in stack.view(pools) if pool.has_gpus]
+        if not stack.view(pools):
+            sizes = [machine.gpu_count for machine in stack.catalog.machine_types.values()]
+        if (count.whole() or 1) > (most := max(sizes, default=0)):
+            yield Breach(
+                at=count,
+                found=f"{count.whole()} of {names.GPU_DEVICE_CLASS} in one request",
+                allowed=f"at most {most}: what a node has, and a claim is for one node",
+                fix="split the work over several pods",
+            )
+
+
+gpu_claim_requests = Rule(
+    id="gpu-claim-requests",
+    severity=Severity.CRITICAL,
+    description="A claim requests free GPUs, at most those of a node; `adminAccess` takes those of others.",
+    subjects=lambda stack: stack.view(device_claims),
+    check=_claimed_too_much,
+    settings=SystemSettings,
+)
+
+RULES = (gpu_claim_requests, service_external_address)

@@ -1,0 +1,85 @@
+"""External addresses of Services, and claims of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from policy_records import UNKNOWN, Record, kubernetes, node, not_checked, only, violations
+
+ADDRESS = "service-external-address"
+CLAIM = "gpu-claim-requests"
+
+
+def service(addresses: Any, namespace: str = "vision") -> Record:
+    return kubernetes("core/v1:Service", "serve", {"externalIPs": addresses}, namespace)
+
+
+def test_external_addresses_of_a_service_are_found():
+    found = only(violations(ADDRESS, service(["10.0.0.1", "10.0.0.2"])))
+    assert (found.problem.path, found.problem.found) == ("spec.externalIPs", "externalIPs 10.0.0.1, 10.0.0.2")
+
+
+def test_a_service_without_addresses_of_its_own_passes():
+    assert violations(ADDRESS, service([]), service(None)) == []
+
+
+def test_services_of_the_platforms_own_namespaces_are_left_out_and_can_be_changed():
+    own = service(["10.0.0.1"], "kube-system")
+    assert violations(ADDRESS, own) == []
+    assert only(violations(ADDRESS, own, systemNamespaces=[]))
+
+
+def test_addresses_that_are_not_known_are_not_checked():
+    assert "externalIPs" in not_checked(ADDRESS, service(UNKNOWN))
+
+
+def claim(*requests: Record, namespace: str = "vision") -> Record:
+    spec = {"devices": {"requests": list(requests)}}
+    return kubernetes("resource.k8s.io/v1:ResourceClaim", "gpus", spec, namespace)
+
+
+def template(*requests: Record) -> Record:
+    spec = {"spec": {"devices": {"requests": list(requests)}}}
+    return kubernetes("resource.k8s.io/v1:ResourceClaimTemplate", "gpus", spec)
+
+
+def exactly(count: int = 1, device_class: str = "gpu.nvidia.com", **fields: Any) -> Record:
+    return {"name": "gpus", "exactly": {"deviceClassName": device_class, "count": count, **fields}}
+
+
+@pytest.mark.parametrize("make", [claim, template])
+def test_a_claim_of_devices_of_others_is_found(make: Any):
+    found = only(violations(CLAIM, make(exactly(), exactly(adminAccess=True))))
+    assert found.problem.path.endswith("devices.requests[1].exactly.adminAccess")
+    assert violations(CLAIM, make(exactly(adminAccess=False))) == []
+
+
+def test_a_claim_of_more_gpus_than_a_node_has_is_found():
+    assert violations(CLAIM, node(), claim(exactly(8))) == []
+    assert only(violations(CLAIM, node(), claim(exactly(9)))).problem.allowed.startswith("at most 8")
+    assert violations(CLAIM, node(), claim(exactly(9, "nics.example.com"))) == []
+
+
+def test_each_alternative_of_a_request_is_judged():
+    some = [{"name": "a", **exactly(8)["exactly"]}, {"name": "b", **exactly(9)["exactly"]}]
+    found = only(violations(CLAIM, node(), claim({"name": "gpus", "firstAvailable": some})))
+    assert found.problem.path == "spec.devices.requests[0].firstAvailable[1].count"
+
+
+def test_the_fields_of_the_older_version_are_read_too():
+    flat = {"name": "gpus", **exactly(9, adminAccess=True)["exactly"]}
+    assert len(violations(CLAIM, node(), claim(flat))) == 2
+
+
+def test_without_a_pool_in_sight_the_largest_machine_counts():
+    assert violations(CLAIM, claim(exactly(8))) == []
+    assert only(violations(CLAIM, claim(exactly(1000))))
+
+
+def test_claims_of_the_platforms_own_namespaces_are_left_out():
+    assert violations(CLAIM, claim(exactly(adminAccess=True), namespace="gpu-operator")) == []
+
+
+def test_a_claim_that_is_not_known_is_not_checked():
+    assert "requests" in not_checked(CLAIM, claim(exactly(count=UNKNOWN)))  # type: ignore[arg-type]
