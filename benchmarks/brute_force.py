@@ -1,0 +1,325 @@
+"""Brute force for `capacity`: do the pods of all quotas fit the nodes of a small stack file?
+
+Every placement is tried. Nothing here calls the planner or reads its catalogue: the machines, what a kubelet
+reserves, and the pods that a quota stands for are written down a second time, from the same sources. Of a stack
+file it knows the fields that `random_stacks.py` writes.
+
+A node has CPU, memory, a number of pods, units of each GPU resource, EFA interfaces and huge pages; a pod takes of
+all. Pods of a team run on any node with their resource, since its members may tolerate the taints of a pool; nodes
+for training or inference are for teams that may use the priority class of that name, where other pools have the
+resource.
+
+Sources: EC2 and Compute Engine documentation (machine types); awslabs/amazon-eks-ami (reserved CPU and memory,
+pods); Google Cloud, "Plan GKE Standard node sizes"; NVIDIA MIG user guide (memory slices); docs/capacity.md (the
+pods of a quota); read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+GPU: Final = "nvidia.com/gpu"
+SHARE: Final = "nvidia.com/gpu.shared"
+MOST_STATES: Final = 30_000
+
+
+class TooLarge(Exception):
+    """There are more different placements than this search can try."""
+
+
+class Machine(NamedTuple):
+    """A machine type. Memory in MiB; `interfaces` and `addresses` (of each interface) of EC2 alone."""
+
+    vendor: str
+    cores: int
+    memory: int
+    gpus: int = 0
+    interfaces: int = 0
+    addresses: int = 0
+    efa: int = 0
+
+
+MACHINES: Final[Mapping[str, Machine]] = {
+    "g4dn.xlarge": Machine("aws", 4, 16_384, 1, 3, 10),
+    "g4dn.2xlarge": Machine("aws", 8, 32_768, 1, 3, 10),
+    "g4dn.12xlarge": Machine("aws", 48, 196_608, 4, 8, 30, 1),
+    "g5.xlarge": Machine("aws", 4, 16_384, 1, 4, 15),
+    "g5.12xlarge": Machine("aws", 48, 196_608, 4, 15, 50, 1),
+    "p4d.24xlarge": Machine("aws", 96, 1_179_648, 8, 15, 50, 4),
+    "m7i.xlarge": Machine("aws", 4, 16_384, 0, 4, 15),
+    "m7i.2xlarge": Machine("aws", 8, 32_768, 0, 4, 15),
+    "g2-standard-4": Machine("gcp", 4, 16_384, 1),
+    "g2-standard-24": Machine("gcp", 24, 98_304, 2),
+    "a2-highgpu-1g": Machine("gcp", 12, 87_040, 1),
+    "a2-highgpu-2g": Machine("gcp", 24, 174_080, 2),
+    "e2-standard-4": Machine("gcp", 4, 16_384),
+    "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8),
+}
+MEMORY_SLICES: Final = {  # of 8 of an A100; the key has the rounded memory of the model
+    "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
+    "1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8,
+}  # fmt: skip
+_HUGE_PAGES: Final = 5128 * 2  # MiB on a node with EFA
+_HUGE_PAGES_OF_POD: Final = 5120
+
+
+class Node(NamedTuple):
+    """What is free. `units`: of each resource, in the order of `Fleet.resources`."""
+
+    pool: int
+    cpu: int
+    memory: int
+    pods: int
+    efa: int
+    huge_pages: int
+    units: tuple[int, ...]
+
+
+class Pod(NamedTuple):
+    """Requests of one pod; `pools`: CPU and memory by each pool that it may run on."""
+
+    resource: int | None
+    units: int
+    efa: int
+    huge_pages: int
+    pools: Mapping[int, tuple[int, int]]
+
+
+def fits(stack: Mapping[str, Any]) -> str:
+    """Return the verdict of `capacity`: `placed` or `impossible`, at the desired size, else at the largest.
+
+    Raises TooLarge.
+    """
+    fleet = _Fleet(stack)
+    pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]
+    desired = [pool["count"]["desired"] for pool in stack["pools"]]
+    fixed = [
+        stack["cluster"]["provider"] == "sandbox" or "names" in pool.get("nodes", {}) for pool in stack["pools"]
+    ]
+    most = [
+        size if stays else pool["count"].get("max", size)
+        for pool, size, stays in zip(stack["pools"], desired, fixed, strict=True)
+    ]
+    return "placed" if any(place_all(fleet.nodes(sizes), pods) for sizes in (desired, most)) else "impossible"
+
+
+def has_units(stack: Mapping[str, Any]) -> bool:
+    """Return whether the desired nodes have enough units of each resource in all, however pods are placed."""
+    fleet = _Fleet(stack)
+    nodes = fleet.nodes([pool["count"]["desired"] for pool in stack["pools"]])
+    pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]
+    return all(
+        sum(pod.units for pod in pods if pod.resource == place) <= sum(node.units[place] for node in nodes)
+        for place in range(len(fleet.resources))
+    )
+
+
+def empty_nodes(stack: Mapping[str, Any]) -> list[Node]:
+    """Return one empty node of each pool."""
+    return _Fleet(stack).empty
+
+
+def place_all(nodes: Sequence[Node], pods: Sequence[Pod]) -> bool:
+    """Put each pod on each node in turn. Placements that leave the same behind are one."""
+    states = {tuple(sorted(nodes))}
+    # Pods that few pools suit, and the large ones, first: the answer is the same, and fewer states are tried.
+    for pod in sorted(
+        pods, key=lambda pod: (len(pod.pools), -pod.units, -max(pod.pools.values(), default=(0, 0))[0])
+    ):
+        states = {after for state in states for after in _put(state, pod)}
+        if len(states) > MOST_STATES:
+            raise TooLarge
+    return bool(states)
+
+
+def _put(nodes: tuple[Node, ...], pod: Pod) -> Iterator[tuple[Node, ...]]:
+    for index, node in enumerate(nodes):
+        left = _less(node, pod)
+        if left is not None and node not in nodes[:index]:
+            yield tuple(sorted((*nodes[:index], left, *nodes[index + 1 :])))
+
+
+def _less(node: Node, pod: Pod) -> Node | None:
+    if node.pool not in pod.pools:
+        return None
+    cpu, memory = pod.pools[node.pool]
+    units = list(node.units)
+    if pod.resource is not None:
+        units[pod.resource] -= pod.units
+    left = Node(
+        node.pool,
+        node.cpu - cpu,
+        node.memory - memory,
+        node.pods - 1,
+        node.efa - pod.efa,
+        node.huge_pages - pod.huge_pages,
+        tuple(units),
+    )
+    return None if min(*left[1:6], *units, 0) < 0 else left
+
+
+class _Fleet:
+    """Nodes and pods of one stack file."""
+
+    def __init__(self, stack: Mapping[str, Any]) -> None:
+        self.provider: str = stack["cluster"]["provider"]
+        self.pools: list[Mapping[str, Any]] = stack["pools"]
+        self.offers = [_offers(pool) for pool in self.pools]
+        self.resources = list(dict.fromkeys(name for offers in self.offers for name in offers))
+        self.empty = [self._node(index) for index in range(len(self.pools))]
+
+    def nodes(self, sizes: Sequence[int]) -> list[Node]:
+        return [node for node, size in zip(self.empty, sizes, strict=True) for _ in range(size)]
+
+    def _efa(self, pool: Mapping[str, Any]) -> int:
+        wired = self.provider == "eks" and pool.get("network", {}).get("rdma", False)
+        return MACHINES[pool["machine_type"]].efa if wired else 0
+
+    def _node(self, index: int) -> Node:
+        pool = self.pools[index]
+        machine, efa = MACHINES[pool["machine_type"]], self._efa(pool)
+        agent = self.provider == "sandbox"
+        cpu = machine.cores * 1000 - _reserved_cpu(machine.cores) - (50 if agent else 500)
+        memory = machine.memory - _reserved_memory(machine) - 100 - (64 if agent else 660)
+        most = machine.interfaces * (machine.addresses - 1) + 2 if machine.vendor == "aws" else 110
+        huge_pages = _HUGE_PAGES if efa else 0
+        return Node(
+            index,
+            cpu,
+            memory - huge_pages,
+            109 if agent else most - 18,
+            efa,
+            huge_pages,
+            tuple(self.offers[index].get(name, (0, 0))[0] for name in self.resources),
+        )
+
+    def pods_of(self, team: Mapping[str, Any]) -> Iterator[Pod]:
+        left = {
+            self.resources.index(name): count for name, count in _quota(team).items() if name in self.resources
+        }
+        cpu, memory = _millicores(team["quota"].get("cpu")), _mib(team["quota"].get("memory"))
+        for workload in team.get("workloads", ()):
+            index = next(place for place, pool in enumerate(self.pools) if pool["name"] == workload["pool"])
+            pod = self._declared(workload, index)
+            own_cpu, own_memory = pod.pools[index]
+            for _ in range(workload.get("replicas", 1)):
+                cpu = None if cpu is None else max(0, cpu - own_cpu)
+                memory = None if memory is None else max(0, memory - own_memory)
+                if pod.resource is not None:
+                    left[pod.resource] -= pod.units
+                yield pod
+        gpus = {resource: self._gpus_of_unit(resource) for resource, count in left.items() if count > 0}
+        of_all = sum((gpus[resource] * left[resource] for resource in gpus), Fraction(0))
+        for resource, each in gpus.items():
+            part = each / of_all
+            request = (500 if cpu is None else int(cpu * part), 1024 if memory is None else int(memory * part))
+            pools = {index: self._at_most(request, index, resource) for index in self._serving(team, resource)}
+            yield from [Pod(resource, 1, 0, 0, pools)] * left[resource]
+
+    def _declared(self, workload: Mapping[str, Any], index: int) -> Pod:
+        pool = self.pools[index]
+        need = {index: (_millicores(workload.get("cpu", 1)) or 0, _mib(workload.get("memory", "4Gi")) or 0)}
+        if not self.offers[index]:
+            return Pod(None, 0, 0, 0, need)
+        if pool.get("sharing", {}).get("mode", "none") == "none":
+            units = workload.get("gpus", 1)
+            # Pods that have all GPUs of a node communicate with other nodes.
+            efa = self._efa(pool) if units == MACHINES[pool["machine_type"]].gpus else 0
+            return Pod(self.resources.index(GPU), units, efa, _HUGE_PAGES_OF_POD if efa else 0, need)
+        profile = workload.get("profile")
+        others = [name for name in self.offers[index] if name != GPU] or [GPU]
+        named = [name for name in others if name.removesuffix(".shared") == f"nvidia.com/mig-{profile}"]
+        return Pod(self.resources.index((named or others)[0]), 1, 0, 0, need)
+
+    def _gpus_of_unit(self, resource: int) -> Fraction:
+        """Return the GPUs of a unit, on average over the pools that have it."""
+        name = self.resources[resource]
+        each = [offers[name][1] for offers in self.offers if name in offers]
+        return sum(each, Fraction(0)) / len(each)
+
+    def _at_most(self, request: tuple[int, int], index: int, resource: int) -> tuple[int, int]:
+        """Return a request, at most what its unit's part of the GPUs is of the node."""
+        part = self.offers[index][self.resources[resource]][1] / MACHINES[self.pools[index]["machine_type"]].gpus
+        node = self.empty[index]
+        return min(request[0], int(node.cpu * part)), min(request[1], int(node.memory * part))
+
+    def _serving(self, team: Mapping[str, Any], resource: int) -> list[int]:
+        having = [index for index, offers in enumerate(self.offers) if self.resources[resource] in offers]
+        refused = {"inference"} if team["priority"] == "training" else set[str]()
+        return [index for index in having if self.pools[index]["workload"] not in refused] or having
+
+
+def _offers(pool: Mapping[str, Any]) -> dict[str, tuple[int, Fraction]]:
+    """Return the units of each resource of a node, and the GPUs of one of them."""
+    gpus, sharing = MACHINES[pool["machine_type"]].gpus, pool.get("sharing", {"mode": "none"})
+    if not gpus:
+        return {}
+    if sharing["mode"] == "none":
+        return {GPU: (gpus, Fraction(1))}
+    replicas = sharing.get("replicas", 1)
+    if sharing["mode"] != "mig":
+        return {SHARE: (gpus * replicas, Fraction(1, replicas))}
+    units: dict[str, int] = {}
+    held: dict[str, Fraction] = {}
+    for gpu in range(gpus):
+        layout = _layout(sharing, gpu)
+        whole = sum(MEMORY_SLICES[profile] * count for profile, count in layout.items())
+        for profile, count in layout.items():
+            name = f"nvidia.com/mig-{profile}" + (".shared" if replicas > 1 else "")
+            if sharing.get("strategy") == "single":
+                name = SHARE if replicas > 1 else GPU
+            units[name] = units.get(name, 0) + count * replicas
+            held[name] = held.get(name, Fraction(0)) + Fraction(MEMORY_SLICES[profile] * count, whole)
+        if not layout:
+            units[GPU] = units.get(GPU, 0) + 1
+            held[GPU] = held.get(GPU, Fraction(0)) + 1
+    return {name: (count, held[name] / count) for name, count in units.items()}
+
+
+def _layout(sharing: Mapping[str, Any], gpu: int) -> Mapping[str, int]:
+    if "layout" in sharing:
+        return sharing["layout"]
+    nothing: Mapping[str, int] = {}
+    return next((one["layout"] for one in sharing["layouts"] if gpu in one["devices"]), nothing)
+
+
+def _quota(team: Mapping[str, Any]) -> dict[str, int]:
+    quota = team["quota"]
+    return {
+        GPU: quota.get("gpus", 0),
+        SHARE: quota.get("shared", 0),
+        **{f"nvidia.com/mig-{profile}": count for profile, count in quota.get("mig", {}).items()},
+        **{f"nvidia.com/mig-{profile}.shared": count for profile, count in quota.get("mig_shared", {}).items()},
+    }
+
+
+def _reserved_cpu(cores: int) -> int:
+    """Return millicores: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest."""
+    return round(sum((60, 10, 5, 5)[:cores]) + max(0, cores - 4) * 2.5)
+
+
+def _reserved_memory(machine: Machine) -> int:
+    if machine.vendor == "aws":
+        return 255 + 11 * (machine.interfaces * (machine.addresses - 1) + 2)
+    if machine.vendor == "on-prem":
+        return 255 + 11 * 110
+    reserved, rest = 0.0, machine.memory
+    for gib, share in ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06)):
+        reserved += share * min(rest, gib * 1024)
+        rest -= min(rest, gib * 1024)
+    return round(reserved + 0.02 * rest)
+
+
+def _millicores(amount: str | int | None) -> int | None:
+    if amount is None:
+        return None
+    text = str(amount)
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def _mib(amount: str | None) -> int | None:
+    if amount is None:
+        return None
+    return int(amount[:-2]) * {"Mi": 1, "Gi": 1024}[amount[-2:]]

@@ -1,0 +1,112 @@
+"""Compare every verdict of `capacity` with brute force, on random small stacks.
+
+    python benchmarks/capacity_proof.py --stacks 10000 --seed 1
+
+`brute_force.py` says what the right verdict is, and shares neither code nor data with the planner. Stacks that the
+planner refuses (a quota above all nodes), and those with too many placements to try, are replaced by others; their
+numbers are printed. Exit code 1: a verdict differs, or is `unknown`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from brute_force import TooLarge, fits, has_units
+from random_stacks import random_stack
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.capacity_document import capacity_document
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.capacity import report_capacity
+from gpu_platform.stacks import plan_platform
+
+
+class Compared(NamedTuple):
+    """A stack and both verdicts; `planner` is None where it refuses the stack, `truth` where it is too large."""
+
+    seed: int
+    provider: str
+    planner: str | None
+    truth: str | None
+    refusal: str = ""
+
+
+def compare(seed: int) -> Compared:
+    """Return the verdicts of the planner and of brute force about the stack of a seed."""
+    stack = random_stack(seed)
+    provider = stack["cluster"]["provider"]
+    try:
+        verdict = verdict_of_capacity(stack)
+    except BadInput as refusal:
+        return Compared(seed, provider, None, None, str(refusal))
+    try:
+        return Compared(seed, provider, verdict, fits(stack))
+    except TooLarge:
+        return Compared(seed, provider, verdict, None)
+
+
+def verdict_of_capacity(stack: dict[str, Any]) -> str:
+    """Return the verdict that `capacity` prints; raises BadInput."""
+    plan, catalog = plan_platform(stack, "random"), load_catalog()
+    assert plan.kind == "environment"
+    return capacity_document(plan, report_capacity(plan, catalog))["quotas"]["verdict"]
+
+
+def main() -> int:
+    """Compare as many stacks as were asked for, and print what was found."""
+    parser = argparse.ArgumentParser(description="Compare every verdict of `capacity` with brute force.")
+    parser.add_argument("--stacks", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1, help="of the first stack")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    began = time.monotonic()
+    verdicts: Counter[tuple[str, str]] = Counter()
+    wrong: list[Compared] = []
+    refused = too_large = by_packing = 0
+    with ProcessPoolExecutor(given.workers) as workers:
+        for one in _enough(workers, given.seed):
+            if one.planner is None:
+                refused += 1
+                continue
+            if one.truth is None:
+                too_large += 1
+                continue
+            verdicts[one.provider, one.truth] += 1
+            by_packing += one.truth == "impossible" and has_units(random_stack(one.seed))
+            if one.planner != one.truth:
+                wrong.append(one)
+                print(f"seed {one.seed}: capacity {one.planner}, brute force {one.truth}", file=sys.stderr)
+                print(json.dumps(random_stack(one.seed)), file=sys.stderr)
+            if not verdicts.total() % 1000:
+                took = time.monotonic() - began
+                print(
+                    f"{verdicts.total()} of {given.stacks} in {took:.0f} s, {len(wrong)} differ", file=sys.stderr
+                )
+            if verdicts.total() == given.stacks:
+                break
+        workers.shutdown(cancel_futures=True)
+    for (provider, verdict), number in sorted(verdicts.items()):
+        print(f"{provider}: {number} {verdict}")
+    print(f"impossible though the nodes have enough units of each resource in all: {by_packing}")
+    print(f"not compared: {refused} that the planner refuses, {too_large} with too many placements to try")
+    print(f"{verdicts.total()} stacks from seed {given.seed}: {len(wrong)} verdicts differ from brute force")
+    return 1 if wrong else 0
+
+
+def _enough(workers: ProcessPoolExecutor, first: int) -> Iterator[Compared]:
+    """Yield one comparison after the other, in the order of the seeds."""
+    seeds = count(first)
+    while True:
+        yield from workers.map(compare, islice(seeds, 400), chunksize=20)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
