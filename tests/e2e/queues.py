@@ -88,14 +88,26 @@ class Team:
         return eventually(why)
 
     def end(self, job: str) -> None:
-        """Let the containers of a Job end."""
-        for pod in self.pods(job):
-            metadata = {
-                "name": pod["metadata"]["name"],
-                "namespace": self.name,
-                "annotations": {RUN_SECONDS: "0"},
-            }
-            self.client.merge({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        """Let the containers of a Job end, and those of pods that replace lost ones, until the Job has ended."""
+
+        def has_ended() -> bool:
+            for pod in self.pods(job):
+                self._end_containers(pod)
+            return "completionTime" in self.live(job)["status"]
+
+        eventually(has_ended)
+
+    def _end_containers(self, pod: dict[str, Any]) -> None:
+        metadata = {
+            "name": pod["metadata"]["name"],
+            "namespace": self.name,
+            "annotations": {RUN_SECONDS: "0"},
+        }
+        try:
+            self.client.merge_if_unchanged({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        except Refused as refusal:
+            if refusal.status != 404:  # the pod was deleted after it was listed
+                raise
 
     def remove(self) -> None:
         for name in self._jobs:

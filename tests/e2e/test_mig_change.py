@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from gpu_platform.rollout.live import read_cluster
 from gpu_platform.rollout.plan import plan_rollout
 from gpu_platform.rollout.run import RolloutFailed, roll
 from gpu_platform.stacks import load_stack
-from sandbox.simulator.kube import Api, query
+from sandbox.simulator.kube import Api, ApiError, query
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
@@ -213,9 +213,10 @@ def watched(lab: Lab, app: str) -> Iterator[Watched]:
     kinds = {"/api/v1/nodes": "Node"}
 
     def follow(path: str, selectors: Mapping[str, str], version: str) -> None:
-        for event in api.watch(path, selectors, version):
-            with lock:
-                seen.see(event)
+        with suppress(ApiError):  # the API server may stop before this thread does
+            for event in api.watch(path, selectors, version):
+                with lock:
+                    seen.see(event)
 
     for path, selectors in collections.items():
         listed = api.get(path + query(selectors))
