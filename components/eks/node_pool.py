@@ -205,7 +205,7 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     ignored: list[str] = []
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
-    if group.former_name is not None:  # it keeps the name that it was created with
+    if group.block is not None:  # it may have been the pool's only one, and keeps the name of its creation
         ignored.append("nodeGroupName")
     if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
         ignored.append("subnetIds")
