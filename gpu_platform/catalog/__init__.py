@@ -8,6 +8,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricDaemon,
     FabricPods,
     GcpFamily,
@@ -25,6 +26,7 @@ from gpu_platform.catalog.models import (
     PoolProperty,
     PriceList,
     Source,
+    XidClass,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered
 
@@ -36,6 +38,7 @@ __all__ = [
     "DrainLimit",
     "DriverBranch",
     "EksAddon",
+    "ExporterMetric",
     "FabricDaemon",
     "FabricPods",
     "GcpFamily",
@@ -55,6 +58,7 @@ __all__ = [
     "PoolProperty",
     "PriceList",
     "Source",
+    "XidClass",
     "load_catalog",
     "read_catalog",
 ]

@@ -25,6 +25,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricPods,
     Fact,
     GcpFamily,
@@ -41,6 +42,7 @@ from gpu_platform.catalog.models import (
     PoolProperty,
     PriceList,
     RecipeComponent,
+    XidClass,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 from gpu_platform.errors import BadInput, Problem
@@ -53,6 +55,8 @@ class Catalog:
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
+    exporter_metrics: Mapping[str, ExporterMetric]
+    xid_classes: Mapping[str, XidClass]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
