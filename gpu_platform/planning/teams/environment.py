@@ -74,9 +74,10 @@ def _check_teams(
     """Record what is wrong with teams: `own` by themselves, `teams` together. Each: place in the file, team."""
     priorities = priority_values(environment.priorities)
     queues = environment.queueing is not None
+    cloud = cloud_of(environment.cluster)
     for path, team in own:
         check_team(team, available, priorities, problems.at(path), queues=queues)
-        check_network(team, problems.at(path))
+        check_network(team, cloud, problems.at(path))
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available, problems)
 
@@ -108,11 +109,9 @@ def _plan(
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
     cloud = cloud_of(environment.cluster)
-    egress, identities = cloud.pod_egress(), identities_of(environment)
+    identities = identities_of(environment)
     queues = environment.queueing is not None
-    tenants = [
-        plan_tenant(team, stack, available, priorities, egress, kubernetes, queues=queues) for team in teams
-    ]
+    tenants = [plan_tenant(team, stack, available, priorities, cloud, kubernetes, queues=queues) for team in teams]
     accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:
