@@ -31,7 +31,7 @@ class SandboxCluster(SpecModel):
     """A real Kubernetes control plane on this machine with simulated GPU nodes."""
 
     provider: Literal["sandbox"]
-    name: DnsLabel = "local"
+    name: Annotated[DnsLabel, Field(max_length=42)] = "local"
     """Name of the sandbox; `gpu-platform up` starts it if it does not run."""
     kubernetes: KubernetesVersion | None = None
     """Minor version of its control plane; a newer one than it has upgrades it in place, by one at a time. Unset:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import Duration, LabelKey, LabelValue, SpecModel
+from gpu_platform.spec._types import Duration, LabelKey, LabelValue, SpecModel, at_most
 
 
 class Monitoring(SpecModel):
@@ -16,7 +16,7 @@ class Monitoring(SpecModel):
     prometheus_operator: bool | None = None
     """Create a ServiceMonitor and PrometheusRules for the Prometheus operator, which must be installed in the
     cluster. Unset: no on a cluster that the program creates, else yes."""
-    interval: Duration = "15s"
+    interval: Annotated[Duration, at_most("1h")] = "15s"
     """Scrape interval."""
     temperature_celsius: int = Field(default=85, ge=50, le=110)
     """GPU temperature in °C above which an alert fires."""
@@ -30,7 +30,7 @@ class Validation(SpecModel):
 
     gate: bool = True
     """`up` waits until all nodes pass validation, and fails if they do not."""
-    timeout: Duration = "15m"
+    timeout: Annotated[Duration, at_most("24h")] = "15m"
     """Maximum time that `up` waits until all nodes of a pool pass."""
 
 

@@ -174,18 +174,28 @@ class NvmlMissing(_Fault):
     kind: Literal["nvml-missing"] = "nvml-missing"
 
 
-class NvmlHang(_Fault):
+class NvmlUnloadable(_Fault):
+    """There is an NVML library, but the loader refuses it: a damaged file, another architecture."""
+
+    kind: Literal["nvml-unloadable"] = "nvml-unloadable"
+    error: str = "invalid ELF header"
+
+
+class CallFault(_Fault):
+    call: str = "nvmlDeviceGetTemperature"
+    index: int | None = Field(default=None, ge=0, description="on which GPU, from 0; by default on every one")
+
+
+class NvmlHang(CallFault):
     """One NVML call never returns."""
 
     kind: Literal["nvml-hang"] = "nvml-hang"
-    call: str = "nvmlDeviceGetTemperature"
 
 
-class NvmlCrash(_Fault):
+class NvmlCrash(CallFault):
     """One NVML call ends the process with a segmentation fault."""
 
     kind: Literal["nvml-crash"] = "nvml-crash"
-    call: str = "nvmlDeviceGetTemperature"
 
 
 class FunctionMissing(_Fault):
@@ -220,6 +230,7 @@ Fault = (
     | WrongDriver
     | NumaUnknown
     | NvmlMissing
+    | NvmlUnloadable
     | NvmlHang
     | NvmlCrash
     | FunctionMissing

@@ -20,6 +20,8 @@ from sandbox.nvml._profile import NodeProfile
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NVLink version has, used or not
 
+NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # of the loader
+
 # Clock event reasons, as in nvml.h.
 REASON_IDLE: Final = 0x1
 REASON_HARDWARE_SLOWDOWN: Final = 0x8
@@ -87,6 +89,14 @@ class SimulatedGpu:
         return f"00000000:{self.bus:02X}:00.0"
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenCall:
+    """An NVML function that does not return normally, on one GPU (as NVML counts) or on every one."""
+
+    call: str
+    gpu: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedNode:
     """One node: GPUs in NVML's order, and how its NVML misbehaves."""
@@ -95,9 +105,10 @@ class SimulatedNode:
     cuda_version: int
     cpus: int
     gpus: tuple[SimulatedGpu, ...]
-    nvml_missing: bool = False
-    hangs_in: str | None = None
-    crashes_in: str | None = None
+    load_error: str | None = None
+    """Why the library cannot be loaded."""
+    hangs: BrokenCall | None = None
+    crashes: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
 
 
@@ -134,6 +145,8 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
             if state is not None:
                 gpus[fault.index] = _gpu_with(state, fault, gpus, gpu, path)
         else:
+            if isinstance(fault, faults.CallFault) and fault.index is not None and fault.index >= len(gpus):
+                raise _wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
             node = _node_with(node, fault)
             gpus = [_every_gpu_with(state, fault) for state in gpus]
     present = [state for state in gpus if state is not None]
@@ -266,11 +279,13 @@ def _node_with(node: SimulatedNode, fault: faults.Fault) -> SimulatedNode:
         case faults.WrongDriver():
             return replace(node, driver_version=fault.version, cuda_version=_cuda_version(fault.version))
         case faults.NvmlMissing():
-            return replace(node, nvml_missing=True)
+            return replace(node, load_error=NO_LIBRARY)
+        case faults.NvmlUnloadable():
+            return replace(node, load_error=fault.error)
         case faults.NvmlHang():
-            return replace(node, hangs_in=fault.call)
+            return replace(node, hangs=BrokenCall(fault.call, fault.index))
         case faults.NvmlCrash():
-            return replace(node, crashes_in=fault.call)
+            return replace(node, crashes=BrokenCall(fault.call, fault.index))
         case faults.FunctionMissing():
             return replace(node, missing_functions=node.missing_functions | {fault.call})
         case _:

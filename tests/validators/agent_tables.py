@@ -8,6 +8,7 @@ import json
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import expectations_for_machine
 from sandbox.nvml import NodeProfile, install
+from validators.agent.calls import Journal
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, parse_expectations
 from validators.agent.nvml import read_nvml
@@ -80,7 +81,10 @@ def simulated(machine_type, *faults, calls=None, **profile):
     """Return the Snapshot of a simulated node; the NVML calls go to `calls`."""
     given = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER} | profile
     with install(NodeProfile(**given)):
-        return read_nvml([].append if calls is None else calls.append)
+        return read_nvml(
+            Journal(),
+            lambda message: calls.append(message[1]) if calls is not None and message[0] == "call" else None,
+        )
 
 
 def findings(snapshot, expectations):

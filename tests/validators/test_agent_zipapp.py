@@ -126,17 +126,18 @@ def test_a_node_with_seven_of_eight_gpus_fails_and_says_why(agent, expectations,
 
 
 def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path):
-    faults = ({"kind": "nvml-hang", "call": "nvmlDeviceGetEccMode"},)
+    faults = ({"kind": "nvml-hang", "call": "nvmlDeviceGetEccMode", "index": 0},)
     done, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
-        arguments = ("check", "--expect", expectations, "--deadline", f"{seconds:g}")
+        arguments = ("check", "--expect", expectations, "--deadline", f"{4 * seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
-        if "nvmlDeviceGetEccMode" in done.stdout:
+        if "???? ecc GPU 0" in done.stdout:
             break
     assert done is not None
     assert done.returncode == 3
-    assert f"nvmlDeviceGetEccMode on GPU 0 did not return within {seconds:g} s" in done.stdout
-    assert "pass" not in done.stdout
+    assert f"nvml: nvmlDeviceGetEccMode on GPU 0 did not return within {seconds:g} s" in done.stdout
+    assert "???? ecc GPU 0: nvmlDeviceGetEccMode: did not return" in done.stdout
+    assert "pass gpu-count: 8" in done.stdout
 
 
 def test_without_expectations_only_health_is_checked(agent, tmp_path):

@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from validators.agent.calls import NO_ANSWER
 from validators.agent.expectations import Expectation, Expectations
 from validators.agent.outcome import (
     FAIL,
     PASS,
+    REMEDIES,
     UNKNOWN,
     Outcome,
     compared,
@@ -24,6 +26,7 @@ from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
 NODE = "node"
 NO_PERMISSION = "no-permission"
+FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
 
@@ -110,6 +113,8 @@ def _expected_text(check: str, expectation: Expectation) -> str:
 def _nvml(snapshot: Snapshot) -> Outcome:
     if snapshot.failure:
         return Outcome(UNKNOWN, "answers", snapshot.failure, snapshot.remediation)
+    if snapshot.unanswered:
+        return Outcome(UNKNOWN, "answers", "; ".join(snapshot.unanswered), snapshot.remediation)
     return Outcome(PASS, "answers", "answers")
 
 
@@ -125,13 +130,9 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     expected = expectation.value
     if not snapshot.gpu_count.ok:
         return unanswered(snapshot.gpu_count, str(expected))
-    if silent and len(snapshot.gpus) == expected and set(silent.values()) == {NO_PERMISSION}:
-        return Outcome(
-            UNKNOWN,
-            str(expected),
-            observed,
-            "the container cannot open every GPU: use runtime class nvidia and NVIDIA_VISIBLE_DEVICES=all",
-        )
+    undecided = {NO_PERMISSION, FUNCTION_NOT_FOUND, *NO_ANSWER}
+    if silent and len(snapshot.gpus) == expected and undecided.issuperset(silent.values()):
+        return Outcome(UNKNOWN, str(expected), observed, REMEDIES[next(iter(silent.values()))])
     remedy = (
         "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, "
         "and replace it if a GPU is still missing"
@@ -335,6 +336,8 @@ def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
     if gpu.mig_mode.value and gpu.mig_mode.value[0]:
         # MIG instances have no NVLink, and on an A100 the links go down: Fabric Manager User Guide
         return not_expected(f"{observed}; MIG mode does not use NVLink")
+    if active != expectation.value and gpu.mig_mode.supported and not gpu.mig_mode.ok:
+        return Outcome(UNKNOWN, str(expectation.value), f"{observed}; MIG mode unknown", "see check mig-mode")
     if 0 < active < expectation.value:
         observed += f"; inactive: {', '.join(str(link) for link, up in enumerate(links) if not up)}"
     remedy = (

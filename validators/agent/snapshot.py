@@ -19,7 +19,8 @@ class Reading(Generic[T]):
     """Result of one NVML call: a value, or the reason why there is none.
 
     `problem` is "" with a value, `not-supported` if the GPU does not have the feature, else the kind of error:
-    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...).
+    NVML's status in lower case (`gpu-lost`, `function-not-found`, `no-permission`, ...), or one of `NO_ANSWER` in
+    calls.py.
     """
 
     value: T | None = None
@@ -89,6 +90,8 @@ class Snapshot:
     """NVML's count, which may include a GPU that has fallen off the bus."""
     failure: str = ""
     remediation: str = ""
+    unanswered: tuple[str, ...] = ()
+    """Calls that did not return or ended their process, each as a text with what happened."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -103,6 +106,7 @@ class Snapshot:
             gpu_count=_reading(data["gpu_count"]),
             failure=data["failure"],
             remediation=data["remediation"],
+            unanswered=tuple(data["unanswered"]),
         )
 
 

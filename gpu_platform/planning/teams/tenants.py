@@ -84,23 +84,13 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
     return units
 
 
-def check_team(
-    team: Team,
-    available: Available,
-    priorities: Mapping[str, int],
-    problems: Problems,
-    *,
-    queues: bool = False,
-) -> None:
-    """Record what is wrong with one team by itself, given what the pools have and the priority classes.
-
-    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
-    """
+def check_team_alone(team: Team, priorities: Mapping[str, int], problems: Problems) -> None:
+    """Record what is wrong with one team whatever the pools have, given the priority classes."""
     if team.name in RESERVED_NAMESPACES:
         problems.at("name").add(
             f"{team.name!r}",
             "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
-            "rename it",
+            f"rename it, for example to 'team-{team.name}'",
         )
     _check_roles(team, problems)
     if team.priority not in priorities:
@@ -109,6 +99,14 @@ def check_team(
             or f"write priority: {next(iter(priorities))}, or add it to priorities"
         )
         problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
+    check_names_of_workloads(team, problems)
+
+
+def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
+    """Record what is wrong with one team by itself, given what the pools have.
+
+    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
+    """
     offered = available.units
     for resource, count in quota_units(team.quota).items():
         if resource not in offered:
@@ -117,7 +115,6 @@ def check_team(
                 f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
                 did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
             )
-    check_names_of_workloads(team, problems)
     pods = declared_pods(team, available)
     for one in pods:
         check_workload(one.spec, team, available, problems.at(one.path))
@@ -127,11 +124,14 @@ def check_team(
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
-    """Record members with two roles: each role includes the rights of the ones below it."""
+    """Record members twice in a list, or in two: each role includes the rights of the ones below it."""
     first: dict[str, str] = {}
     for role, members in team.by_role.items():
         for index, member in enumerate(members):
-            if first.setdefault(member, role) != role:
+            if member in members[:index]:
+                allowed = f"each member once (it is in {role}[{members.index(member)}])"
+                problems.at(role).at(f"[{index}]").add(f"{member!r} again", allowed, "remove it")
+            elif first.setdefault(member, role) != role:
                 problems.at(role).at(f"[{index}]").add(
                     f"{member!r} again",
                     f"each member in one list (it is in {first[member]})",
