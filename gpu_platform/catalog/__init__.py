@@ -24,6 +24,7 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
     PoolProperty,
     PriceList,
+    ServiceQuota,
     Source,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered
@@ -54,6 +55,7 @@ __all__ = [
     "OperatorRelease",
     "PoolProperty",
     "PriceList",
+    "ServiceQuota",
     "Source",
     "load_catalog",
     "read_catalog",
