@@ -25,6 +25,7 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
     PoolProperty,
     PriceList,
+    ServiceQuota,
     Source,
     XidClass,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "OperatorRelease",
     "PoolProperty",
     "PriceList",
+    "ServiceQuota",
     "Source",
     "XidClass",
     "load_catalog",

@@ -219,7 +219,7 @@ def test_a_tenants_pods_are_denied_all_traffic_but_dns_and_their_own_namespace(s
     assert "ingress" not in by_name["default-deny"]
     assert "egress" not in by_name["default-deny"]
     assert {port["port"] for port in by_name["allow-dns"]["egress"][0]["ports"]} == {53}
-    assert set(by_name) == {"default-deny", "allow-dns", "allow-own-namespace"}
+    assert set(by_name) == {"default-deny", "allow-dns", "allow-own-namespace", "allow-declared"}
 
 
 @pytest.mark.parametrize(

@@ -435,6 +435,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "storage.work": {"type": "bucket", "bucket": "acme-datasets"},
     },
     "teams[].egress[]": {"teams[0].egress": [{"cidr": "10.0.0.0/8"}]},
+    "teams[].egress[].fqdn": {
+        "cluster.fqdn_policies": by(None, gke=True),
+        "teams[0].egress": [{"fqdn": "huggingface.co"}],
+    },
     "teams[].ingress[].namespace": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
     "teams[].ingress[].cidr": {"teams[0].ingress": [{"cidr": "10.0.0.0/8", "ports": [8080]}]},
     "teams[].ingress[].ports": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
@@ -673,6 +677,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].image_pull_secrets": [["registry"]],
     "teams[].egress": [["internet"], [{"cidr": "10.0.0.0/8"}]],
     "teams[].egress[].cidr": ["192.168.0.0/16"],
+    "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],
     "teams[].ingress": [[{"namespace": "ingress", "ports": [8080]}]],
     "teams[].ingress[].namespace": ["gateway"],
