@@ -387,7 +387,35 @@ class OperatorRelease(Fact):
     toolkit: str
     device_plugin: str
     mig_manager: str
+    dcgm_exporter: str = Field(description="DCGM and exporter version: 4.6.0-4.8.3")
     gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
+    source: Source
+
+
+class MetricName(Fact):
+    """Name of one of dcgm-exporter's metrics or labels from an exporter version on."""
+
+    since: str
+    field: str
+    factor: float = Field(default=1, description="times this the value is in the base unit")
+
+
+class ExporterMetric(Fact):
+    """One metric, or label, of dcgm-exporter."""
+
+    name: str
+    type: Literal["gauge", "counter", "label"]
+    help: str
+    names: tuple[MetricName, ...] = Field(min_length=1, description="the oldest first")
+    until: str | None = Field(default=None, description="first exporter version that does not have it")
+    source: Source
+
+
+class XidClass(Fact):
+    """XID error codes that ask for the same action."""
+
+    name: Literal["reset", "restart", "own-workflow", "application", "ignored"]
+    codes: tuple[int, ...]
     source: Source
 
 
@@ -515,6 +543,8 @@ class CatalogFile(Fact):
     gpus: tuple[Gpu, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
+    exporter_metrics: tuple[ExporterMetric, ...] = ()
+    xid_classes: tuple[XidClass, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
