@@ -232,6 +232,17 @@ def _secret_name(value: str) -> str:
     return value
 
 
+def _host_name(value: str) -> str:
+    domain = value.removeprefix("*.")
+    labels = domain.split(".")
+    if len(value) > 253 or len(labels) < 2 or labels[-1].isdigit() or not all(map(_DNS_LABEL.fullmatch, labels)):
+        raise wrong(
+            "the name of a host in lower case, or `*.` and a domain of two labels or more",
+            "for example 'huggingface.co' or '*.huggingface.co'; write cidr for addresses",
+        )
+    return value
+
+
 def _zone(value: str) -> str:
     if not _ZONE.fullmatch(value):
         examples = [zone for zone in (f"{value}a", f"{value}-a") if _ZONE.fullmatch(zone)]
@@ -253,6 +264,7 @@ def _cidr(value: str) -> str:
 
 Zone = Annotated[str, AfterValidator(_zone)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
+HostName = Annotated[str, AfterValidator(_host_name)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 SecretName = Annotated[str, AfterValidator(_secret_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]

@@ -47,6 +47,8 @@ _REFERENCES: Mapping[str, str] = {
     r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
+# Fields of which an entry has one: without a wrong one it seems to have none.
+_ONE_OF = re.compile(r"(teams\[\d+\]|team)\.(egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)")
 _ROUNDS = 12  # each replaces at least one more part; levels of a file above an invalid value are fewer
 
 
@@ -76,6 +78,8 @@ class CompletedEnvironment:
         """Return whether the value at a path, or one above it, is a placeholder, or refers to one."""
         ends = [match.start() for match in re.finditer(r"[.\[]", path)]
         if any(path[:end] in self.replaced for end in (*ends, len(path))):
+            return True
+        if any(one.rpartition(".")[0] == path for one in self.replaced if _ONE_OF.fullmatch(one)):
             return True
         return any(
             re.fullmatch(part, replaced) and re.fullmatch(reference, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from functools import cache
 from typing import Any, cast
 
@@ -56,10 +56,12 @@ def found_text(value: object) -> str:
 def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
     """Return every problem of a failed validation of `data` by `adapter`, in the order of the file."""
     schema = _schema(adapter)
+    errors = error.errors(include_url=False)
+    others = _of_other_branches(errors)
     found = [
         _problem(details, data, schema)
-        for details in error.errors(include_url=False)
-        if not _follows_from_items(details)
+        for index, details in enumerate(errors)
+        if index not in others and not _follows_from_items(details)
     ]
     return _without_misspelt_twice(found)
 
@@ -79,6 +81,22 @@ def _follows_from_items(details: ErrorDetails) -> bool:
     """Return whether an error follows from others: pydantic reports a list with invalid items as too short."""
     context: Mapping[str, Any] = details.get("ctx", {})
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
+
+
+def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
+    """Return the errors, by index, about a branch of a union (words, a mapping) that a value does not mean."""
+    words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
+    mappings = {
+        one["loc"][:depth] for one in errors if one["type"] != "literal_error" for depth in range(len(one["loc"]))
+    }
+    found: set[int] = set()
+    for index, one in enumerate(errors):
+        union, value = one["loc"][:-1], one["input"]
+        if (one["type"] == "literal_error" and isinstance(value, Mapping) and union in mappings) or (
+            one["type"] == "model_type" and isinstance(value, str) and union in words
+        ):
+            found.add(index)
+    return found
 
 
 @cache  # made from the models in 30 ms, which do not change

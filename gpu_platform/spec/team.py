@@ -139,7 +139,8 @@ class Team(SpecModel):
     service account `team` pull images. The team creates them; their content is in no stack file and no state."""
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
     """What pods of the team may reach beside their namespace, DNS and, on EKS and GKE, their identity: `internet`,
-    which is HTTPS (TCP 443) to all public addresses, and networks with ports. Everything else is denied."""
+    which is HTTPS (TCP 443) to all public addresses; `cloud-apis`, on GKE HTTPS to the APIs of Google alone;
+    networks and, on GKE, hosts by name. Everything else is denied."""
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
     """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
     pod_security: PodSecurity = "restricted"

@@ -37,11 +37,11 @@ def check_alone(environment: Environment, problems: Problems) -> None:
     """Record what is wrong with priorities and teams, except for what depends on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
-    priorities = priority_values(environment.priorities)
+    priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
     for index, team in enumerate(environment.teams):
         here = problems.at(f"teams[{index}]")
         check_team_alone(team, priorities, here)
-        check_network(team, here)
+        check_network(team, cloud, here)
 
 
 def check(context: CompleteContext, available: Available) -> None:
@@ -64,7 +64,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     check_pull_secrets(team, problems.at("team"))
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
     check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
-    check_network(team, problems.at("team"))
+    check_network(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
 
@@ -111,11 +111,9 @@ def _plan(
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
     cloud = cloud_of(environment.cluster)
-    egress, identities = cloud.pod_egress(), identities_of(environment)
+    identities = identities_of(environment)
     queues = environment.queueing is not None
-    tenants = [
-        plan_tenant(team, stack, available, priorities, egress, kubernetes, queues=queues) for team in teams
-    ]
+    tenants = [plan_tenant(team, stack, available, priorities, cloud, kubernetes, queues=queues) for team in teams]
     accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.free import free_resources
@@ -25,7 +25,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
-from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
+from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
@@ -248,7 +248,7 @@ def plan_tenant(
     stack: str,
     available: Available,
     priorities: Mapping[str, int],
-    egress: tuple[PodEgress, ...],
+    cloud: Cloud,
     kubernetes: str | None,
     *,
     queues: bool = False,
@@ -301,7 +301,9 @@ def plan_tenant(
             **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
-        egress=(*egress, *plan_egress(team)),
+        egress=cloud.pod_egress(),
+        declared_egress=plan_egress(team, cloud),
+        hosts=plan_hosts(team),
         ingress=plan_ingress(team),
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
@@ -325,7 +327,12 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    chosen = (*pod_security_decisions(team), *fabric.decisions, *defaults.decisions, *network_decisions(team))
+    chosen = (
+        *pod_security_decisions(team),
+        *fabric.decisions,
+        *defaults.decisions,
+        *network_decisions(team, cloud),
+    )
     return Decided(tenant, (decision, *chosen, *notes))
 
 
