@@ -15,7 +15,7 @@ from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks
 from validators.agent.expectations import BadExpectations, health_of, parse_expectations
-from validators.this_node import check_this_node, read_document
+from validators.this_node import check_this_node, read_document, reader_of
 
 
 def machine(name):
@@ -174,12 +174,12 @@ def test_a_tolerance_may_be_as_low_as_0_and_is_below_100(percent):
 
 
 def test_node_check_without_expectations_still_gives_a_report():
-    assert check_this_node(None, "none")["version"] == 1
+    assert check_this_node(None, "none", reader_of(None))["version"] == 1
 
 
 def test_node_check_refuses_wrong_expectations_as_the_rest_of_the_program_does():
     with pytest.raises(BadInput, match="expect: found nothing; allowed: an object of check ids"):
-        check_this_node('{"version": 1}', "expectations.json")
+        check_this_node('{"version": 1}', "expectations.json", reader_of(None))
 
 
 def test_node_check_knows_every_machine_type_and_suggests_for_a_near_miss():

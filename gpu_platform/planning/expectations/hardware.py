@@ -20,7 +20,7 @@ _HEALTH: Final = (
 )
 # NVLink of these architectures goes through switches on machines with several GPUs: NVIDIA, HGX and Fabric Manager
 # documentation, read 2026-11-25. Volta's GPUs are connected in pairs, not each with each.
-_SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
+SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
 _HGX_GPUS: Final = 8
 # The fabric manager registers the GPUs of an HGX baseboard since Hopper: NVIDIA, Fabric Manager User Guide, "GPU
 # Fabric State"; read 2026-11-25.
@@ -64,7 +64,7 @@ def expectations_for_machine(
         expect["ecc-errors"] = expect["sram-errors"] = Expectation(True, always)
     if gpu.ecc and not gpu.row_remapping:
         expect["retired-pages"] = Expectation(True, of_gpu)
-    if machine.nvlinks_per_gpu and machine.gpu_count > 1 and gpu.architecture in _SWITCHED:
+    if machine.nvlinks_per_gpu and machine.gpu_count > 1 and gpu.architecture in SWITCHED:
         expect["peer-access"] = Expectation(True, of_machine)
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
