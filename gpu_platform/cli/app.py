@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform import interruption
-from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
+from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
@@ -634,7 +634,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(given)
     except GpuPlatformError as error:
-        _show(error, to_json=_wants_json(given))
+        _show(_located(error), to_json=_wants_json(given))
         sys.exit(int(error.exit_code))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
@@ -665,13 +665,30 @@ def _wants_json(arguments: list[str]) -> bool:
     ]
 
 
+def _located(error: GpuPlatformError) -> GpuPlatformError:
+    from gpu_platform.spec.positions import located
+
+    return located(error) if isinstance(error, BadInput) else error
+
+
+def _problem_document(problem: Problem) -> dict[str, Any]:
+    place = {"line": problem.line, "column": problem.column} if problem.line else {}
+    return {
+        "path": problem.path,
+        **place,
+        "found": problem.found,
+        "allowed": problem.allowed,
+        "fix": problem.fix,
+    }
+
+
 def _show(error: GpuPlatformError, *, to_json: bool) -> None:
     if to_json:
         problems = error.problems if isinstance(error, BadInput) else ()
         document = {
             "version": 1,
             "error": str(error).splitlines()[0],
-            "problems": [{"path": p.path, "found": p.found, "allowed": p.allowed, "fix": p.fix} for p in problems],
+            "problems": [_problem_document(problem) for problem in problems],
         }
         print(json.dumps(document, indent=2))
     print(f"error: {error}", file=sys.stderr)

@@ -180,6 +180,7 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand)
         "default-deny",
         "allow-own-namespace",
         "allow-dns",
+        "allow-declared",
     }
     assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     with pytest.raises(Refused, match="exceeded quota: retained"):

@@ -106,7 +106,7 @@ class ClusterSetting:
 class PodEgress:
     """An address outside every namespace that pods of a team may reach, with its ports (number, protocol).
 
-    `name`: of the NetworkPolicy, allow-<name>; `but`: networks within `cidr` that stay out of reach.
+    `name`: what it is, such as identity; `but`: networks within `cidr` that stay out of reach.
     """
 
     name: str

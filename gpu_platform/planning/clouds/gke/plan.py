@@ -331,6 +331,8 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    private_apis: bool
+    """Whether the created VPC resolves names of Google's APIs to private.googleapis.com."""
     authenticator_groups: str | None
     """E-mail address of the security group whose member groups RBAC can name."""
     public_endpoint: bool
@@ -368,6 +370,8 @@ class GkeClusterPlan:
     create: CreateGkePlan | None
     multi_networking: bool
     """Of a new cluster: whether nodes can join further networks; permanent."""
+    fqdn_policies: bool
+    """Whether network policies may name hosts."""
     gpu_nics: bool
     """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
