@@ -522,12 +522,31 @@ def node_check(
     machine: Annotated[
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
+    ] = None,
+    with_serials: Annotated[
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+    ] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+    ] = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the node agent once on this machine."""
-    from gpu_platform.cli.node_check import check_node
+    """Run the node agent on this machine."""
+    from gpu_platform.cli.node_check import Recordings, check_node, print_topology
 
-    _leave(check_node(expect, machine, to_json=output is Format.JSON))
+    if topology:
+        _leave(print_topology(machine, replay))
+    recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
+    _leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
 
 
 GpuOption = Annotated[
