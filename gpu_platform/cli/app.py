@@ -287,6 +287,12 @@ def capacity_show(
         Path | None,
         typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 10.0,
@@ -299,7 +305,41 @@ def capacity_show(
     from gpu_platform.cli.capacity import show_capacity
 
     to_json = output is Format.JSON
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=to_json, deployed=deployed))
+    _leave(
+        show_capacity(
+            stack,
+            utilisation=utilisation,
+            prometheus=prometheus,
+            seconds=seconds,
+            to_json=to_json,
+            deployed=deployed,
+        )
+    )
+
+
+@app.command()
+def cost(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 5.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    from gpu_platform.cli.cost import show_cost
+
+    to_json = output is Format.JSON
+    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, to_json=to_json))
 
 
 @capacity_app.command("suggest")
