@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform import interruption
-from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError
+from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
@@ -287,6 +287,12 @@ def capacity_show(
         Path | None,
         typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 10.0,
@@ -299,7 +305,41 @@ def capacity_show(
     from gpu_platform.cli.capacity import show_capacity
 
     to_json = output is Format.JSON
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=to_json, deployed=deployed))
+    _leave(
+        show_capacity(
+            stack,
+            utilisation=utilisation,
+            prometheus=prometheus,
+            seconds=seconds,
+            to_json=to_json,
+            deployed=deployed,
+        )
+    )
+
+
+@app.command()
+def cost(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 5.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    from gpu_platform.cli.cost import show_cost
+
+    to_json = output is Format.JSON
+    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, to_json=to_json))
 
 
 @capacity_app.command("suggest")
@@ -482,12 +522,31 @@ def node_check(
     machine: Annotated[
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
+    ] = None,
+    with_serials: Annotated[
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+    ] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+    ] = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the node agent once on this machine."""
-    from gpu_platform.cli.node_check import check_node
+    """Run the node agent on this machine."""
+    from gpu_platform.cli.node_check import Recordings, check_node, print_topology
 
-    _leave(check_node(expect, machine, to_json=output is Format.JSON))
+    if topology:
+        _leave(print_topology(machine, replay))
+    recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
+    _leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
 
 
 GpuOption = Annotated[
@@ -615,7 +674,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(given)
     except GpuPlatformError as error:
-        _show(error, to_json=_wants_json(given))
+        _show(_located(error), to_json=_wants_json(given))
         sys.exit(int(error.exit_code))
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
@@ -646,13 +705,30 @@ def _wants_json(arguments: list[str]) -> bool:
     ]
 
 
+def _located(error: GpuPlatformError) -> GpuPlatformError:
+    from gpu_platform.spec.positions import located
+
+    return located(error) if isinstance(error, BadInput) else error
+
+
+def _problem_document(problem: Problem) -> dict[str, Any]:
+    place = {"line": problem.line, "column": problem.column} if problem.line else {}
+    return {
+        "path": problem.path,
+        **place,
+        "found": problem.found,
+        "allowed": problem.allowed,
+        "fix": problem.fix,
+    }
+
+
 def _show(error: GpuPlatformError, *, to_json: bool) -> None:
     if to_json:
         problems = error.problems if isinstance(error, BadInput) else ()
         document = {
             "version": 1,
             "error": str(error).splitlines()[0],
-            "problems": [{"path": p.path, "found": p.found, "allowed": p.allowed, "fix": p.fix} for p in problems],
+            "problems": [_problem_document(problem) for problem in problems],
         }
         print(json.dumps(document, indent=2))
     print(f"error: {error}", file=sys.stderr)

@@ -39,8 +39,8 @@ def read_text(path: Path) -> str | Problem:
         return Problem("(the whole file)", str(error), "a readable UTF-8 file")
 
 
-def out_of_bounds(text: str) -> Problem | None:
-    """Return the first limit that a YAML text exceeds, or the first number that YAML 1.1 reads in another base.
+def out_of_bounds(text: str, old_numbers: list[Problem]) -> Problem | None:
+    """Return the first limit that a YAML text exceeds; add numbers that YAML 1.1 reads in another base to a list.
 
     Raises yaml.YAMLError for text that is not YAML.
     """
@@ -67,7 +67,7 @@ def out_of_bounds(text: str) -> Problem | None:
             if event.anchor:
                 sizes[event.anchor] = 1
             if event.implicit[0] and (problem := _old_integer(event)):
-                return problem
+                old_numbers.append(problem)
         if len(open_collections) > MAX_DEPTH:
             return _at(event, f"nesting deeper than {MAX_DEPTH} levels", f"at most {MAX_DEPTH} levels", "")
         if aliases > MAX_ALIASES:

@@ -1,4 +1,4 @@
-"""Stacks in the shapes that companies have: one for each sentence of what EKS and GKE must be able to look like."""
+"""Stacks in the shapes that companies have: existing networks, racks, blocks, spot, CPU pools, own rules."""
 
 from __future__ import annotations
 

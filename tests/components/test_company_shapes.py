@@ -102,7 +102,7 @@ def test_a_cluster_in_an_existing_vpc_gets_its_owners_subnets_and_creates_no_net
     assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
 
 
-def test_a_cluster_in_a_shared_vpc_has_its_nodes_in_the_host_project_and_makes_neither_account_nor_grants() -> None:
+def test_a_cluster_in_a_shared_vpc_has_its_nodes_in_the_host_project_and_creates_no_account() -> None:
     recorded = rendered("shared-vpc")
     [created] = [one for one in recorded.of("Cluster") if one.type.startswith("gcp:")]
     assert created.inputs["network"] == "projects/net-host-4711/global/networks/shared"
@@ -150,7 +150,9 @@ def test_spot_with_four_types_asks_for_all_of_them_by_both_provisioners() -> Non
     group = recorded.one("NodeGroup", "serve").inputs
     assert (group["capacityType"], group["instanceTypes"]) == ("SPOT", FOUR_TYPES)
     [karpenter] = [one for one in recorded.of("NodePool") if one.type.startswith("kubernetes:karpenter")]
-    requirements = {one["key"]: one["values"] for one in karpenter.inputs["spec"]["template"]["spec"]["requirements"]}
+    requirements = {
+        one["key"]: one["values"] for one in karpenter.inputs["spec"]["template"]["spec"]["requirements"]
+    }
     assert set(requirements["node.kubernetes.io/instance-type"]) == set(FOUR_TYPES)
     assert requirements["karpenter.sh/capacity-type"] == ["spot"]
 

@@ -211,6 +211,7 @@ def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(retained: H
         "default-deny",
         "allow-own-namespace",
         "allow-dns",
+        "allow-declared",
     }
     assert retained.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     with pytest.raises(Refused, match="exceeded quota: retained"):

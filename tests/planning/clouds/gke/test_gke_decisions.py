@@ -403,3 +403,10 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
     assert cloud.disk_type in family.boot_disk_types
     assert cloud.taints[0].effect == "NO_SCHEDULE"
     assert not cloud.secure_boot or cloud.image_type == "COS_CONTAINERD"
+
+
+def test_a_machine_without_local_ssds_has_none_and_the_same_gpu_nics() -> None:
+    without, with_them = decided(machine_type="a3-megagpu-8g-nolssd"), decided(machine_type="a3-megagpu-8g")
+    assert (without.local_ssd_count, with_them.local_ssd_count) == (0, 16)
+    assert without.accelerator == with_them.accelerator
+    assert without.gpu_networks == with_them.gpu_networks
