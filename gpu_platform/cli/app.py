@@ -341,6 +341,12 @@ def capacity_show(
         Path | None,
         typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 10.0,
@@ -353,7 +359,41 @@ def capacity_show(
     from gpu_platform.cli.capacity import show_capacity
 
     to_json = output is Format.JSON
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=to_json, deployed=deployed))
+    _leave(
+        show_capacity(
+            stack,
+            utilisation=utilisation,
+            prometheus=prometheus,
+            seconds=seconds,
+            to_json=to_json,
+            deployed=deployed,
+        )
+    )
+
+
+@app.command()
+def cost(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 5.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    from gpu_platform.cli.cost import show_cost
+
+    to_json = output is Format.JSON
+    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, to_json=to_json))
 
 
 @capacity_app.command("suggest")
@@ -537,12 +577,31 @@ def node_check(
     machine: Annotated[
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
+    ] = None,
+    with_serials: Annotated[
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+    ] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+    ] = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the node agent once on this machine."""
-    from gpu_platform.cli.node_check import check_node
+    """Run the node agent on this machine."""
+    from gpu_platform.cli.node_check import Recordings, check_node, print_topology
 
-    _leave(check_node(expect, machine, to_json=output is Format.JSON))
+    if topology:
+        _leave(print_topology(machine, replay))
+    recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
+    _leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
 
 
 GpuOption = Annotated[

@@ -17,18 +17,24 @@ from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.measured import measured_by_pool
 from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 
 
 def show_capacity(
-    stack: str, *, utilisation: Path | None, seconds: float, to_json: bool, deployed: bool = False
+    stack: str,
+    *,
+    utilisation: Path | None,
+    seconds: float,
+    to_json: bool,
+    deployed: bool = False,
+    prometheus: str | None = None,
 ) -> ExitCode:
     """Print the capacity of an environment at its desired size.
 
@@ -46,7 +52,7 @@ def show_capacity(
         )
         raise BadInput(stack, [problem])
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
-    measured = read_utilisation(utilisation, pools) if utilisation is not None else None
+    measured = measured_by_pool(pools, utilisation, prometheus)
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
     document = capacity_document(plan, report)

@@ -114,7 +114,13 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
     # Runtimes take the variable from privileged containers alone.
-    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert container["securityContext"] == {
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+        "runAsGroup": 65534,
+        "runAsNonRoot": True,
+        "runAsUser": 65534,
+    }
     assert not [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
     assert "@sha256:" in container["image"]
@@ -128,6 +134,15 @@ def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothi
         subject["name"] for one in stack("local").of("ClusterRoleBinding") for subject in one.inputs["subjects"]
     ]
     assert "gpu-node-validation" not in bound
+
+
+def test_no_pod_may_connect_to_the_agents(stack: Stack) -> None:
+    policy = stack("local").one("NetworkPolicy", "gpu-node-validation").inputs
+    assert policy["metadata"]["namespace"] == "gpu-platform-validation"
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert "ingress" not in policy["spec"]
+    agent = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= agent.items()
 
 
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
