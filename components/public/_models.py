@@ -9,6 +9,7 @@ from components.public import types, workload_types
 from gpu_platform.spec import (
     addons,
     changes,
+    charts,
     claims,
     cluster,
     compute_class,
@@ -91,6 +92,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Preemption: (queueing.Preemption,),
     types.Queueing: (queueing.Queueing,),
     types.Addons: (addons.Addons,),
+    types.ChartSettings: (charts.ChartSettings,),
     types.Monitoring: (operations.Monitoring,),
     types.Budget: (operations.Budget,),
     types.Window: (changes.Window,),

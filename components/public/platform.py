@@ -11,6 +11,7 @@ from components.public.types import (
     Addons,
     Budget,
     Changes,
+    ChartSettings,
     ComputeClass,
     DeviceClass,
     Monitoring,
@@ -52,6 +53,10 @@ class GpuPlatformArgs(TypedDict, total=False):
     """Queues of the teams' workloads, by Kueue. Unset: none."""
     addons: Addons
     """EKS, GKE and existing clusters: controllers of what members run. Unset: none."""
+    charts: Mapping[str, ChartSettings]
+    """EKS, GKE and existing clusters: settings of the Helm charts that are installed, by their names."""
+    chart_mirror: str
+    """Repository that has all charts under their names and versions. Unset: each chart's own."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     budget: Budget

@@ -667,6 +667,13 @@ class Addons(TypedDict, total=False):
     prometheus: str
 
 
+class ChartSettings(TypedDict, total=False):
+    """Settings of a Helm chart."""
+
+    repository: str
+    values: Mapping[str, Any]
+
+
 class Queueing(TypedDict, total=False):
     """Queues of the workloads of teams."""
 

@@ -321,6 +321,14 @@ def rehearse(
 
 
 @app.command()
+def images(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+    """List the container images and Helm charts that a stack uses, for a mirror or an air-gapped cluster."""
+    from gpu_platform.cli.images import list_images
+
+    _leave(list_images(stack, to_json=output is Format.JSON))
+
+
+@app.command()
 def recipe(
     stack: StackArgument,
     file: Annotated[

@@ -6,8 +6,9 @@ import datetime
 import json
 import sys
 import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,8 +17,10 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
+from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning import Plan, plan_to_json
+from gpu_platform.planning.charts.section import ChartsPlan, ignored
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.upgrades import kubernetes_warnings
@@ -45,7 +48,8 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
             path = find_stack_file(stack)
             _print_findings(mistakes(error, Positions(path)), path, output)
         raise
-    report = evaluate_policies(record_stack(loaded), loaded.plan)
+    program = record_stack(loaded)
+    report = evaluate_policies(program, loaded.plan)
     if output in ("sarif", "junit"):
         spec = parse_platform(loaded.platform, str(loaded.path))
         _print_findings(findings(report, spec, Positions(loaded.path)), loaded.path, output)
@@ -60,6 +64,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
             *offering_warnings(loaded.plan, catalog),
             *ended,
             *capacity_gaps(loaded.plan.pools),
+            *chart_warnings(loaded.plan.charts, program),
         )
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -77,6 +82,20 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         show_decisions(out, loaded.plan)
         show_policies(out, report)
     return verdict(report)
+
+
+def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str]:
+    """Yield values of the stack file that no chart gets: the program sets them, or installs no such chart."""
+    own: dict[str, Mapping[str, Any]] = {}
+    for resource in program.resources:
+        if resource.type == "kubernetes:helm.sh/v3:Release":
+            own[str(resource.inputs["chart"]).rsplit("/", 1)[-1]] = resource.inputs.get("values", {})
+    for chart, added in charts.values.items():
+        if chart not in own:
+            yield f"charts.{chart}: this stack does not install the chart"
+            continue
+        for path in ignored(own[chart], added):
+            yield f"charts.{chart}.values.{path}: the program sets another value, which wins"
 
 
 def _print_findings(found: tuple[Finding, ...], path: Path, output: str) -> None:

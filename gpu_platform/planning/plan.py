@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.addons.section import AddonsPlan
+from gpu_platform.planning.charts.section import ChartsPlan
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
@@ -52,6 +53,7 @@ class EnvironmentPlan:
     guides: tuple[GuidePlan, ...] = ()
     """What members of each team are told."""
     addons: AddonsPlan = field(default_factory=AddonsPlan)
+    charts: ChartsPlan = field(default_factory=ChartsPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     addons,
+    charts,
     cluster,
     compute_classes,
     cost,
@@ -117,6 +118,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     queues.check(context, available)
     workloads.check(context, available)
     addons.check(spec.addons, context.cloud, context.problems)
+    charts.check(context)
     monitoring.check(context)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
@@ -132,6 +134,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     run = workloads.plan(context, available, queued.value, stored.value)
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
     added = addons.plan(context)
+    set_charts = charts.plan(context)
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
@@ -149,6 +152,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         workloads=run.value,
         guides=guides,
         addons=added.value,
+        charts=set_charts.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy, spec.overcommit),
@@ -174,6 +178,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 for note in context.cloud.login_notes(team.name, team.everybody, own_stack=False)
             ),
             *added.decisions,
+            *set_charts.decisions,
             *monitored.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),

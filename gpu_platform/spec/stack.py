@@ -9,6 +9,7 @@ from pydantic import Field
 from gpu_platform.spec._types import DnsLabel, SpecModel
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.changes import Changes
+from gpu_platform.spec.charts import ChartRepository, ChartSettings
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
@@ -51,6 +52,10 @@ class Environment(SpecModel):
     queueing: Queueing | None = None
     """Queues of the teams' workloads. Unset: none; a workload starts when nodes have room for its first pod."""
     addons: Addons = Addons()
+    charts: Annotated[dict[str, ChartSettings], Field(max_length=50)] = {}
+    """Settings of the Helm charts that the program installs, by their names, such as gpu-operator."""
+    chart_mirror: ChartRepository | None = None
+    """Repository that has all charts under their names and versions; unset: each chart's own."""
     monitoring: Monitoring = Monitoring()
     budget: Budget | None = None
     """What the nodes may cost. Unset: nothing is compared."""

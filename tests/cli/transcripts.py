@@ -29,6 +29,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "destroy": ("destroy {broken}",),
     "doctor": ("doctor lokal",),
     "guide": ("guide local vision", "guide local visoin"),
+    "images": ("images local", "images lokal"),
     "init": (
         "init mine --provider eks --region us-east-2 --zone us-east-2a --out {tmp}/Pulumi.mine.yaml",
         "init mine --provider gke --out {tmp}/Pulumi.mine2.yaml",

@@ -410,6 +410,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
         "teams[0].quota": {"mig": {"1g.10gb": 4, "2g.20gb": 4}},
         "teams[0].workloads": [{"name": "pretrain", "pool": "train", "profile": "1g.10gb"}],
     },
+    "charts{}": {"charts.gpu-operator": {"values": {"a": 1}}},
     "storage{}(disk)": {"storage.work": {"type": "disk"}},
     "storage{}(disk).disk": {
         "storage.work": by({"type": "disk"}, eks={"type": "disk", "disk": "io2", "iops": 5000})

@@ -1,0 +1,88 @@
+"""`gpu-platform images`: the container images and Helm charts that a stack uses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from gpu_platform.cli.console import console
+from gpu_platform.cli.tables import Column, show_table
+from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.errors import ExitCode
+from gpu_platform.program import record_stack
+from gpu_platform.quantity import counted
+from gpu_platform.stacks import load_stack
+
+_RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+def list_images(stack: str, *, to_json: bool) -> ExitCode:
+    """Print the images of the program's own pods and of Helm values, and the charts with their repositories."""
+    loaded = load_stack(stack)
+    program = record_stack(loaded)
+    found = images_of(program)
+    charts = charts_of(program)
+    if to_json:
+        documents = [{"image": image, "used_by": sorted(users)} for image, users in sorted(found.items())]
+        print(json.dumps({"version": 1, "stack": loaded.stack, "images": documents, "charts": charts}, indent=2))
+        return ExitCode.GOOD
+    out = console()
+    rows = [(image, ", ".join(sorted(users))) for image, users in sorted(found.items())]
+    show_table(out, (Column("image"), Column("used by", 1, wrap=True)), rows)
+    if charts:
+        out.print()
+        columns = (Column("chart"), Column("version"), Column("repository"))
+        show_table(out, columns, [(one["chart"], one["version"], one["repository"]) for one in charts])
+    more = ", and those inside the charts (`helm template` of each prints them)" if charts else ""
+    out.print(f"{counted(len(found), 'image')}{more}", markup=False)
+    return ExitCode.GOOD
+
+
+def images_of(program: RecordedProgram) -> dict[str, set[str]]:
+    """Return the images that resources name, each with the resources that use it."""
+    found: dict[str, set[str]] = {}
+    for resource in program.resources:
+        if resource.type.startswith("kubernetes:"):
+            for image in _images(resource.inputs):
+                found.setdefault(image, set()).add(resource.name)
+    return found
+
+
+def charts_of(program: RecordedProgram) -> list[dict[str, str]]:
+    """Return the Helm charts of a program, by name."""
+    charts: list[dict[str, str]] = []
+    for resource in program.resources:
+        if resource.type != _RELEASE:
+            continue
+        chart = str(resource.inputs["chart"])
+        own = cast("Mapping[str, Any]", resource.inputs.get("repositoryOpts") or {})
+        repository, _, name = chart.rpartition("/")
+        document = {"chart": name, "version": str(resource.inputs["version"])}
+        charts.append({**document, "repository": str(own.get("repo") or repository)})
+    return sorted(charts, key=lambda one: one["chart"])
+
+
+def _images(value: object) -> Iterator[str]:
+    """Yield the images in manifests and Helm values: `image`, or `repository` with image name and version."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        image = _image(mapping)
+        if image:
+            yield image
+        for inner in mapping.values():
+            yield from _images(inner)
+    elif isinstance(value, list | tuple):
+        for inner in cast("list[object]", value):
+            yield from _images(inner)
+
+
+def _image(mapping: Mapping[str, object]) -> str:
+    image, repository = mapping.get("image"), mapping.get("repository")
+    tag = mapping.get("version") or mapping.get("tag")
+    if isinstance(image, str) and isinstance(repository, str) and image:
+        return f"{repository}/{image}" + (f":{tag}" if tag else "")
+    if isinstance(repository, str) and tag and "image" not in mapping:
+        return f"{repository}:{tag}"
+    is_reference = isinstance(image, str) and any(sign in image for sign in "/:@")
+    return str(image) if is_reference else ""

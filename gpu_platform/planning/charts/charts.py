@@ -1,0 +1,48 @@
+"""Check and plan `charts` and `chart_mirror` of the stack file."""
+
+from __future__ import annotations
+
+from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.charts.section import ChartsPlan
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+
+OPERATOR_CHART = "gpu-operator"  # its versions are the operator's releases, and not in the catalogue's charts
+
+
+def check(context: CompleteContext) -> None:
+    """Record settings of charts that are not known, and of any where the cluster has none."""
+    environment = context.environment
+    known = [OPERATOR_CHART, *context.catalog.charts]
+    if not context.cloud.installs_charts:
+        for name, given in (("charts", environment.charts), ("chart_mirror", environment.chart_mirror)):
+            if given:
+                context.at(name).add(
+                    "settings of Helm charts on a cluster without any",
+                    "EKS, GKE or an existing cluster; the sandbox runs no containers",
+                    "remove it",
+                )
+        return
+    for name in environment.charts:
+        if name not in known:
+            allowed = "a chart that the program installs: " + ", ".join(known)
+            context.at("charts").at(name).add(f"{name!r}", allowed, did_you_mean(name, known) or "remove it")
+
+
+def plan(context: CompleteContext) -> Decided[ChartsPlan]:
+    """Return the settings of charts of an environment without problems."""
+    declared, mirror = context.environment.charts, context.environment.chart_mirror
+    section = ChartsPlan(
+        mirror=mirror,
+        repositories={name: one.repository for name, one in declared.items() if one.repository is not None},
+        values={name: one.values for name, one in declared.items() if one.values},
+    )
+    why = "of the stack file; where the program sets a value, its own wins"
+    decisions = [
+        Decision(subject=f"chart {name}", what="additional values", chosen=", ".join(values), why=why)
+        for name, values in section.values.items()
+    ]
+    if mirror is not None:
+        why = "chart_mirror: every chart comes from there, under its own name and version"
+        decisions.append(Decision(subject="charts", what="repository", chosen=mirror, why=why))
+    return Decided(section, tuple(decisions))
