@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.teams.admission import ASKS_FOR_GPUS
 
 QUEUE_LABEL: Final = names.QUEUE_LABEL
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
@@ -63,6 +64,27 @@ _POD_SPECS = (
 )
 
 
+_TOLERATION: Final = f"{{'key': '{names.GPU_TAINT_KEY}', 'operator': 'Exists', 'effect': 'NoSchedule'}}"
+
+
+def _needs_toleration(spec: str) -> str:
+    """Return that a pod spec requests GPUs and does not tolerate the taint of their nodes, as CEL."""
+    asks = ASKS_FOR_GPUS.replace("object.spec", spec)
+    return (
+        f"({asks}) && !{spec}.?tolerations.orValue([]).exists(each, "
+        f"each.?key.orValue('') in ['', '{names.GPU_TAINT_KEY}'])"
+    )
+
+
+def _tolerate(spec: str, path: str) -> str:
+    """Return the JSON patch of a pod spec; `path`: to it, as a text of CEL whose quote is open."""
+    return (
+        f"has({spec}.tolerations) ? "
+        f"JSONPatch{{op: 'add', path: {path}/tolerations/-', value: {_TOLERATION}}} : "
+        f"JSONPatch{{op: 'add', path: {path}/tolerations', value: [{_TOLERATION}]}}"
+    )
+
+
 NAMES_NO_CLASS: Final = (
     f"!('{PRIORITY_LABEL}' in {_LABELS}) && {_OWNERS}.size() == 0 && "
     f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '')"
@@ -80,10 +102,29 @@ def priority_patch(priority: str) -> str:
     )
 
 
+TOLERATING_KINDS: Final = (("batch", ("jobs",)), ("jobset.x-k8s.io", ("jobsets",)))
+"""API groups and resources of what gets the toleration of GPU nodes in its pod templates."""
+_JOB_PATH: Final = "'/spec/template/spec"
+_JOB_SET_PATH: Final = "'/spec/replicatedJobs/' + string(i) + '/template/spec/template/spec"
+TOLERATION_PATCHES: Final = (
+    f"object.kind == 'Job' && {_needs_toleration('object.spec.template.spec')} ? "
+    + f"[{_tolerate('object.spec.template.spec', _JOB_PATH)}] : []",
+    "object.kind == 'JobSet' ? object.spec.replicatedJobs.transformList(i, one, "
+    f"{_needs_toleration('one.template.spec.template.spec')}, "
+    + _tolerate("one.template.spec.template.spec", _JOB_SET_PATH)
+    + ") : []",
+)
+"""JSON patches, as CEL, by which pod templates that request GPUs tolerate the taint of GPU nodes.
+
+Kueue reads templates; the same default of pods comes too late for it.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
-    """A CEL expression that must hold, with the message where it does not."""
+    """A CEL expression that must hold, with the message where it does not. `id`: as in the policy pack."""
 
+    id: str
     expression: str
     message: str
 
@@ -94,14 +135,17 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
     classes = ", ".join(priorities) or "none"
     rules = [
         AdmissionRule(
+            id="queue-of-team",
             expression=f"{_LABELS}[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}'",
             message=f"the queue of this namespace is {local_queue}: write the label {QUEUE_LABEL}: {local_queue}",
         ),
         AdmissionRule(
+            id="queue-priority-class",
             expression=f"!('{PRIORITY_LABEL}' in {_LABELS}) || {_LABELS}['{PRIORITY_LABEL}'] in {allowed}",
             message=f"the label {PRIORITY_LABEL} may name {classes}: no class above the team's own",
         ),
         AdmissionRule(
+            id="queue-priority-class",
             expression=(
                 f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '' || "
                 f"spec.?priorityClassName.orValue('') in {allowed})"
@@ -109,6 +153,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
             message=f"priorityClassName may be {classes}: no class above the team's own",
         ),
         AdmissionRule(
+            id="queue-pod-gate",
             expression=(
                 f"object.kind != 'Pod' || request.operation != 'UPDATE' || "
                 f"{_OLD_GATES}.all(gate, !gate.name.startsWith('kueue.x-k8s.io/') || gate in {_GATES})"
@@ -117,6 +162,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
             message="Kueue removes the scheduling gates of a pod when its quota is free: wait, or delete the pod",
         ),
         AdmissionRule(
+            id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
                 f"{_OWNERS}.size() == 0) || {_BY_A_CONTROLLER} || 'system:masters' in request.userInfo.groups"
@@ -127,6 +173,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
     if required:
         rules.append(
             AdmissionRule(
+                id="kueue-queue-name",
                 expression=(
                     f"request.operation != 'CREATE' || '{QUEUE_LABEL}' in {_LABELS} || "
                     f"{_OWNERS}.exists(one, one.kind in {_QUEUED_OWNERS})"
