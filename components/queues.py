@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -11,14 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.queues.admission import (
-    NAMES_NO_CLASS,
-    QUEUED_KINDS,
-    TOLERATING_KINDS,
-    TOLERATION_PATCHES,
-    priority_patch,
-    rules_of,
-)
+from gpu_platform.planning.queues.admission import NAMES_NO_CLASS, QUEUED_KINDS, priority_patch, rules_of
 from gpu_platform.planning.queues.section import (
     CHART,
     CONFIG_KEY,
@@ -210,40 +203,16 @@ class TeamQueue(pulumi.ComponentResource):
         return [policy, binding]
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Give what waits the class of the team, and the toleration of GPU nodes, where it names none."""
+        """Give what waits and names no priority class that of the team."""
         if args.default_priority is None:
             return []
-        classes = self._mutate(
-            f"queue-defaults-of-{args.namespace}",
-            args,
-            [kind for kind in QUEUED_KINDS if kind[0]],  # pods get their own class
-            [priority_patch(args.default_priority)],
-            opts,
-            condition=k8s.admissionregistration.v1.MatchConditionArgs(
-                name="names-no-class", expression=NAMES_NO_CLASS
-            ),
-        )
-        tolerations = self._mutate(
-            f"queue-tolerations-of-{args.namespace}", args, TOLERATING_KINDS, TOLERATION_PATCHES, opts
-        )
-        return [*classes, *tolerations]
-
-    def _mutate(
-        self,
-        name: str,
-        args: TeamQueuePlan,
-        kinds: Sequence[tuple[str, Sequence[str]]],
-        patches: Sequence[str],
-        opts: pulumi.ResourceOptions,
-        condition: k8s.admissionregistration.v1.MatchConditionArgs | None = None,
-    ) -> list[pulumi.Resource]:
-        """Create a policy that changes what is created in the team's namespace, with its binding."""
+        name = f"queue-defaults-of-{args.namespace}"
         metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
         policy = k8s.admissionregistration.v1.MutatingAdmissionPolicy(
             name,
             metadata=metadata,
             spec=k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs(
-                # Without the default a Job waits longer than it has to: no reason to refuse it.
+                # Without the class a Job waits behind others: no reason to refuse it.
                 failure_policy="Ignore",
                 reinvocation_policy="Never",
                 match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
@@ -255,16 +224,22 @@ class TeamQueue(pulumi.ComponentResource):
                             operations=["CREATE"],
                             resources=list(resources),
                         )
-                        for group, resources in kinds
+                        for group, resources in QUEUED_KINDS
+                        if group  # pods get their own class
                     ],
                 ),
-                match_conditions=[condition] if condition is not None else None,
+                match_conditions=[
+                    k8s.admissionregistration.v1.MatchConditionArgs(
+                        name="names-no-class", expression=NAMES_NO_CLASS
+                    )
+                ],
                 mutations=[
                     k8s.admissionregistration.v1.MutationArgs(
                         patch_type="JSONPatch",
-                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(expression=patch),
+                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(
+                            expression=priority_patch(args.default_priority)
+                        ),
                     )
-                    for patch in patches
                 ],
             ),
             opts=opts,
@@ -341,9 +316,7 @@ def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
     spec: dict[str, Any] = {
         "nodeLabels": dict(flavor.node_labels),
         "nodeTaints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in flavor.taints],
-        "tolerations": [
-            {"key": one.key, "operator": "Exists", "effect": one.effect} for one in flavor.tolerations
-        ],
+        "tolerations": [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in flavor.taints],
     }
     if flavor.topology is not None:
         spec["topologyName"] = flavor.topology

@@ -48,9 +48,9 @@ config:
 """
 
 
-# The objects of a log that `check` writes, as section 3 of SARIF 2.1.0 (OASIS, errata 01) and its JSON Schema have
-# them: fields by name with what each holds; required ones end with `!`. Nothing else is allowed. On 2026-11-25 logs
-# were valid by the whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema), too.
+# The objects of a log that `check` writes, as section 3 of SARIF 2.1.0 (OASIS, errata 01) has them: fields by name
+# with what each holds; required ones end with `!`. Nothing else is allowed. On 2026-11-25 logs were valid by the
+# whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema), too.
 MESSAGE = {"text!": str}
 FORM: dict[str, Any] = {
     "$schema": str,

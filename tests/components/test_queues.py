@@ -149,20 +149,6 @@ def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> No
     assert problems("install") == problems("present", foreign) == []
 
 
-def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_tolerate_their_taint_instead(
-    tmp_path: Path,
-) -> None:
-    found = recorded(queued(), tmp_path)
-    flavors = [one.inputs["spec"] for one in found.of("ResourceFlavor")]
-    tainted = [one for one in flavors if "nvidia.com/gpu" in {taint["key"] for taint in one.get("nodeTaints", ())}]
-    assert tainted
-    assert not [one for one in tainted if "nvidia.com/gpu" in {each["key"] for each in one.get("tolerations", ())}]
-    policy = found.one("MutatingAdmissionPolicy", "queue-tolerations-of-vision").inputs["spec"]
-    rules = policy["matchConstraints"]["resourceRules"]
-    assert [one["resources"] for one in rules] == [["jobs"], ["jobsets"]]
-    assert policy["failurePolicy"] == "Ignore"
-
-
 def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
     policy = recorded(queued(queueing={"without_queue": "refuse"}), tmp_path).one(
         "ValidatingAdmissionPolicy", "queue-of-vision"

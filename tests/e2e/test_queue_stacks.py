@@ -58,28 +58,15 @@ def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_las
     eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
 
 
-def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond_the_cpus_waits(
+def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
-    wanted = stack(kueue_sandbox, queueing={"without_queue": "refuse"})
-    wanted["teams"][0]["quota"]["cpu"] = 4
-    bring(platform, wanted)
+    bring(platform, stack(kueue_sandbox, queueing={"without_queue": "refuse"}))
     vision = Team(platform.kubeconfig, "vision")
     # The API server reads a changed policy a moment after it is written.
     eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
-    # A Job without GPUs beyond the quota of CPUs waits: it was started on the CPUs of GPU nodes, which refuse it.
-    many = job("vision", "many", 1, queue="vision")
-    many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
-        "requests": {"cpu": "5"},
-        "limits": {"cpu": "5"},
-    }
-    vision.create(many)
-    assert "untolerated taint" in vision.waits("many")
-    guide = platform.run("guide", str(platform.write(wanted)), "vision", "--live").out
-    assert "| 1 | many | can never start: it asks for 5 cpu, and at most 4 can be had in one pool |" in guide
-    assert "| nvidia.com/gpu | 8 | 1 |" in guide
     vision.remove()
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.teams.admission import ASKS_FOR_GPUS
 
 QUEUE_LABEL: Final = names.QUEUE_LABEL
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
@@ -64,27 +63,6 @@ _POD_SPECS = (
 )
 
 
-_TOLERATION: Final = f"{{'key': '{names.GPU_TAINT_KEY}', 'operator': 'Exists', 'effect': 'NoSchedule'}}"
-
-
-def _needs_toleration(spec: str) -> str:
-    """Return that a pod spec requests GPUs and does not tolerate the taint of their nodes, as CEL."""
-    asks = ASKS_FOR_GPUS.replace("object.spec", spec)
-    return (
-        f"({asks}) && !{spec}.?tolerations.orValue([]).exists(each, "
-        f"each.?key.orValue('') in ['', '{names.GPU_TAINT_KEY}'])"
-    )
-
-
-def _tolerate(spec: str, path: str) -> str:
-    """Return the JSON patch of a pod spec; `path`: to it, as a text of CEL whose quote is open."""
-    return (
-        f"has({spec}.tolerations) ? "
-        f"JSONPatch{{op: 'add', path: {path}/tolerations/-', value: {_TOLERATION}}} : "
-        f"JSONPatch{{op: 'add', path: {path}/tolerations', value: [{_TOLERATION}]}}"
-    )
-
-
 NAMES_NO_CLASS: Final = (
     f"!('{PRIORITY_LABEL}' in {_LABELS}) && {_OWNERS}.size() == 0 && "
     f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '')"
@@ -100,24 +78,6 @@ def priority_patch(priority: str) -> str:
         f"value: '{priority}'}}] : "
         f"[JSONPatch{{op: 'add', path: '/metadata/labels', value: {{'{PRIORITY_LABEL}': '{priority}'}}}}]"
     )
-
-
-TOLERATING_KINDS: Final = (("batch", ("jobs",)), ("jobset.x-k8s.io", ("jobsets",)))
-"""API groups and resources of what gets the toleration of GPU nodes in its pod templates."""
-_JOB_PATH: Final = "'/spec/template/spec"
-_JOB_SET_PATH: Final = "'/spec/replicatedJobs/' + string(i) + '/template/spec/template/spec"
-TOLERATION_PATCHES: Final = (
-    f"object.kind == 'Job' && {_needs_toleration('object.spec.template.spec')} ? "
-    + f"[{_tolerate('object.spec.template.spec', _JOB_PATH)}] : []",
-    "object.kind == 'JobSet' ? object.spec.replicatedJobs.transformList(i, one, "
-    f"{_needs_toleration('one.template.spec.template.spec')}, "
-    + _tolerate("one.template.spec.template.spec", _JOB_SET_PATH)
-    + ") : []",
-)
-"""JSON patches, as CEL, by which pod templates that request GPUs tolerate the taint of GPU nodes.
-
-Kueue reads templates; the same default of pods comes too late for it.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

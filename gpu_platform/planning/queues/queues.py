@@ -190,9 +190,7 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
 
 def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
     """Return the name of a flavor with a topology: its labels, tolerations and topology are immutable."""
-    content = json.dumps(
-        [sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels, "own"]
-    )
+    content = json.dumps([sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels])
     return f"{pool.name}-{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 
 

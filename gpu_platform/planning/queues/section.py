@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_platform import names
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
@@ -43,8 +42,7 @@ class TopologyPlan:
 class FlavorPlan:
     """A ResourceFlavor: nodes of one kind. Pods that start on it get its labels as node selector, and tolerations.
 
-    `pool`: the pool of its nodes; None: nodes that no pool describes. The taint of GPU nodes is not tolerated:
-    pods without GPUs would start on what is left of the CPU of GPU nodes, where they are refused.
+    `pool`: the pool of its nodes; None: nodes that no pool describes.
     """
 
     name: str
@@ -52,11 +50,6 @@ class FlavorPlan:
     node_labels: Labels
     taints: tuple[Taint, ...] = ()
     topology: str | None = None
-
-    @property
-    def tolerations(self) -> tuple[Taint, ...]:
-        """The taints that pods are made to tolerate."""
-        return tuple(taint for taint in self.taints if taint.key != names.GPU_TAINT_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
