@@ -11,10 +11,10 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test suite lint docs fmt clean help
+.PHONY: install up down test suite test-workloads lint docs fmt clean help
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
@@ -61,6 +61,22 @@ test: $(STAMP) ## lint, types and the whole suite, side by side
 suite: $(STAMP)
 	$(BIN)/python -m sandbox.build --all
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+
+# PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
+# With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
+TORCH := torch==2.15.0
+TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
+
+$(TORCH_VENV)/.installed:
+	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"
+	@rm -rf $(TORCH_VENV)
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --constraint constraints.txt '$(TORCH)' numpy pytest pytest-timeout && touch $@
+
+test-workloads: $(TORCH_VENV)/.installed ## what runs in containers of jobs: on CPUs, with PyTorch
+	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
+	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

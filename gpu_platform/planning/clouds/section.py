@@ -331,6 +331,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local NVMe disks of the node."""
+        ...
+
+    @property
     def node_fabric(self) -> NodeFabric | None:
         """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
         ...

@@ -141,6 +141,8 @@ class EksPoolPlan:
     alternatives: tuple[str, ...] = ()
     """Instance types that nodes may have beside `instance_type`, in order of preference."""
     compute_class: ClassPlace | None = None
+    local_nvme: bool = False
+    """Whether images and the own volumes of pods are on local disks of the node."""
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
@@ -371,6 +373,11 @@ class KarpenterPoolPlan:
     def nic_devices(self) -> None:
         """None: Karpenter creates no nodes for claims of EFA interfaces."""
         return None
+
+    @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local disks of the node."""
+        return self.node_class.get("instanceStorePolicy") == "RAID0"
 
     @property
     def node_fabric(self) -> None:

@@ -236,6 +236,11 @@ class GkePoolPlan:
         return NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=self.claimed_nics, driver=None)
 
     @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local SSDs: on all of the machine, if it has any."""
+        return self.local_ssd_count > 0
+
+    @property
     def node_fabric(self) -> NodeFabric | None:
         """GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
         if self.fabric == "none":
