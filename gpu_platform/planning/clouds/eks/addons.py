@@ -39,7 +39,12 @@ _DCGM_AGENT: Mapping[str, Any] = {
 # A prefix is 16 addresses in the place of one. The EFA-only interface on network card 0 takes one of the two
 # interfaces of p5.48xlarge: 49 addresses would be left for the 100 pods or more that the kubelet allows, and EKS
 # lets nobody lower `maxPods` on its images.
-_PREFIXES: Mapping[str, Any] = {"env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}}
+# NetworkPolicies are off unless they are enabled: EKS user guide, "Configure your cluster for Kubernetes network
+# policies"; Datadog's rule def-000-y9t says the same; read 2026-11-25. The value is a text in the add-on's schema.
+_VPC_CNI: Mapping[str, Any] = {
+    "enableNetworkPolicy": "true",
+    "env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"},
+}
 
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
@@ -101,7 +106,7 @@ def plan_addons(
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            configuration=_PREFIXES,
+            configuration=_VPC_CNI,
             before_nodes=True,
             service_account="aws-node",
             managed_policies=policy("AmazonEKS_CNI_Policy"),
