@@ -144,8 +144,16 @@ def check(
         ReportFormat,
         typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
     ] = ReportFormat.TEXT,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Print the checklist before production instead: text or json."),
+    ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
+    if production:
+        from gpu_platform.cli.production import show_production
+
+        _leave(show_production(stack, output=output.value))
     from gpu_platform.cli.check import check_stack
 
     _leave(check_stack(stack, output=output.value))
