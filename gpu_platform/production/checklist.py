@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -23,6 +22,9 @@ from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.spec.stack import Environment
 
 _SPOT: Final = "spot"
+_SCRAPE: Final = (
+    "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it runs already"
+)
 _SIMULATED: Final = "sandbox"
 
 
@@ -73,7 +75,7 @@ class _Found:
 class _Findings:
     """Evidence for a point, and what it lacks; the first lack gives the place and the fix."""
 
-    field: str
+    place: str
     evidence: list[str] = field(default_factory=list[str])
     lacks: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     questions: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -89,8 +91,8 @@ class _Findings:
                 Status.NOT_DONE, tuple(evidence), self.lacks[0][1], "; ".join(fix for _, _, fix in self.lacks)
             )
         if self.questions:
-            return _Found(Status.UNKNOWN, tuple(evidence), self.field, "; ".join(fix for _, fix in self.questions))
-        return _Found(Status.DONE, tuple(evidence), self.field)
+            return _Found(Status.UNKNOWN, tuple(evidence), self.place, "; ".join(fix for _, fix in self.questions))
+        return _Found(Status.DONE, tuple(evidence), self.place)
 
 
 def checklist(subject: Subject) -> tuple[Point, ...]:
@@ -120,7 +122,7 @@ def _monitoring(subject: Subject) -> _Found:
         found.lack(
             f"{monitoring.exporter} has metrics, and nothing of the plan scrapes them",
             "monitoring",
-            "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it is installed",
+            _SCRAPE,
         )
     else:
         found.questions.append(
@@ -136,7 +138,7 @@ def _alerts(subject: Subject) -> _Found:
         found.lack(
             "no PrometheusRule is created",
             "monitoring",
-            "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it is installed",
+            _SCRAPE,
         )
     else:
         found.evidence.append(f"PrometheusRule gpu-platform-alerts with {rules} alerts")
@@ -374,8 +376,8 @@ def _budget(subject: Subject) -> _Found:
     most = cost.most_usd_per_hour
     if most is not None:
         found.evidence.append(f"at most {most:,.2f} USD/h with every pool at its maximum ({cost.prices_text})")
-    settings = subject.plan.policy.config.get("cost-ceiling")
-    ceiling = settings.get("maxUsdPerHour") if isinstance(settings, dict) else None
+    settings = cast("dict[str, Any]", subject.plan.policy.config.get("cost-ceiling") or {})
+    ceiling = settings.get("maxUsdPerHour")
     if ceiling is None:
         value = "500" if most is None else str(math.ceil(most))
         found.lack(
