@@ -177,7 +177,7 @@ def _check_nodes_by_request(workload: WorkloadSpec, available: Available, here: 
     if pool is not None and pool.cloud is not None and pool.cloud.nodes_by_request:
         here.at("pool").add(
             f"{pool.name!r}, whose capacity is queued, without queues",
-            "a queued pool with `queueing`: Kueue requests its nodes, which the autoscaler adds for no waiting pod",
+            "a queued pool with `queueing`: Kueue requests its nodes, which no waiting pod brings",
             "add `queueing: {}`, or write queued: false in the capacity of the pool",
         )
 
