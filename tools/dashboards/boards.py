@@ -256,7 +256,7 @@ BOARDS: Final = (
 
 def build(board: Board) -> Any:  # noqa: ANN401 - a model of the SDK
     """Return a dashboard as a model of the SDK, which encodes itself as JSON."""
-    builder = (
+    builder: Any = (
         dashboard.Dashboard(board.title)
         .uid(f"gpu-platform-{board.name}")
         .tags(["gpu-platform"])
@@ -304,7 +304,7 @@ def _panel(panel: Panel) -> Any:  # noqa: ANN401 - a builder of the SDK
         query = query.legend_format(panel.legend)
     if panel.kind == "table":
         query = query.instant().format(PromQueryFormat.TABLE)
-    builder = _KINDS[panel.kind]().title(panel.title).unit(panel.unit).datasource(_SOURCE).with_target(query)
+    builder: Any = _KINDS[panel.kind]().title(panel.title).unit(panel.unit).datasource(_SOURCE).with_target(query)
     if panel.kind == "stat":
         builder = builder.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     if panel.description:
