@@ -321,6 +321,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def nodes_by_request(self) -> bool:
+        """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
+        ...
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """Extended resources of a node's NICs, which pods request as devices, and their counts."""
         ...

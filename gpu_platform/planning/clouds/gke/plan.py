@@ -224,6 +224,11 @@ class GkePoolPlan:
         return True
 
     @property
+    def nodes_by_request(self) -> bool:
+        """Whether the pool is queued: GKE's autoscaler adds nodes for a ProvisioningRequest alone."""
+        return self.queued_provisioning
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
