@@ -50,7 +50,11 @@ def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
             most = _most([getattr(other, name) for other in alike])
             if found.value is not None and found.value != most:
                 odd.append(f"GPU {gpu.index}: {title} {found.value}, not {most}")
-    observed = "; ".join(odd) or "equal"
+    first = snapshot.gpus[0] if snapshot.gpus else None
+    known = [
+        f"{title} {getattr(first, name).value}" for title, name in _FIRMWARE if first and getattr(first, name).ok
+    ]
+    observed = "; ".join(odd) or ", ".join(["equal", *known])
     if expectation is None:
         return not_expected(observed)
     remedy = (
