@@ -26,6 +26,7 @@ _SCRAPE: Final = (
     "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it runs already"
 )
 _SIMULATED: Final = "sandbox"
+_HOURS_A_MONTH: Final = 730  # as `budget` counts
 
 
 class Status(StrEnum):
@@ -134,14 +135,16 @@ def _monitoring(subject: Subject) -> _Found:
 def _alerts(subject: Subject) -> _Found:
     monitoring, found = subject.plan.monitoring, _Findings("monitoring")
     rules = 0 if monitoring is None else len(monitoring.alerts)
-    if monitoring is None or not monitoring.service_monitor or not rules:
+    if monitoring is None or not (monitoring.service_monitor or monitoring.pod_monitoring) or not rules:
         found.lack(
-            "no PrometheusRule is created",
+            "nothing evaluates alerts",
             "monitoring",
             _SCRAPE,
         )
     else:
-        found.evidence.append(f"PrometheusRule gpu-platform-alerts with {rules} alerts")
+        found.evidence.append(
+            f"{'PrometheusRule' if monitoring.service_monitor else 'ClusterRules'} with {rules} alerts"
+        )
         found.questions.append(
             (
                 "who is told is a setting of Alertmanager",
@@ -376,17 +379,21 @@ def _budget(subject: Subject) -> _Found:
     most = cost.most_usd_per_hour
     if most is not None:
         found.evidence.append(f"at most {most:,.2f} USD/h with every pool at its maximum ({cost.prices_text})")
+    budget = subject.spec.budget
     settings = cast("dict[str, Any]", subject.plan.policy.config.get("cost-ceiling") or {})
     ceiling = settings.get("maxUsdPerHour")
-    if ceiling is None:
-        value = "500" if most is None else str(math.ceil(most))
-        found.lack(
-            "no budget: a pool's maximum may be raised by anybody who edits the file",
-            "policy",
-            f"write policy: {{rules: {{cost-ceiling: {{maxUsdPerHour: {value}}}}}}}",
-        )
-    else:
+    if budget is not None:
+        found.place = "budget"
+        found.evidence.append(f"budget {budget.usd_per_month:,.0f} USD a month, with an alert")
+    if ceiling is not None:
         found.evidence.append(f"the rule cost-ceiling refuses more than {ceiling} USD/h")
+    if budget is None and ceiling is None:
+        value = "AMOUNT" if most is None else str(math.ceil(most * _HOURS_A_MONTH))
+        found.lack(
+            "no budget: whoever edits the file may raise the maximum of a pool",
+            "budget",
+            f"write budget: {{usd_per_month: {value}}}",
+        )
     return found.found()
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any
 
 # Importing a module of handlers registers its symbols.
 from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from sandbox.nvml._hardware import SimulatedNode
-from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call
+from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
+from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call, gpu_handle, value_of
 
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
@@ -48,10 +49,10 @@ class _Function:
 
     def __call__(self, *arguments: Any) -> int:  # noqa: ANN401 - C arguments
         library = self._library
-        if library.node.hangs_in in self._names:
-            threading.Event().wait()
-        if library.node.crashes_in in self._names:
-            os.kill(os.getpid(), signal.SIGSEGV)
+        if self._is_broken(library.node.hangs, arguments):
+            hang()
+        if self._is_broken(library.node.crashes, arguments):
+            crash()
         if self._name not in _NEEDS_NO_INIT and not library.open:
             return UNINITIALIZED
         status = call(library.node, self._symbol, arguments)
@@ -60,6 +61,27 @@ class _Function:
         elif self._name == "nvmlShutdown":
             library.open -= 1
         return status
+
+    def _is_broken(self, broken: BrokenCall | None, arguments: Sequence[Any]) -> bool:
+        """Whether a fault concerns this call: of the function, on the fault's GPU or on every one."""
+        if broken is None or broken.call not in self._names:
+            return False
+        if broken.gpu is None:
+            return True
+        first = value_of(arguments[0]) if arguments else None
+        if self._symbol.subject == "node":  # asks for a device by its index, or for two devices
+            return first in (broken.gpu, gpu_handle(broken.gpu))
+        return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
+
+
+def hang() -> None:
+    """Never return."""
+    threading.Event().wait()
+
+
+def crash() -> None:
+    """End the process with a segmentation fault."""
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 class _ErrorString:
@@ -77,9 +99,10 @@ class Installation:
         self._bindings: Any = bindings
         self._previous_library = self._bindings.nvmlLib
         self._previous_loader = self._bindings.CDLL
-        self.library = None if node.nvml_missing else SimulatedLibrary(node)
+        self.library = SimulatedLibrary(node) if node.load_error is None else None
         self._bindings.nvmlLib = self.library
-        self._bindings.CDLL = _no_library  # so that a machine with a driver does not load the real one
+        # Also with the library, so that a machine with a driver does not load the real one.
+        self._bindings.CDLL = functools.partial(_no_library, node.load_error or NO_LIBRARY)
         self._bindings._nvmlGetFunctionPointer_cache.clear()
 
     def remove(self) -> None:
@@ -97,5 +120,5 @@ class Installation:
         self.remove()
 
 
-def _no_library(name: str) -> None:
-    raise OSError(f"{name}: cannot open shared object file: No such file or directory (simulated)")
+def _no_library(error: str, name: str) -> None:
+    raise OSError(f"{name}: {error} (simulated)")

@@ -16,7 +16,7 @@ def test_the_checklist_is_one_document_with_the_lines_of_the_stack_file(run: Run
     assert points["cost budget"]["status"] == "not done"
     with open("stacks/Pulumi.eks-training.yaml") as file:
         lines = file.read().splitlines()
-    assert lines[points["cost budget"]["line"] - 1].strip().startswith("policy:")
+    assert lines[points["cost budget"]["line"] - 1].strip().startswith("gpu-platform:platform:")
     assert lines[points["validated nodes"]["line"] - 1].strip().startswith("validation:")
 
 

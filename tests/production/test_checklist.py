@@ -39,7 +39,7 @@ _READY: Mapping[str, Any] = {
     "storage": {"shared": {"type": "nfs"}},
     "addons": {"prometheus": "install"},
     "changes": {"window": {"days": ["sat"], "start": "22:00", "duration": "4h"}},
-    "policy": {"rules": {"cost-ceiling": {"maxUsdPerHour": 1000}}},
+    "budget": {"usd_per_month": 100_000},
 }
 
 
@@ -166,12 +166,15 @@ def test_of_a_cluster_of_others_encryption_and_enforcement_are_questions() -> No
     assert points["encryption"] is Status.UNKNOWN
 
 
-def test_the_fix_of_a_missing_budget_holds_for_the_stack_as_it_is() -> None:
-    fix = _point(_subject(policy={}), "cost budget").fix
-    written = int(fix.rpartition("maxUsdPerHour: ")[2].rstrip("}"))
-    most = _subject(policy={"rules": {"cost-ceiling": {"maxUsdPerHour": written}}}).plan.cost.most_usd_per_hour
-    assert most is not None
-    assert most <= written < most + 1
+def test_the_budget_that_the_fix_names_holds_for_the_stack_as_it_is() -> None:
+    fix = _point(_subject(budget=None), "cost budget").fix
+    written = int(fix.rpartition("usd_per_month: ")[2].rstrip("}"))
+    assert _point(_subject(budget={"usd_per_month": written}), "cost budget").status is Status.DONE
+
+
+def test_a_rule_that_limits_the_cost_is_a_budget_too() -> None:
+    ceiling = {"rules": {"cost-ceiling": {"maxUsdPerHour": 500}}}
+    assert _point(_subject(budget=None, policy=ceiling), "cost budget").status is Status.DONE
 
 
 def test_lacks_of_a_stack_file_are_named_with_their_places(ready: Subject) -> None:
@@ -190,7 +193,7 @@ def test_lacks_of_a_stack_file_are_named_with_their_places(ready: Subject) -> No
 
 
 def test_a_sandbox_needs_no_cloud() -> None:
-    bare = _subject(pool(), cluster={"provider": "sandbox"}, storage={}, addons={}, teams=[], policy={})
+    bare = _subject(pool(), cluster={"provider": "sandbox"}, storage={}, addons={}, teams=[], budget=None)
     points = {point.name: point.status for point in checklist(bare)}
     applicable = {name for name, status in points.items() if status is not Status.NOT_APPLICABLE}
     assert applicable == {"monitoring", "alerts", "upgrade path", "validated nodes"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PROGRAMS = Path(__file__).parent / "programs"
-_PATIENCE = float(os.environ.get("GPU_PLATFORM_TEST_PATIENCE", "240"))
+_PATIENCE = float(os.environ.get("GPU_PLATFORM_TEST_PATIENCE", "600"))
 
 
 @dataclass(frozen=True)
