@@ -224,6 +224,11 @@ class GkePoolPlan:
         return True
 
     @property
+    def huge_pages_mib(self) -> int:
+        """None are reserved."""
+        return 0
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
