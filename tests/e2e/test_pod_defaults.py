@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-defaults")]
 
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
-# Of one p4de.24xlarge: 95,690m CPU less 50m of the node agent; of a GPU and of a MIG instance: their parts of 9/10 of its memory.
+# Of one p4de.24xlarge: 95,690m CPU less 50m of the node agent; of a GPU and of a MIG instance: their parts of 9/10
+# of its memory.
 MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 
