@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
+from components.agent_admission import AgentAdmission
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
@@ -88,7 +89,8 @@ class NodeValidation(pulumi.ComponentResource):
             opts=child_options(self, opts),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        account = [*self._create_account(), self._create_network_policy()]
+        admission = AgentAdmission(f"{name}-admission", opts=child_options(self, opts))
+        account = [*self._create_account(), *admission.guards, self._create_network_policy()]
         if args.validation.claims_devices:
             account.append(
                 claim_template(

@@ -145,6 +145,12 @@ def test_no_pod_may_connect_to_the_agents(stack: Stack) -> None:
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= agent.items()
 
 
+def test_agents_start_after_the_policy_that_keeps_them_to_their_own_node(stack: Stack) -> None:
+    agents, policy = stack("local").one("DaemonSet", "validate-train"), "gpu-node-agent-reports"
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert stack("local").one(kind, policy).urn in agents.dependencies
+
+
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
     for daemon_set in stack("local").of("DaemonSet"):
         assert daemon_set.timeouts == {"create": "300s", "update": "300s"}
